@@ -2,14 +2,13 @@
 
 use crate::analysis::{Analysis, FixPullRequest};
 use crate::approval::Approval;
-use crate::deployment::Deployment;
+use crate::deployment::run::RunChange;
+use crate::deployment::stages::stage::{Stage, StageEnd};
+use crate::deployment::{EnvironmentDeployment, StagesDeployment};
 use crate::environment::fence::Fence;
 use crate::environment::{Environment, Holder, Locked, NotActive, Session, Ticket};
 use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
-use crate::rollout::Rollout;
-use crate::run::RunChange;
-use crate::stage::{Stage, StageEnd};
 
 /// Everything one command does, to be written in one commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,8 +42,8 @@ pub enum Record {
     Environment(Box<Environment>),
     Session(Box<Session>),
     Ticket(Box<Ticket>),
-    Deployment(Box<Deployment>),
-    Rollout(Box<Rollout>),
+    EnvironmentDeployment(Box<EnvironmentDeployment>),
+    StagesDeployment(Box<StagesDeployment>),
     Run(Box<RunChange>),
     Approval(Box<Approval>),
     Stage(Box<Stage>),

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::deployment::stages::stage::Past;
 use crate::id::{DeploymentId, PipelineId};
-use crate::stage::Past;
 use crate::time::Timestamp;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
@@ -172,7 +172,7 @@ fn ratio(part: usize, whole: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::StageEnd;
+    use crate::deployment::stages::stage::StageEnd;
 
     const HOUR_S: i64 = 3_600;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::decision::{Change, Decision, Record};
-use crate::deployment::Deployment;
+use crate::deployment::EnvironmentDeployment;
 use crate::environment::{Environment, Lock, Session, Ticket, TicketStatus};
 use crate::event::NewEvent;
 use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
@@ -16,7 +16,7 @@ pub struct World {
     pub environments: BTreeMap<EnvironmentId, Environment>,
     pub sessions: BTreeMap<SessionId, Session>,
     pub tickets: BTreeMap<TicketId, Ticket>,
-    pub deployments: BTreeMap<DeploymentId, Deployment>,
+    pub deployments: BTreeMap<DeploymentId, EnvironmentDeployment>,
     pub events: Vec<NewEvent>,
     /// Pipelines that are stopped.
     pub paused: Vec<PipelineId>,
@@ -46,7 +46,7 @@ impl World {
             waiting.map(|ticket| Ticket { is_entitled: is_entitled(ticket), ..ticket.clone() }).collect();
         tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
         let unfinished = self.deployments.values();
-        let unfinished = unfinished.filter(|it| it.environment == id && !it.status.is_final());
+        let unfinished = unfinished.filter(|it| it.target.environment == id && !it.status.is_final());
         let mut deployments: Vec<_> = unfinished.cloned().collect();
         deployments.sort_by_key(|deployment| deployment.number);
         Some(Lock {
@@ -74,9 +74,9 @@ impl World {
                 Record::Environment(it) => drop(self.environments.insert(it.id, *it)),
                 Record::Session(it) => drop(self.sessions.insert(it.id, *it)),
                 Record::Ticket(it) => drop(self.tickets.insert(it.id, *it)),
-                Record::Deployment(it) => drop(self.deployments.insert(it.id, *it)),
+                Record::EnvironmentDeployment(it) => drop(self.deployments.insert(it.id, *it)),
                 Record::Pipeline(_)
-                | Record::Rollout(_)
+                | Record::StagesDeployment(_)
                 | Record::Run(_)
                 | Record::Approval(_)
                 | Record::Stage(_)

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_core::deployment::run::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::expression::{Budget, Context, Contexts, is_true_within, references};
 use berth_core::name::EnvName;
@@ -9,7 +10,6 @@ use berth_core::pipeline::Definition;
 use berth_core::pipeline::grammar::{StepId, VarName};
 use berth_core::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
 use berth_core::registry::Offers;
-use berth_core::run::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
 use berth_core::step::{Network, is_request};
 use berth_core::wording::quoted;
 use serde_json::{Map, Value, json};

@@ -1,9 +1,9 @@
 //! Requests for analyses of failed steps. The server works on them.
 
 use berth_core::analysis::{Analysis, NewAnalysis};
+use berth_core::deployment::run::{Plan, Run, StepRun, StepStatus};
 use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
-use berth_core::run::{Plan, Run, StepRun, StepStatus};
 use berth_store::Tx;
 use berth_store::query::analyses as listed;
 use berth_store::records::analysis;

@@ -1,14 +1,15 @@
 //! Authors: who wrote what a deployment brings into a stage. They are read from the repository outside of any
 //! transaction, before people are asked, and again when the stage has got something else since.
 
+use berth_core::deployment::StagesDeployment;
+use berth_core::deployment::run::{Source, StageKind, StageStatus};
 use berth_core::id::{DeploymentId, OrgId, RepositoryId};
-use berth_core::rollout::Rollout;
-use berth_core::run::{Source, StageKind, StageStatus};
 use berth_store::query::deployed;
-use berth_store::records::{change_authors, plan, rollout as rollouts, stage as stages};
+use berth_store::records::{change_authors, deployment, plan, stage as stages};
 use berth_store::{Context, Read};
 
-use super::whole::{Head, Whole};
+use super::aggregate::DeploymentAggregate;
+use super::loaded::LoadedDeployment;
 use crate::error::EngineError;
 use crate::git::Sha;
 use crate::services::Services;
@@ -24,23 +25,27 @@ pub struct Change {
 }
 
 /// What is to be read before people are asked about this stage. `None`: nothing, or it was read.
-pub fn unread(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Option<Change>, EngineError> {
-    let Some(source) = &whole.plan.source else { return Ok(None) };
-    if !whole.plan.stages[stage].may_bar_authors() || whole.head.passes_gates() {
+pub fn unread(
+    db: &mut impl Read,
+    aggregate: &DeploymentAggregate,
+    stage: usize,
+) -> Result<Option<Change>, EngineError> {
+    let Some(source) = &aggregate.plan.source else { return Ok(None) };
+    if !aggregate.plan.stages[stage].may_bar_authors() || aggregate.deployment.has_bypass() {
         return Ok(None);
     }
-    if let Head::Stages { rollout, .. } = &whole.head
-        && rollout.trigger.takes_back().is_some()
+    if let LoadedDeployment::Stages { deployment, .. } = &aggregate.deployment
+        && deployment.target.trigger.rollback_of().is_some()
     {
         return Ok(None);
     }
-    let (deployment, name) = (whole.run.deployment, &whole.run.stages[stage].name);
+    let (deployment, name) = (aggregate.run.deployment, &aggregate.run.stages[stage].name);
     let read = change_authors::base(db, deployment, name)?;
     // Nothing else comes into a stage that was entered.
-    if read.is_some() && whole.run.stages[stage].status != StageStatus::Queued {
+    if read.is_some() && aggregate.run.stages[stage].status != StageStatus::Queued {
         return Ok(None);
     }
-    let base = base(db, whole, stage, source)?.unwrap_or_default();
+    let base = base(db, aggregate, stage, source)?.unwrap_or_default();
     if read.as_ref() == Some(&base) {
         return Ok(None);
     }
@@ -51,24 +56,24 @@ pub fn unread(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Option<
 /// The commit that a stage or an environment has. A build is for all stages: there it is what the last one has.
 fn base(
     db: &mut impl Read,
-    whole: &Whole,
+    aggregate: &DeploymentAggregate,
     stage: usize,
     source: &Source,
 ) -> Result<Option<String>, EngineError> {
-    match &whole.head {
-        Head::Stages { rollout, .. } => {
-            let planned = match whole.plan.stages[stage].kind {
-                StageKind::Build => whole.plan.stages.last(),
-                StageKind::Stage | StageKind::Environment => whole.plan.stages.get(stage),
+    match &aggregate.deployment {
+        LoadedDeployment::Stages { deployment, .. } => {
+            let planned = match aggregate.plan.stages[stage].kind {
+                StageKind::Build => aggregate.plan.stages.last(),
+                StageKind::Stage | StageKind::Environment => aggregate.plan.stages.get(stage),
             };
             let Some(planned) = planned else { return Ok(None) };
-            let Some((current, _)) = stages::by_name(db, rollout.pipeline, &planned.name)?.current else {
+            let Some((current, _)) = stages::by_name(db, deployment.pipeline, &planned.name)?.current else {
                 return Ok(None);
             };
-            Ok(rollouts::by_id(db, current)?.and_then(|it: Rollout| it.resolved_commit))
+            Ok(deployment::stages_by_id(db, current)?.and_then(|it: StagesDeployment| it.resolved_commit))
         }
-        Head::Environment { deployment, .. } => {
-            let Some(current) = deployed::in_environment(db, deployment.environment)? else {
+        LoadedDeployment::Environment { deployment, .. } => {
+            let Some(current) = deployed::in_environment(db, deployment.target.environment)? else {
                 return Ok(None);
             };
             let planned = plan::by_id(db, current.deployment)?.and_then(|plan| plan.source);

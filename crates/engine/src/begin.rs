@@ -2,23 +2,27 @@
 
 use std::sync::Arc;
 
-use berth_core::deployment::report::{self, Outcome};
-use berth_core::deployment::{Cause, Deployment, Failure, Grant, Work, grant};
+use berth_core::deployment::environment::report::{self, Outcome};
+use berth_core::deployment::environment::{Grant, grant};
+use berth_core::deployment::run::begin::{Begin, Built, begin};
+use berth_core::deployment::run::{PinnedSecret, Plan, StageKind, secrets_used};
+use berth_core::deployment::stages;
+use berth_core::deployment::{
+    Cause, DeploymentStatus, EnvironmentDeployment, Failure, StagesDeployment, Trigger, Work,
+};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::pipeline::grammar::StageName;
-use berth_core::rollout::{self, Rollout};
-use berth_core::run::begin::{Begin, Built, begin};
-use berth_core::run::{PinnedSecret, Plan, StageKind, secrets_used};
 use berth_store::query::{Batch, environments, runs};
 use berth_store::records::plan::{self, Build, BuildKey};
-use berth_store::records::{deployment, environment, rollout as rollouts, secret};
+use berth_store::records::{deployment, environment, secret};
 use berth_store::{Context, Read, Tx};
 use tokio::task::JoinHandle;
 
+use super::aggregate::DeploymentAggregate;
 use super::beginnings::spawn_beginning;
+use super::loaded::LoadedDeployment;
 use super::prepare::{Outlook, Prepared, Wanted, prepare};
-use super::whole::{Head, Whole};
 use crate::credential::random_base62;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -29,7 +33,9 @@ const BEGIN: Batch = Batch { total: 1_024, share: 256 };
 const NONCE_CHARS: usize = 22;
 
 /// Begins deployments in environments that may start, and gives the tasks that do so.
-pub async fn begin_startable(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
+pub async fn begin_environment_deployments(
+    services: &Arc<Services>,
+) -> Result<Vec<JoinHandle<()>>, EngineError> {
     let read = services.store.read(None, |db| Ok::<_, EngineError>(environments::startable(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
         let here = services.clone();
@@ -75,10 +81,11 @@ async fn begin_in(
             Ok(prepared) => {
                 let definition_hash = granted.definition_hash.clone();
                 if let Some(source) = &prepared.plan.source {
-                    deployment::resolve(tx, granted.id, &source.commit)?;
+                    deployment::set_resolved_commit(tx, granted.id, &source.commit)?;
                 }
-                let head = Head::Environment { lock: Box::new(lock), deployment: Box::new(granted) };
-                start(tx, prepared, &definition_hash, built, head)?;
+                let loaded =
+                    LoadedDeployment::Environment { lock: Box::new(lock), deployment: Box::new(granted) };
+                start(tx, prepared, &definition_hash, built, loaded)?;
             }
         }
         Ok::<_, EngineError>(true)
@@ -93,7 +100,7 @@ async fn begin_in(
 fn fail_in(
     tx: &mut Tx<'_>,
     lock: &Lock,
-    granted: &Deployment,
+    granted: &EnvironmentDeployment,
     nonce: &str,
     failure: Failure,
 ) -> Result<(), EngineError> {
@@ -104,17 +111,22 @@ fn fail_in(
 }
 
 /// Begins rollouts, oldest first, and gives the tasks that do so.
-pub async fn begin_rollouts(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
+pub async fn begin_stage_deployments(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
     let read = services.store.read(None, |db| Ok::<_, EngineError>(runs::to_plan(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, id)| {
         let here = services.clone();
-        spawn_beginning(services, org, id, async move { begin_rollout(&here, org, id).await })
+        spawn_beginning(services, org, id, async move { begin_stage_deployment(&here, org, id).await })
     });
     Ok(spawned.collect())
 }
 
-async fn begin_rollout(services: &Services, org: OrgId, id: DeploymentId) -> Result<(), EngineError> {
-    let read = services.store.read(Some(org), move |db| Ok::<_, EngineError>(rollouts::by_id(db, id)?));
+async fn begin_stage_deployment(
+    services: &Services,
+    org: OrgId,
+    id: DeploymentId,
+) -> Result<(), EngineError> {
+    let read =
+        services.store.read(Some(org), move |db| Ok::<_, EngineError>(deployment::stages_by_id(db, id)?));
     let Some(found) = read.await? else { return Ok(()) };
     if overtaken(services, org, &found).await? {
         return Ok(());
@@ -125,8 +137,8 @@ async fn begin_rollout(services: &Services, org: OrgId, id: DeploymentId) -> Res
         Outlook::Later => return Ok(()),
     };
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
-        let Some(found) = rollouts::by_id(tx, id)? else { return Ok(()) };
-        if found.status != rollout::Status::Queued {
+        let Some(found) = deployment::stages_by_id(tx, id)? else { return Ok(()) };
+        if found.status != DeploymentStatus::Queued {
             return Ok(());
         }
         let pinned = match prepared {
@@ -136,7 +148,7 @@ async fn begin_rollout(services: &Services, org: OrgId, id: DeploymentId) -> Res
         let prepared = match pinned {
             Ok(prepared) => prepared,
             Err(failure) => {
-                let decision = rollout::fail(&found, failure, tx.now());
+                let decision = stages::fail(&found, failure, tx.now());
                 tx.commit(decision)?;
                 return Ok(());
             }
@@ -145,11 +157,11 @@ async fn begin_rollout(services: &Services, org: OrgId, id: DeploymentId) -> Res
             return Ok(());
         };
         let resolved = prepared.plan.source.as_ref().map(|source| source.commit.clone());
-        let decision = rollout::begin(&found, resolved, tx.now());
+        let decision = stages::begin(&found, resolved, tx.now());
         let begun = tx.commit(decision)?;
         let definition_hash = begun.definition_hash.clone();
-        let head = Head::Stages { rollout: Box::new(begun), is_paused: false };
-        start(tx, prepared, &definition_hash, built, head)
+        let loaded = LoadedDeployment::Stages { deployment: Box::new(begun), is_paused: false };
+        start(tx, prepared, &definition_hash, built, loaded)
     });
     done.await?;
     services.nudge();
@@ -157,14 +169,18 @@ async fn begin_rollout(services: &Services, org: OrgId, id: DeploymentId) -> Res
 }
 
 /// A newer one that has not begun either takes its place: nothing of this one would be kept for long.
-async fn overtaken(services: &Services, org: OrgId, rollout: &Rollout) -> Result<bool, EngineError> {
-    let (id, pipeline, number) = (rollout.id, rollout.pipeline, rollout.number);
+async fn overtaken(
+    services: &Services,
+    org: OrgId,
+    deployment: &StagesDeployment,
+) -> Result<bool, EngineError> {
+    let (id, pipeline, number) = (deployment.id, deployment.pipeline, deployment.number);
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
-        let line = rollouts::in_line(tx, pipeline)?;
-        let newer = line.iter().rfind(|it| it.number > number && it.status == rollout::Status::Queued);
-        let found = line.iter().find(|it| it.id == id && it.bypass.is_none());
+        let line = deployment::unfinished_of_pipeline(tx, pipeline)?;
+        let newer = line.iter().rfind(|it| it.number > number && it.status == DeploymentStatus::Queued);
+        let found = line.iter().find(|it| it.id == id && it.target.bypass.is_none());
         let (Some(newer), Some(found)) = (newer, found) else { return Ok(false) };
-        let decision = rollout::supersede(found, newer.id, tx.now());
+        let decision = stages::supersede(found, newer.id, tx.now());
         tx.commit(decision)?;
         Ok::<_, EngineError>(true)
     });
@@ -177,19 +193,16 @@ fn start(
     prepared: Prepared,
     definition_hash: &str,
     built: Option<Built>,
-    head: Head,
+    loaded: LoadedDeployment,
 ) -> Result<(), EngineError> {
-    let (id, pipeline) = match &head {
-        Head::Environment { deployment, .. } => (deployment.id, deployment.pipeline),
-        Head::Stages { rollout, .. } => (rollout.id, rollout.pipeline),
-    };
+    let (id, pipeline) = (loaded.id(), loaded.pipeline());
     plan::put(tx, id, &prepared.plan)?;
     if built.is_none() && has_build(&prepared.plan) {
         let key = BuildKey { pipeline, commit: &prepared.commit, definition_hash };
         plan::claim_build(tx, key, id)?;
     }
     let decision = begin(&prepared.plan, Begin { deployment: id, pipeline, built }, &tx.moment()?);
-    Whole::begin(tx, decision, prepared.plan, head).map(drop)
+    DeploymentAggregate::begin(tx, decision, prepared.plan, loaded).map(drop)
 }
 
 fn has_build(plan: &Plan) -> bool {
@@ -249,8 +262,8 @@ fn pin(
 }
 
 impl Wanted {
-    fn in_environment(deployment: &Deployment, lock: &Lock) -> Self {
-        let session = match deployment.work {
+    fn in_environment(deployment: &EnvironmentDeployment, lock: &Lock) -> Self {
+        let session = match deployment.target.work {
             Work::Session(id) => lock.session.as_ref().filter(|session| session.id == id),
             Work::Reset => None,
         };
@@ -259,8 +272,8 @@ impl Wanted {
             definition_hash: deployment.definition_hash.clone(),
             commit: deployment.commit.to_string(),
             asked_at: deployment.created_at,
-            environment: Some((deployment.stage.clone(), deployment.fence.number())),
-            trigger: if deployment.work == Work::Reset { "reset" } else { "session" }.into(),
+            environment: Some((deployment.target.name.clone(), deployment.target.fence.number())),
+            trigger: if deployment.target.work == Work::Reset { "reset" } else { "session" }.into(),
             branch: None,
             actor: deployment.requested_by.name.clone(),
             session: session
@@ -268,19 +281,19 @@ impl Wanted {
         }
     }
 
-    fn of_stages(rollout: &Rollout) -> Self {
+    fn of_stages(deployment: &StagesDeployment) -> Self {
         Self {
-            pipeline: rollout.pipeline,
-            definition_hash: rollout.definition_hash.clone(),
-            commit: rollout.commit.to_string(),
-            asked_at: rollout.created_at,
+            pipeline: deployment.pipeline,
+            definition_hash: deployment.definition_hash.clone(),
+            commit: deployment.commit.to_string(),
+            asked_at: deployment.created_at,
             environment: None,
-            trigger: rollout.trigger.as_str().into(),
-            branch: match &rollout.trigger {
-                rollout::Trigger::Push { branch } => Some(branch.clone()),
-                rollout::Trigger::Api | rollout::Trigger::Rollback { .. } => None,
+            trigger: deployment.target.trigger.as_str().into(),
+            branch: match &deployment.target.trigger {
+                Trigger::Push { branch } => Some(branch.clone()),
+                Trigger::Api | Trigger::Rollback { .. } => None,
             },
-            actor: rollout.requested_by.name.clone(),
+            actor: deployment.requested_by.name.clone(),
             session: None,
         }
     }

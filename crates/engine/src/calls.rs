@@ -7,11 +7,11 @@ use std::time::Duration;
 use berth_api::runner::{
     Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
 };
-use berth_core::deployment::report::Order as Ordered;
+use berth_core::deployment::environment::report::Order as Ordered;
+use berth_core::deployment::run::{Outcome as Ended, Parking, Plan};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::fence::Fence;
 use berth_core::id::OrgId;
-use berth_core::run::{Outcome as Ended, Parking, Plan};
 use berth_core::runner::{EXPOSED_BYTES_MAX, EXPOSED_MAX};
 use berth_store::query::runs::{self, Live};
 use berth_store::records::run::AttemptNote;

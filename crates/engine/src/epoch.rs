@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use berth_core::deployment::report;
+use berth_core::deployment::environment::report;
 use berth_core::environment::fence::{Fence, Heard, Witness, heard_epoch};
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
@@ -11,8 +11,9 @@ use berth_store::query::everywhere;
 use berth_store::records::instance;
 use berth_store::{Context, Reader, StoreError, Tx, incarnation};
 
+use super::aggregate::DeploymentAggregate;
+use super::loaded::LoadedDeployment;
 use super::remote::{Far, refused};
-use super::whole::{Head, Whole};
 use crate::error::EngineError;
 use crate::events::runner_event;
 
@@ -110,12 +111,14 @@ impl Far {
     }
 }
 
-impl Whole {
+impl DeploymentAggregate {
     /// A runner has refused the fence of its attempt, because it knows a higher one, or another holder with that one. True:
     /// nobody here does.
     pub(super) fn doubt_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, EngineError> {
-        let Head::Environment { lock, deployment } = &mut self.head else { return Ok(false) };
-        let Some(decision) = report::refused(lock, deployment.fence, known, &tx.moment()?) else {
+        let LoadedDeployment::Environment { lock, deployment } = &mut self.deployment else {
+            return Ok(false);
+        };
+        let Some(decision) = report::refused(lock, deployment.target.fence, known, &tx.moment()?) else {
             return Ok(false);
         };
         **lock = lock.after(&decision);
@@ -124,12 +127,14 @@ impl Whole {
     }
 }
 
-impl Head {
+impl LoadedDeployment {
     /// The environment that is changed, and under which fence.
     pub(super) fn holder(&self) -> Option<(EnvironmentId, Fence)> {
         match self {
-            Head::Environment { deployment, .. } => Some((deployment.environment, deployment.fence)),
-            Head::Stages { .. } => None,
+            LoadedDeployment::Environment { deployment, .. } => {
+                Some((deployment.target.environment, deployment.target.fence))
+            }
+            LoadedDeployment::Stages { .. } => None,
         }
     }
 }

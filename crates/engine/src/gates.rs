@@ -4,19 +4,20 @@ use std::collections::BTreeSet;
 
 use aws_lc_rs::digest;
 use berth_core::approval::{self, Approval, Choice, Lapse, Request, Status};
+use berth_core::deployment::run::{RunStatus, StepStatus, bound_to, enter, held};
+use berth_core::deployment::stages;
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::Requires;
-use berth_core::rollout;
-use berth_core::run::{RunStatus, StepStatus, bound_to, enter, held};
 use berth_core::time::Timestamp;
 use berth_store::query::{approvals, runs};
 use berth_store::records::approval as records;
 use berth_store::{Context, Read, Tx};
 
+use super::aggregate::DeploymentAggregate;
+use super::loaded::LoadedDeployment;
 use super::people;
 use super::plans::Plans;
-use super::whole::{Head, Whole};
 use crate::error::EngineError;
 use crate::services::Services;
 use crate::vault::hex;
@@ -38,12 +39,17 @@ pub enum Asked {
     },
 }
 
-pub fn asked(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Asked, EngineError> {
-    let Some(rule) = whole.plan.stages[stage].rule().filter(|_| !whole.head.passes_gates()) else {
+pub fn asked(
+    db: &mut impl Read,
+    aggregate: &DeploymentAggregate,
+    stage: usize,
+) -> Result<Asked, EngineError> {
+    let Some(rule) = aggregate.plan.stages[stage].rule().filter(|_| !aggregate.deployment.has_bypass())
+    else {
         return Ok(Asked::Enough);
     };
-    let latest = approvals::latest(db, whole.run.deployment, &whole.run.stages[stage].name, None)?;
-    let digest = bound(whole, stage, None);
+    let latest = approvals::latest(db, aggregate.run.deployment, &aggregate.run.stages[stage].name, None)?;
+    let digest = bound(aggregate, stage, None);
     Ok(match latest {
         Some(it) if it.status == Status::Pending && it.digest == digest => Asked::Waits(Box::new(it)),
         Some(it) if it.status == Status::Approved => {
@@ -57,38 +63,46 @@ pub fn asked(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Asked, E
 }
 
 /// Until when a stage is shut; `Some(None)` if nobody knows.
-pub fn shut_until(whole: &Whole, stage: usize, now: Timestamp) -> Option<Option<Timestamp>> {
-    if whole.head.passes_gates() { None } else { whole.plan.stages[stage].shut_until(now) }
+pub fn shut_until(
+    aggregate: &DeploymentAggregate,
+    stage: usize,
+    now: Timestamp,
+) -> Option<Option<Timestamp>> {
+    if aggregate.deployment.has_bypass() { None } else { aggregate.plan.stages[stage].shut_until(now) }
 }
 
 /// The stage that was entered and in which nothing has begun yet, if it has gates.
-pub fn unbegun(whole: &Whole) -> Option<usize> {
-    whole.run.unbegun().filter(|stage| !whole.plan.stages[*stage].gates.is_empty())
+pub fn unbegun(aggregate: &DeploymentAggregate) -> Option<usize> {
+    aggregate.run.unbegun().filter(|stage| !aggregate.plan.stages[*stage].gates.is_empty())
 }
 
 /// The last look before the first step of a stage: what let it in may not hold any more. People are asked again when too
 /// few of those who approved still count. What has begun goes on.
-pub(super) fn may_begin(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<bool, EngineError> {
-    let Some(stage) = unbegun(whole) else { return Ok(true) };
-    match asked(tx, whole, stage)? {
-        Asked::Enough => Ok(shut_until(whole, stage, tx.now()).is_none()),
+pub(super) fn may_begin(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
+    let Some(stage) = unbegun(aggregate) else { return Ok(true) };
+    match asked(tx, aggregate, stage)? {
+        Asked::Enough => Ok(shut_until(aggregate, stage, tx.now()).is_none()),
         Asked::Waits(_) => Ok(false),
         Asked::Not { rule, before } => {
-            ask(tx, whole, rule, before)?;
+            ask(tx, aggregate, rule, before)?;
             Ok(false)
         }
     }
 }
 
 /// Somebody has said yes, also if others have to as well.
-pub fn is_kept(db: &mut impl Read, whole: &Whole, stage: &str) -> Result<bool, EngineError> {
-    if whole.head.passes_gates() {
+pub fn is_kept(
+    db: &mut impl Read,
+    aggregate: &DeploymentAggregate,
+    stage: &str,
+) -> Result<bool, EngineError> {
+    if aggregate.deployment.has_bypass() {
         return Ok(true);
     }
-    if !whole.plan.has_approvals() {
+    if !aggregate.plan.has_approvals() {
         return Ok(false);
     }
-    let latest = approvals::latest(db, whole.run.deployment, stage, None)?;
+    let latest = approvals::latest(db, aggregate.run.deployment, stage, None)?;
     let counts = |it: &Approval| matches!(it.status, Status::Pending | Status::Approved) && it.given() > 0;
     Ok(latest.as_ref().is_some_and(counts))
 }
@@ -96,69 +110,72 @@ pub fn is_kept(db: &mut impl Read, whole: &Whole, stage: &str) -> Result<bool, E
 /// People are asked about the stage it waits for, or has entered without having begun. What they were asked before lapses.
 pub(super) fn ask(
     tx: &mut Tx<'_>,
-    whole: &mut Whole,
+    aggregate: &mut DeploymentAggregate,
     rule: Requires,
     before: Option<Box<Approval>>,
 ) -> Result<(), EngineError> {
-    let Some(stage) = whole.run.not_begun() else { return Ok(()) };
+    let Some(stage) = aggregate.run.not_begun() else { return Ok(()) };
     if let Some(before) = before {
         let decision = approval::lapse(&before, Lapse::Changed, tx.now());
         tx.commit(decision)?;
     }
     let request = Request {
         id: ApprovalId::from_parts(tx.now(), tx.entropy()?),
-        deployment: whole.run.deployment,
-        number: whole.head.number(),
-        pipeline: whole.run.pipeline,
-        stage: whole.run.stages[stage].name.clone(),
+        deployment: aggregate.run.deployment,
+        number: aggregate.deployment.number(),
+        pipeline: aggregate.run.pipeline,
+        stage: aggregate.run.stages[stage].name.clone(),
         step: None,
         rule,
         message: None,
-        digest: bound(whole, stage, None),
+        digest: bound(aggregate, stage, None),
     };
     put_request(tx, request)?;
-    if let Head::Stages { rollout, .. } = &mut whole.head {
-        let decision = rollout::follow(rollout, RunStatus::Waiting, tx.now());
-        **rollout = tx.commit(decision)?;
+    if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
+        let decision = stages::follow(deployment, RunStatus::Waiting, tx.now());
+        **deployment = tx.commit(decision)?;
     }
     Ok(())
 }
 
 /// After every change of a run: steps whose turn it is to ask do so, and what nothing waits for any more lapses.
-pub(super) fn settle(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<(), EngineError> {
-    if !whole.plan.has_approvals() {
+pub(super) fn settle(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<(), EngineError> {
+    if !aggregate.plan.has_approvals() {
         return Ok(());
     }
-    for open in approvals::open(tx, whole.run.deployment)? {
-        if !is_awaited(whole, &open) {
+    for open in approvals::open(tx, aggregate.run.deployment)? {
+        if !is_awaited(aggregate, &open) {
             let decision = approval::lapse(&open, Lapse::Over, tx.now());
             tx.commit(decision)?;
         }
     }
-    let asks = |at: &usize| whole.plan.asks(&whole.run.steps[*at]);
-    let asking: Vec<usize> = whole.run.held().filter(asks).collect();
+    let asks = |at: &usize| aggregate.plan.asks(&aggregate.run.steps[*at]);
+    let asking: Vec<usize> = aggregate.run.held().filter(asks).collect();
     for at in asking {
-        if whole.head.passes_gates() {
-            let decision = held::approved(&whole.run, &whole.plan, whole.run.steps[at].id, BYPASS, tx.now());
+        if aggregate.deployment.has_bypass() {
+            let decision =
+                held::approved(&aggregate.run, &aggregate.plan, aggregate.run.steps[at].id, BYPASS, tx.now());
             // It settles what comes after.
-            return whole.apply(tx, decision);
+            return aggregate.apply(tx, decision);
         }
-        ask_about_step(tx, whole, at)?;
+        ask_about_step(tx, aggregate, at)?;
     }
     Ok(())
 }
 
-fn is_awaited(whole: &Whole, approval: &Approval) -> bool {
+fn is_awaited(aggregate: &DeploymentAggregate, approval: &Approval) -> bool {
     match approval.step {
-        Some(step) => whole.run.held().any(|at| whole.run.steps[at].id == step),
-        None => whole.run.not_begun().is_some_and(|stage| whole.run.stages[stage].name == approval.stage),
+        Some(step) => aggregate.run.held().any(|at| aggregate.run.steps[at].id == step),
+        None => {
+            aggregate.run.not_begun().is_some_and(|stage| aggregate.run.stages[stage].name == approval.stage)
+        }
     }
 }
 
-fn ask_about_step(tx: &mut Tx<'_>, whole: &Whole, at: usize) -> Result<(), EngineError> {
-    let (step, stage) = (&whole.run.steps[at], whole.run.steps[at].stage);
-    let (name, digest) = (&whole.run.stages[stage].name, bound(whole, stage, Some(at)));
-    let latest = approvals::latest(tx, whole.run.deployment, name, Some(step.id))?;
+fn ask_about_step(tx: &mut Tx<'_>, aggregate: &DeploymentAggregate, at: usize) -> Result<(), EngineError> {
+    let (step, stage) = (&aggregate.run.steps[at], aggregate.run.steps[at].stage);
+    let (name, digest) = (&aggregate.run.stages[stage].name, bound(aggregate, stage, Some(at)));
+    let latest = approvals::latest(tx, aggregate.run.deployment, name, Some(step.id))?;
     if let Some(open) = latest.filter(|it| it.status == Status::Pending) {
         if open.digest == digest {
             return Ok(());
@@ -167,12 +184,12 @@ fn ask_about_step(tx: &mut Tx<'_>, whole: &Whole, at: usize) -> Result<(), Engin
         tx.commit(decision)?;
     }
     // It was read when the step's turn came, and nothing it reads has changed since.
-    let question = whole.plan.question(&whole.run, at).map_err(EngineError::bug)?;
+    let question = aggregate.plan.question(&aggregate.run, at).map_err(EngineError::bug)?;
     let request = Request {
         id: ApprovalId::from_parts(tx.now(), tx.entropy()?),
-        deployment: whole.run.deployment,
-        number: whole.head.number(),
-        pipeline: whole.run.pipeline,
+        deployment: aggregate.run.deployment,
+        number: aggregate.deployment.number(),
+        pipeline: aggregate.run.pipeline,
         stage: name.clone(),
         step: Some(step.id),
         rule: question.rule,
@@ -190,33 +207,37 @@ fn put_request(tx: &mut Tx<'_>, request: Request) -> Result<(), EngineError> {
 }
 
 /// What would be done now by what an approval is for. `None`: nothing waits for it.
-pub fn digest_now(whole: &Whole, approval: &Approval) -> Option<String> {
-    if !whole.goes_on() || !is_awaited(whole, approval) {
+pub fn digest_now(aggregate: &DeploymentAggregate, approval: &Approval) -> Option<String> {
+    if !aggregate.goes_on() || !is_awaited(aggregate, approval) {
         return None;
     }
-    let stage = whole.run.stages.iter().position(|stage| stage.name == approval.stage)?;
-    let step = approval.step.and_then(|id| whole.run.steps.iter().position(|step| step.id == id));
-    Some(bound(whole, stage, step))
+    let stage = aggregate.run.stages.iter().position(|stage| stage.name == approval.stage)?;
+    let step = approval.step.and_then(|id| aggregate.run.steps.iter().position(|step| step.id == id));
+    Some(bound(aggregate, stage, step))
 }
 
-fn bound(whole: &Whole, stage: usize, step: Option<usize>) -> String {
-    let key = whole.build_key();
-    let text = bound_to(&whole.run, &whole.plan, stage, step, key.commit, key.definition_hash);
+fn bound(aggregate: &DeploymentAggregate, stage: usize, step: Option<usize>) -> String {
+    let key = aggregate.build_key();
+    let text = bound_to(&aggregate.run, &aggregate.plan, stage, step, key.commit, key.definition_hash);
     format!("sha256:{}", hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref()))
 }
 
 /// What people have said, or did not say in time, is what becomes of the step or the stage. A stage that was approved is
 /// entered by whoever looks next.
-pub fn follow(tx: &mut Tx<'_>, whole: &mut Whole, said: &Approval) -> Result<(), EngineError> {
+pub fn follow(
+    tx: &mut Tx<'_>,
+    aggregate: &mut DeploymentAggregate,
+    said: &Approval,
+) -> Result<(), EngineError> {
     let now = tx.now();
     let failure = match said.status {
         Status::Pending => return Ok(()),
         // A step that still waits asks again; a stage does when it is looked at.
-        Status::Lapsed(_) => return settle(tx, whole),
+        Status::Lapsed(_) => return settle(tx, aggregate),
         Status::Approved => {
             let Some(step) = said.step else { return Ok(()) };
-            let decision = held::approved(&whole.run, &whole.plan, step, &last_approver(said), now);
-            return whole.apply(tx, decision);
+            let decision = held::approved(&aggregate.run, &aggregate.plan, step, &last_approver(said), now);
+            return aggregate.apply(tx, decision);
         }
         Status::Rejected => Failure { cause: Cause::ApprovalRejected, detail: rejected(said) },
         Status::Expired => Failure {
@@ -225,11 +246,11 @@ pub fn follow(tx: &mut Tx<'_>, whole: &mut Whole, said: &Approval) -> Result<(),
         },
     };
     let decision = match said.step {
-        Some(step) => held::refused(&whole.run, &whole.plan, step, failure, now),
-        None if is_awaited(whole, said) => enter::refused(&whole.run, &whole.plan, failure, now),
+        Some(step) => held::refused(&aggregate.run, &aggregate.plan, step, failure, now),
+        None if is_awaited(aggregate, said) => enter::refused(&aggregate.run, &aggregate.plan, failure, now),
         None => return Ok(()),
     };
-    whole.apply(tx, decision)
+    aggregate.apply(tx, decision)
 }
 
 /// As a custom step is told.
@@ -250,18 +271,18 @@ fn rejected(said: &Approval) -> String {
 /// Steps of a stage that were approved by people whose word does not count any more: the person who retries is one.
 pub fn to_ask_again(
     db: &mut impl Read,
-    whole: &Whole,
+    aggregate: &DeploymentAggregate,
     stage: &str,
 ) -> Result<BTreeSet<StepRunId>, EngineError> {
-    let electorate = people::electorate(db, whole.run.deployment, stage)?;
+    let electorate = people::electorate(db, aggregate.run.deployment, stage)?;
     let mut found = BTreeSet::new();
-    for (at, step) in whole.run.steps.iter().enumerate() {
-        let is_in = whole.run.stages[step.stage].name == stage && step.status == StepStatus::Succeeded;
-        if !is_in || !whole.plan.step(step).is_approval() {
+    for (at, step) in aggregate.run.steps.iter().enumerate() {
+        let is_in = aggregate.run.stages[step.stage].name == stage && step.status == StepStatus::Succeeded;
+        if !is_in || !aggregate.plan.step(step).is_approval() {
             continue;
         }
-        let latest = approvals::latest(db, whole.run.deployment, stage, Some(step.id))?;
-        let digest = bound(whole, step.stage, Some(at));
+        let latest = approvals::latest(db, aggregate.run.deployment, stage, Some(step.id))?;
+        let digest = bound(aggregate, step.stage, Some(at));
         // One that passed without being asked was bypassed.
         if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &electorate)) {
             found.insert(step.id);
@@ -305,8 +326,8 @@ fn expire(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineEr
     let electorate = people::electorate(tx, found.deployment, &found.stage)?;
     let decision = approval::expire(&found, &electorate, tx.now());
     let expired = tx.commit(decision)?;
-    match Whole::load(tx, plans, expired.deployment)? {
-        Some(mut whole) => follow(tx, &mut whole, &expired),
+    match DeploymentAggregate::load(tx, plans, expired.deployment)? {
+        Some(mut aggregate) => follow(tx, &mut aggregate, &expired),
         None => Ok(()),
     }
 }
@@ -314,13 +335,13 @@ fn expire(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineEr
 async fn wake(services: &Services, org: OrgId, id: DeploymentId) -> Result<(), EngineError> {
     let plans = services.engine.plans().clone();
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
-        let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok(()) };
+        let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else { return Ok(()) };
         // In an environment that somebody else holds by now nothing succeeds any more.
-        if !whole.goes_on() {
-            return whole.follow_cancel(tx);
+        if !aggregate.goes_on() {
+            return aggregate.follow_cancel(tx);
         }
-        let decision = held::wake(&whole.run, &whole.plan, tx.now());
-        whole.apply(tx, decision)
+        let decision = held::wake(&aggregate.run, &aggregate.plan, tx.now());
+        aggregate.apply(tx, decision)
     });
     done.await
 }

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::decision::Refusal;
+use berth_core::deployment::run::grant::{GrantStep, grant};
+use berth_core::deployment::run::{Attempt, Outcome, Plan, Run, StepRun, StepStatus, report, secrets_used};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::fence::Fence;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
-use berth_core::run::grant::{GrantStep, grant};
-use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, StepStatus, report, secrets_used};
 use berth_core::time::Timestamp;
 use berth_store::query::runs;
 use berth_store::records::secret;
 use berth_store::{Context, Tx};
 
+use super::aggregate::DeploymentAggregate;
 use super::gates;
+use super::loaded::LoadedDeployment;
 use super::lost::LIVE_MAX;
 use super::places::Places;
-use super::whole::{Head, Whole};
 use crate::credential::Redacted;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -140,11 +141,13 @@ pub(super) fn grant_of(
     let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_again);
     let lost_ms = asking.lost_ms;
     let (given, run) = services.store.transact_blocking(Context::system(Some(org)), move |tx| {
-        let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok((Given::default(), None)) };
+        let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else {
+            return Ok((Given::default(), None));
+        };
         let asking =
             Asking { runner: &runner, lost_ms, org: Some(org), nonces: &nonces, labels: &labels, only_again };
-        let given = grant_in(tx, &mut whole, &vault, &asking)?;
-        Ok::<_, EngineError>((given, Some(whole.run)))
+        let given = grant_in(tx, &mut aggregate, &vault, &asking)?;
+        Ok::<_, EngineError>((given, Some(aggregate.run)))
     })?;
     run.into_iter().for_each(|run| services.engine.plans().committed(run));
     Ok(given)
@@ -153,34 +156,34 @@ pub(super) fn grant_of(
 /// As many steps of one deployment as may begin and find a place. The same nonce again is the same step again.
 pub(super) fn grant_in(
     tx: &mut Tx<'_>,
-    whole: &mut Whole,
+    aggregate: &mut DeploymentAggregate,
     vault: &Vault,
     asking: &Asking<'_>,
 ) -> Result<Given, EngineError> {
     let mut given = Given::default();
     for nonce in asking.nonces {
         let has = |step: &Arc<StepRun>| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
-        let (at, attempt) = match whole.run.steps.iter().position(has) {
-            Some(at) => (at, whole.run.steps[at].live.clone()),
+        let (at, attempt) = match aggregate.run.steps.iter().position(has) {
+            Some(at) => (at, aggregate.run.steps[at].live.clone()),
             None if asking.only_again => continue,
             None => {
-                if !whole.goes_on() || !gates::may_begin(tx, whole)? {
+                if !aggregate.goes_on() || !gates::may_begin(tx, aggregate)? {
                     break;
                 }
                 // While nothing new begins, what runs elsewhere is still looked at.
-                let may = |at: &usize| whole.may_grant() || whole.run.steps[*at].is_polling();
-                let fits = |at: &usize| may(at) && is_for(whole, *at, asking.labels);
-                let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else {
-                    let is_ready = |at: &usize| whole.run.steps[*at].status == StepStatus::Ready;
-                    let mut ready = (0..whole.run.steps.len()).filter(is_ready);
-                    given.is_for_others = !ready.any(|at| is_for(whole, at, asking.labels));
+                let may = |at: &usize| aggregate.may_grant() || aggregate.run.steps[*at].is_polling();
+                let fits = |at: &usize| may(at) && is_for(aggregate, *at, asking.labels);
+                let Some(at) = aggregate.run.ready(tx.now()).into_iter().find(fits) else {
+                    let is_ready = |at: &usize| aggregate.run.steps[*at].status == StepStatus::Ready;
+                    let mut ready = (0..aggregate.run.steps.len()).filter(is_ready);
+                    given.is_for_others = !ready.any(|at| is_for(aggregate, at, asking.labels));
                     break;
                 };
-                let (step, runner) = (whole.run.steps[at].id, asking.runner.to_owned());
-                let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
+                let (step, runner) = (aggregate.run.steps[at].id, asking.runner.to_owned());
+                let (nonce, passes_gates) = (nonce.clone(), aggregate.deployment.has_bypass());
                 let cmd = GrantStep { step, runner, nonce, lost_ms: asking.lost_ms, passes_gates };
-                match grant(&whole.run, &whole.plan, &cmd, tx.now()) {
-                    Ok(decision) => (at, Some(whole.apply(tx, decision)?)),
+                match grant(&aggregate.run, &aggregate.plan, &cmd, tx.now()) {
+                    Ok(decision) => (at, Some(aggregate.apply(tx, decision)?)),
                     Err(Refusal::InvalidState(_)) => break,
                     Err(other) => return Err(other.into()),
                 }
@@ -188,49 +191,55 @@ pub(super) fn grant_in(
         };
         let Some(attempt) = attempt else { break };
         given.used += 1;
-        match secrets(tx, whole, vault, at, &attempt)? {
+        match secrets(tx, aggregate, vault, at, &attempt)? {
             Ok(secrets) => given.granted.push(Granted {
                 org: tx.org()?,
                 attempt,
                 at,
-                facts: facts(whole, at),
-                holder: whole.head.holder(),
-                run: whole.run.clone(),
-                plan: whole.plan.clone(),
+                facts: facts(aggregate, at),
+                holder: aggregate.deployment.holder(),
+                run: aggregate.run.clone(),
+                plan: aggregate.plan.clone(),
                 secrets,
                 now: tx.now(),
             }),
             // Nothing of it ever ran, and nothing will: the step ends here.
-            Err(detail) => fail(tx, whole, &attempt, detail)?,
+            Err(detail) => fail(tx, aggregate, &attempt, detail)?,
         }
     }
     Ok(given)
 }
 
-fn fail(tx: &mut Tx<'_>, whole: &mut Whole, attempt: &Attempt, detail: String) -> Result<(), EngineError> {
+fn fail(
+    tx: &mut Tx<'_>,
+    aggregate: &mut DeploymentAggregate,
+    attempt: &Attempt,
+    detail: String,
+) -> Result<(), EngineError> {
     let failure = Failure { cause: Cause::NotRunnable, detail };
     let outcome = Outcome::Failed { failure, exit_code: None };
-    let decision = report::report(&whole.run, &whole.plan, attempt.step, &attempt.nonce, outcome, tx.now());
-    whole.apply(tx, decision).map(drop)
+    let decision =
+        report::report(&aggregate.run, &aggregate.plan, attempt.step, &attempt.nonce, outcome, tx.now());
+    aggregate.apply(tx, decision).map(drop)
 }
 
 /// Whether a runner with these labels may have the step.
-pub fn is_for(whole: &Whole, at: usize, labels: &[String]) -> bool {
-    let step = &whole.run.steps[at];
-    let wanted = &whole.plan.stages[step.stage].steps[step.index].runs_on;
+pub fn is_for(aggregate: &DeploymentAggregate, at: usize, labels: &[String]) -> bool {
+    let step = &aggregate.run.steps[at];
+    let wanted = &aggregate.plan.stages[step.stage].steps[step.index].runs_on;
     wanted.iter().all(|label| labels.iter().any(|own| own == label.as_str()))
 }
 
 /// The values the step asks for, each reading on record. `Err` is for people.
 fn secrets(
     tx: &mut Tx<'_>,
-    whole: &Whole,
+    aggregate: &DeploymentAggregate,
     vault: &Vault,
     at: usize,
     attempt: &Attempt,
 ) -> Result<Result<BTreeMap<SecretName, Redacted>, String>, EngineError> {
-    let step = &whole.run.steps[at];
-    let stage = &whole.plan.stages[step.stage];
+    let step = &aggregate.run.steps[at];
+    let stage = &aggregate.plan.stages[step.stage];
     let mut found = BTreeMap::new();
     for name in secrets_used(&stage.steps[step.index]) {
         let Some(pinned) = stage.secrets.get(&name) else {
@@ -257,29 +266,29 @@ fn secrets(
 }
 
 /// What every step is told about itself.
-fn facts(whole: &Whole, at: usize) -> BTreeMap<String, String> {
-    let step = &whole.run.steps[at];
-    let stage = &whole.plan.stages[step.stage];
+fn facts(aggregate: &DeploymentAggregate, at: usize) -> BTreeMap<String, String> {
+    let step = &aggregate.run.steps[at];
+    let stage = &aggregate.plan.stages[step.stage];
     let mut facts = BTreeMap::new();
     let mut tell = |name: &str, value: String| drop(facts.insert(format!("BERTH_{name}"), value));
-    tell("DEPLOYMENT_ID", whole.run.deployment.to_string());
-    tell("PIPELINE_ID", whole.run.pipeline.to_string());
+    tell("DEPLOYMENT_ID", aggregate.run.deployment.to_string());
+    tell("PIPELINE_ID", aggregate.run.pipeline.to_string());
     tell("STAGE", stage.name.clone());
     tell("STEP", step.step.to_string());
     tell("STEP_ID", step.id.to_string());
     tell("ATTEMPT", step.tries.to_string());
-    let (commit, number) = match &whole.head {
-        Head::Environment { deployment, .. } => {
-            tell("ENVIRONMENT", deployment.stage.to_string());
-            tell("FENCE", deployment.fence.number().to_string());
-            if let berth_core::deployment::Work::Session(session) = deployment.work {
+    let (commit, number) = match &aggregate.deployment {
+        LoadedDeployment::Environment { deployment, .. } => {
+            tell("ENVIRONMENT", deployment.target.name.to_string());
+            tell("FENCE", deployment.target.fence.number().to_string());
+            if let berth_core::deployment::Work::Session(session) = deployment.target.work {
                 tell("SESSION_ID", session.to_string());
             }
             (deployment.commit.to_string(), deployment.number)
         }
-        Head::Stages { rollout, .. } => (rollout.commit.to_string(), rollout.number),
+        LoadedDeployment::Stages { deployment, .. } => (deployment.commit.to_string(), deployment.number),
     };
     tell("DEPLOYMENT_NUMBER", number.to_string());
-    tell("COMMIT", whole.plan.source.as_ref().map_or(commit, |source| source.commit.clone()));
+    tell("COMMIT", aggregate.plan.source.as_ref().map_or(commit, |source| source.commit.clone()));
     facts
 }

@@ -10,13 +10,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use berth_core::run::Outcome;
+use berth_core::deployment::run::Outcome;
 use berth_store::query::runs::{self, Live};
 use berth_store::{Context, Store};
 
+use super::aggregate::DeploymentAggregate;
 use super::plans::Plans;
 use super::report::{Named, told};
-use super::whole::Whole;
 use crate::engine::EMBEDDED;
 use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
@@ -107,9 +107,11 @@ pub(super) async fn report_ended(
     let Live { org, deployment, step, number, .. } = lost;
     let named = Named::from(lost);
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
-        let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(false) };
-        told(tx, &mut whole, &named, outcome)?;
-        Ok::<_, EngineError>(whole.run.goes_on_with(step, number))
+        let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, deployment)? else {
+            return Ok(false);
+        };
+        told(tx, &mut aggregate, &named, outcome)?;
+        Ok::<_, EngineError>(aggregate.run.goes_on_with(step, number))
     });
     let goes_on = done.await?;
     let key = LogKey { org, deployment, step, attempt: number, stream: LogStream::Step };
@@ -133,9 +135,9 @@ pub fn end_all(store: &Store) -> Result<usize, EngineError> {
         for attempt in live {
             let (plans, deployment, named) = (plans.clone(), attempt.deployment, Named::from(attempt));
             store.transact_blocking(Context::system(Some(named.org)), move |tx| {
-                let whole = Whole::load(tx, &plans, deployment)?;
-                let mut whole = whole.ok_or_else(|| EngineError::bug("an attempt without a run"))?;
-                told(tx, &mut whole, &named, Outcome::Lost).map(drop)
+                let aggregate = DeploymentAggregate::load(tx, &plans, deployment)?;
+                let mut aggregate = aggregate.ok_or_else(|| EngineError::bug("an attempt without a run"))?;
+                told(tx, &mut aggregate, &named, Outcome::Lost).map(drop)
             })?;
             ended += 1;
         }

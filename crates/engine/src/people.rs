@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use berth_core::access::{Action, Role};
 use berth_core::approval::{Approval, Electorate, Tally, Voter};
 use berth_core::decision::Refusal;
+use berth_core::deployment::{Deployment, Target};
 use berth_core::event::{Actor, ActorKind};
 use berth_core::id::{DeploymentId, UserId};
 use berth_store::Read;
 use berth_store::query::From;
-use berth_store::query::deployments::{self, Either};
 use berth_store::query::members::{self, MemberView};
 use berth_store::records::user::{self, Account, User};
-use berth_store::records::{change_authors, member, plan, token};
+use berth_store::records::{change_authors, deployment as deployments, member, plan, token};
 
 use crate::error::EngineError;
 use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
@@ -103,11 +103,8 @@ impl Members {
     ) -> Result<Electorate, EngineError> {
         let found = deployments::by_id(db, deployment)?;
         let found = found.ok_or_else(|| EngineError::bug("an approval without a deployment"))?;
-        let mut starters = match &found {
-            Either::Environment(it) => people_behind(db, &it.requested_by)?,
-            Either::Stages(it) => people_behind(db, &it.requested_by)?,
-        };
-        if let Either::Stages(it) = &found {
+        let mut starters = people_behind(db, &found.requested_by)?;
+        if let Target::Stages(it) = &found.target {
             for account in &it.retried_by {
                 if let Some(found) = user::by_id(db, *account)? {
                     starters.insert(behind(db, found)?.id);
@@ -123,10 +120,10 @@ impl Members {
 }
 
 /// Whether there are authors to read. What a rollback brings back has been in the stage before.
-fn has_commits(db: &mut impl Read, deployment: &Either) -> Result<bool, EngineError> {
-    Ok(match deployment {
-        Either::Stages(it) => it.trigger.takes_back().is_none() && it.resolved_commit.is_some(),
-        Either::Environment(it) => plan::by_id(db, it.id)?.is_some_and(|plan| plan.source.is_some()),
+fn has_commits(db: &mut impl Read, deployment: &Deployment) -> Result<bool, EngineError> {
+    Ok(match &deployment.target {
+        Target::Stages(it) => it.trigger.rollback_of().is_none() && deployment.resolved_commit.is_some(),
+        Target::Environment(_) => plan::by_id(db, deployment.id)?.is_some_and(|plan| plan.source.is_some()),
     })
 }
 

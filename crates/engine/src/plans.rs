@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use berth_core::deployment::run::{Plan, Run};
 use berth_core::id::{DeploymentId, EnvironmentId};
-use berth_core::run::{Plan, Run};
 use berth_store::Read;
 use berth_store::records::{plan, run};
 use quick_cache::sync::Cache;

@@ -1,11 +1,11 @@
 //! Prepare: the commit is resolved and the plan made, outside of any transaction. No request waits for it.
 
+use berth_core::deployment::run::{Plan, Source};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{OrgId, PipelineId, SessionId};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::Definition;
 use berth_core::pipeline::state::Pipeline;
-use berth_core::run::{Plan, Source};
 use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_definition::planning::{Facts, Named, Target, plan};

@@ -7,9 +7,9 @@ use berth_store::query::approvals;
 use berth_store::records::approval as records;
 use berth_store::{Context, Read, Tx};
 
+use super::aggregate::DeploymentAggregate;
 use super::authors::{self, Change};
 use super::plans::Plans;
-use super::whole::Whole;
 use super::{gates, people};
 use crate::error::EngineError;
 use crate::services::Services;
@@ -73,10 +73,12 @@ async fn recount_one(services: &Services, org: OrgId, pending: Approval) -> Resu
 }
 
 fn due(db: &mut impl Read, plans: &Plans, pending: &Approval) -> Result<Due, EngineError> {
-    let Some(whole) = Whole::load(db, plans, pending.deployment)? else { return Ok(Due::Nothing) };
-    let stage = whole.run.stages.iter().position(|stage| stage.name == pending.stage);
+    let Some(aggregate) = DeploymentAggregate::load(db, plans, pending.deployment)? else {
+        return Ok(Due::Nothing);
+    };
+    let stage = aggregate.run.stages.iter().position(|stage| stage.name == pending.stage);
     if let Some(stage) = stage.filter(|_| !pending.rule.self_approval)
-        && let Some(change) = authors::unread(db, &whole, stage)?
+        && let Some(change) = authors::unread(db, &aggregate, stage)?
     {
         return Ok(Due::Read(change));
     }
@@ -85,13 +87,15 @@ fn due(db: &mut impl Read, plans: &Plans, pending: &Approval) -> Result<Due, Eng
 
 fn grant(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineError> {
     let Some(pending) = records::by_id(tx, id)? else { return Ok(()) };
-    let Some(mut whole) = Whole::load(tx, plans, pending.deployment)? else { return Ok(()) };
-    let Some(digest) = gates::digest_now(&whole, &pending) else { return Ok(()) };
+    let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, pending.deployment)? else {
+        return Ok(());
+    };
+    let Some(digest) = gates::digest_now(&aggregate, &pending) else { return Ok(()) };
     let electorate = people::electorate(tx, pending.deployment, &pending.stage)?;
     let decision = approval::recount(&pending, &digest, &electorate, tx.now());
     let counted = tx.commit(decision)?;
     match pending.status == Status::Pending && counted.status == Status::Approved {
-        true => gates::follow(tx, &mut whole, &counted),
+        true => gates::follow(tx, &mut aggregate, &counted),
         false => Ok(()),
     }
 }

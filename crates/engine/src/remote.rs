@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use berth_api::remote::HeartbeatSent;
 use berth_api::runner::{LinkError, Order, Outcome, Report, Reported, Told};
+use berth_core::deployment::run::Outcome as Ended;
 use berth_core::id::OrgId;
-use berth_core::run::Outcome as Ended;
 use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
 use berth_store::query::runs;
 use berth_store::records::runner;

@@ -3,18 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::report::Order;
+use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::run::{Outcome, Parking, Run, park, report};
 use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
-use berth_core::run::{Outcome, Parking, Run, park, report};
 use berth_store::query::runs::Live;
 use berth_store::records::run::{self, AttemptNote};
 use berth_store::{Context, Read, Tx};
 
+use super::aggregate::DeploymentAggregate;
 use super::grant::{Asking, Granted, grant_in};
+use super::loaded::LoadedDeployment;
 use super::plans::Plans;
-use super::whole::{Head, Whole};
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -73,24 +74,24 @@ pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, En
     let context = Context::system(Some(said.attempt.org));
     let work = move |tx: &mut Tx<'_>| {
         let it = &said.attempt;
-        let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
+        let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, it.deployment)? else {
             return Ok(None);
         };
-        whole.hold();
-        let is_its = whole.order(it.step, &it.nonce) != Order::Stale;
+        aggregate.hold();
+        let is_its = aggregate.order(it.step, &it.nonce) != Order::Stale;
         let known_fence = match &said.ending {
             Ending::Over(Outcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
             Ending::Over(_) | Ending::Parked(_) => None,
         };
         let order = match said.ending {
-            Ending::Over(outcome) => told(tx, &mut whole, it, outcome)?,
-            Ending::Parked(parking) => parked(tx, &mut whole, it, parking)?,
+            Ending::Over(outcome) => told(tx, &mut aggregate, it, outcome)?,
+            Ending::Parked(parking) => parked(tx, &mut aggregate, it, parking)?,
         };
         let lost_fence = match known_fence {
-            Some(known) => whole.doubt_fence(tx, known)?.then_some(known),
+            Some(known) => aggregate.doubt_fence(tx, known)?.then_some(known),
             None => None,
         };
-        let goes_on = whole.run.goes_on_with(it.step, it.number);
+        let goes_on = aggregate.run.goes_on_with(it.step, it.number);
         let mut granted = None;
         if let Some(next) = said.next {
             let nonces = [next.nonce];
@@ -102,14 +103,14 @@ pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, En
                 labels: &next.labels,
                 only_again: false,
             };
-            granted = grant_in(tx, &mut whole, &vault, &asking)?.granted.pop();
+            granted = grant_in(tx, &mut aggregate, &vault, &asking)?.granted.pop();
         }
         // A late word about an earlier call says nothing about the next.
         if is_its {
             run::note(tx, it.deployment, it.step, it.number, &said.note)?;
         }
-        whole.write(tx)?;
-        Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence, next: granted }, whole.run)))
+        aggregate.write(tx)?;
+        Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence, next: granted }, aggregate.run)))
     };
     let told = services.store.transact_blocking(context, work)?;
     let Some((stored, run)) = told else {
@@ -147,21 +148,26 @@ impl Look {
 /// The end of an attempt, with everything that follows from it.
 pub(super) fn told(
     tx: &mut Tx<'_>,
-    whole: &mut Whole,
+    aggregate: &mut DeploymentAggregate,
     it: &Named,
     outcome: Outcome,
 ) -> Result<Order, EngineError> {
     // Whoever holds the environment may have changed: what was told to stop is believed that it has, and nothing else.
-    whole.follow_cancel(tx)?;
-    let decision = report::report(&whole.run, &whole.plan, it.step, &it.nonce, outcome, tx.now());
-    whole.apply(tx, decision)
+    aggregate.follow_cancel(tx)?;
+    let decision = report::report(&aggregate.run, &aggregate.plan, it.step, &it.nonce, outcome, tx.now());
+    aggregate.apply(tx, decision)
 }
 
 /// A custom step is not done: what it wants to remember is written before it is called again.
-fn parked(tx: &mut Tx<'_>, whole: &mut Whole, it: &Named, parking: Parking) -> Result<Order, EngineError> {
-    whole.follow_cancel(tx)?;
-    let decision = park::park(&whole.run, &whole.plan, it.step, &it.nonce, parking, tx.now());
-    whole.apply(tx, decision)
+fn parked(
+    tx: &mut Tx<'_>,
+    aggregate: &mut DeploymentAggregate,
+    it: &Named,
+    parking: Parking,
+) -> Result<Order, EngineError> {
+    aggregate.follow_cancel(tx)?;
+    let decision = park::park(&aggregate.run, &aggregate.plan, it.step, &it.nonce, parking, tx.now());
+    aggregate.apply(tx, decision)
 }
 
 /// What a runner shall do about an attempt, and why if it has to stop.
@@ -170,9 +176,11 @@ pub(super) fn order(
     plans: &Plans,
     it: &Named,
 ) -> Result<(Order, Option<String>), EngineError> {
-    let Some(whole) = Whole::load(db, plans, it.deployment)? else { return Ok((Order::Stale, None)) };
-    let order = whole.order(it.step, &it.nonce);
-    let reason = (order != Order::Continue).then(|| reason(&whole));
+    let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else {
+        return Ok((Order::Stale, None));
+    };
+    let order = aggregate.order(it.step, &it.nonce);
+    let reason = (order != Order::Continue).then(|| reason(&aggregate));
     Ok((order, reason.flatten()))
 }
 
@@ -182,29 +190,31 @@ pub(super) fn taken_over(
     plans: &Plans,
     it: &Named,
 ) -> Result<Option<String>, EngineError> {
-    let Some(whole) = Whole::load(db, plans, it.deployment)? else { return Ok(None) };
-    Ok(match &whole.head {
+    let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else { return Ok(None) };
+    Ok(match &aggregate.deployment {
         // A reset goes on under its own number.
-        Head::Environment { lock, deployment }
-            if deployment.fence < lock.environment.fence && !whole.may_grant() =>
+        LoadedDeployment::Environment { lock, deployment }
+            if deployment.target.fence < lock.environment.fence && !aggregate.may_grant() =>
         {
-            Some(reason(&whole).unwrap_or_else(|| "the environment has another holder".into()))
+            Some(reason(&aggregate).unwrap_or_else(|| "the environment has another holder".into()))
         }
-        Head::Environment { .. } | Head::Stages { .. } => None,
+        LoadedDeployment::Environment { .. } | LoadedDeployment::Stages { .. } => None,
     })
 }
 
 /// In words for the last line of a log.
-fn reason(whole: &Whole) -> Option<String> {
-    let told = whole.told_to_stop()?;
+fn reason(aggregate: &DeploymentAggregate) -> Option<String> {
+    let told = aggregate.pending_cancel()?;
     let who = |actor: &Actor| actor.name.clone();
     let why = told.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
-    Some(match &whole.head {
-        Head::Environment { lock, .. } => match lock.session.as_ref().filter(|it| it.drain.is_some()) {
-            Some(next) => format!("taken over by {}{why}", next.holder.name),
-            None => format!("cancelled by {}{why}", who(&told.by)),
-        },
-        Head::Stages { .. } => format!("cancelled by {}{why}", who(&told.by)),
+    Some(match &aggregate.deployment {
+        LoadedDeployment::Environment { lock, .. } => {
+            match lock.session.as_ref().filter(|it| it.drain.is_some()) {
+                Some(next) => format!("taken over by {}{why}", next.holder.name),
+                None => format!("cancelled by {}{why}", who(&told.by)),
+            }
+        }
+        LoadedDeployment::Stages { .. } => format!("cancelled by {}{why}", who(&told.by)),
     })
 }
 

@@ -2,25 +2,27 @@
 //! in the transaction that asks for it: nothing is planned, resolved or built again.
 
 use berth_core::decision::Refusal;
+use berth_core::deployment::run::begin::{Begin, Built, begin};
+use berth_core::deployment::run::{Gate, Plan, PlannedStage, Run, StageKind, StageStatus, secrets_used};
+use berth_core::deployment::stages::stage::{self, PAST_MAX, Pause, StageEnd};
+use berth_core::deployment::stages::{self as transitions, RollBack};
+use berth_core::deployment::{StagesDeployment, Trigger};
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::state;
-use berth_core::rollout::{self, RollBack, Rollout, Trigger};
-use berth_core::run::begin::{Begin, Built, begin};
-use berth_core::run::{Gate, Plan, PlannedStage, Run, StageKind, StageStatus, secrets_used};
-use berth_core::stage::{self, PAST_MAX, Pause, StageEnd};
 use berth_store::query::approvals;
-use berth_store::records::{pipeline, plan, retention, rollout as rollouts, run, secret, stage as stages};
+use berth_store::records::{deployment, pipeline, plan, retention, run, secret, stage as stages};
 use berth_store::{Read, Tx};
 
-use super::stages::enter_whole;
-use super::whole::{Head, Whole};
+use super::aggregate::DeploymentAggregate;
+use super::loaded::LoadedDeployment;
+use super::stages::enter_stage;
 use crate::error::EngineError;
 
 /// Who wants which stage to go back, and from what.
-pub struct Asked {
+pub struct RollbackRequest {
     pub pipeline: PipelineId,
     pub stage: String,
     pub of: DeploymentId,
@@ -31,23 +33,25 @@ pub struct Asked {
 }
 
 /// A way back that was found.
-pub struct WayBack {
-    asked: Asked,
-    to: Rollout,
+pub struct RollbackPlan {
+    asked: RollbackRequest,
+    to: StagesDeployment,
     plan: Plan,
     built: Option<Built>,
     is_stopped: bool,
 }
 
-impl WayBack {
+impl RollbackPlan {
     /// A refusal says why there is none.
-    pub fn find(db: &mut impl Read, asked: Asked) -> Result<Self, EngineError> {
+    pub fn find(db: &mut impl Read, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
             return Err(Refusal::InvalidState("its pipeline was deleted: nothing new starts".into()).into());
         };
         let is_stopped = matches!(found.status, state::Status::Stopped { .. });
-        let line = rollouts::in_line(db, asked.pipeline)?;
-        let is_same = |it: &&Rollout| it.trigger.takes_back().is_some_and(|(stage, _)| stage == asked.stage);
+        let line = deployment::unfinished_of_pipeline(db, asked.pipeline)?;
+        let is_same = |it: &&StagesDeployment| {
+            it.target.trigger.rollback_of().is_some_and(|(stage, _)| stage == asked.stage)
+        };
         if let Some(other) = line.iter().find(is_same) {
             let text = format!(
                 "#{} already goes back in this stage: wait until it has ended, or cancel it first",
@@ -56,7 +60,7 @@ impl WayBack {
             return Err(Refusal::InvalidState(text).into());
         }
         let id = target(db, &asked)?;
-        let found = (rollouts::by_id(db, id)?, plan::by_id(db, id)?, run::by_id(db, id)?);
+        let found = (deployment::stages_by_id(db, id)?, plan::by_id(db, id)?, run::by_id(db, id)?);
         let (Some(to), Some(plan), Some(run)) = found else {
             return Err(EngineError::bug(format!("{id} succeeded in a stage and is not there")));
         };
@@ -67,36 +71,36 @@ impl WayBack {
         check_artifacts(db, &to, origin)?;
         let gates = gates_left(db, &asked, id, planned)?;
         // Nobody was asked about one that passed every gate.
-        let is_approved = |step: &StepId| to.bypass.is_none() && run.has_done(&asked.stage, step);
+        let is_approved = |step: &StepId| to.target.bypass.is_none() && run.has_done(&asked.stage, step);
         let cut = plan.only(&asked.stage, gates, is_approved);
         let plan = cut.ok_or_else(|| EngineError::bug(format!("{id} has no plan for its stage")))?;
         Ok(Self { asked, to, plan, built: run.built(), is_stopped })
     }
 
     /// It begins, and enters its stage if nothing is inside. Promotion into the stage is paused.
-    pub fn start(self, tx: &mut Tx<'_>) -> Result<Rollout, EngineError> {
+    pub fn start(self, tx: &mut Tx<'_>) -> Result<StagesDeployment, EngineError> {
         let Self { asked, to, plan, built, is_stopped } = self;
         let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
-        let number = rollouts::next_number(tx, asked.pipeline)?;
+        let number = deployment::next_number(tx, asked.pipeline)?;
         let (by, reason) = (asked.by.clone(), asked.reason.clone());
         let cmd = RollBack { id, number, stage: &asked.stage, of: asked.of, to: &to, by, reason };
-        let decision = rollout::roll_back(cmd, tx.now());
+        let decision = transitions::roll_back(cmd, tx.now());
         let queued = tx.commit(decision)?;
         let place = stages::by_name(tx, asked.pipeline, &asked.stage)?;
         let pause = Pause { by: asked.by, at: tx.now(), reason: asked.reason, rollback: id };
         tx.commit(stage::pause(&place, pause))?;
-        let decision = rollout::begin(&queued, to.resolved_commit, tx.now());
+        let decision = transitions::begin(&queued, to.resolved_commit, tx.now());
         let begun = tx.commit(decision)?;
         plan::put(tx, id, &plan)?;
         let decision = begin(&plan, Begin { deployment: id, pipeline: asked.pipeline, built }, &tx.moment()?);
-        let head = Head::Stages { rollout: Box::new(begun.clone()), is_paused: is_stopped };
-        let mut whole = Whole::begin(tx, decision, plan, head)?;
-        enter_whole(tx, &mut whole)?;
+        let loaded = LoadedDeployment::Stages { deployment: Box::new(begun.clone()), is_paused: is_stopped };
+        let mut aggregate = DeploymentAggregate::begin(tx, decision, plan, loaded)?;
+        enter_stage(tx, &mut aggregate)?;
         Ok(begun)
     }
 }
 
-fn target(db: &mut impl Read, asked: &Asked) -> Result<DeploymentId, EngineError> {
+fn target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, EngineError> {
     let Some(named) = asked.to else {
         let past = stages::past(db, asked.pipeline, &asked.stage, PAST_MAX)?;
         return Ok(stage::way_back(asked.of, &past)?);
@@ -115,7 +119,11 @@ fn target(db: &mut impl Read, asked: &Asked) -> Result<DeploymentId, EngineError
 }
 
 /// The very versions that were used then.
-fn check_secrets(db: &mut impl Read, to: &Rollout, planned: &PlannedStage) -> Result<(), EngineError> {
+fn check_secrets(
+    db: &mut impl Read,
+    to: &StagesDeployment,
+    planned: &PlannedStage,
+) -> Result<(), EngineError> {
     for name in planned.steps.iter().flat_map(secrets_used) {
         let value = match planned.secrets.get(&name) {
             Some(pinned) => secret::value(db, pinned.id, pinned.version)?,
@@ -133,7 +141,11 @@ fn check_secrets(db: &mut impl Read, to: &Rollout, planned: &PlannedStage) -> Re
 }
 
 /// What it would bring back was built long ago, and may be gone.
-fn check_artifacts(db: &mut impl Read, to: &Rollout, origin: DeploymentId) -> Result<(), EngineError> {
+fn check_artifacts(
+    db: &mut impl Read,
+    to: &StagesDeployment,
+    origin: DeploymentId,
+) -> Result<(), EngineError> {
     if retention::has_given_up(db, to.id)? || retention::has_given_up(db, origin)? {
         let text = format!(
             "the artifacts of #{} were removed because they were old; deploy {} again instead",
@@ -148,7 +160,7 @@ fn check_artifacts(db: &mut impl Read, to: &Rollout, origin: DeploymentId) -> Re
 /// stage they need not approve again.
 fn gates_left(
     db: &mut impl Read,
-    asked: &Asked,
+    asked: &RollbackRequest,
     to: DeploymentId,
     planned: &PlannedStage,
 ) -> Result<Vec<Gate>, EngineError> {
@@ -176,33 +188,33 @@ pub(super) fn kept_then(
     id: DeploymentId,
     name: &str,
 ) -> Result<Option<String>, EngineError> {
-    let Some(rollout) = rollouts::by_id(db, id)? else { return Ok(None) };
-    let Trigger::Rollback { stage, to, .. } = &rollout.trigger else { return Ok(None) };
-    let origin = origin(db, rollout.pipeline, stage, *to)?;
+    let Some(deployment) = deployment::stages_by_id(db, id)? else { return Ok(None) };
+    let Trigger::Rollback { stage, to, .. } = &deployment.target.trigger else { return Ok(None) };
+    let origin = origin(db, deployment.pipeline, stage, *to)?;
     Ok(run::by_id(db, origin)?.and_then(|run| run.kept_before(stage, name)))
 }
 
 /// A try of a stage has succeeded or failed.
 pub(super) fn note_end(
     tx: &mut Tx<'_>,
-    rollout: &Rollout,
+    deployment: &StagesDeployment,
     run: &Run,
     plan: &Plan,
     index: usize,
 ) -> Result<(), EngineError> {
     let it = &run.stages[index];
-    let (origin, of, is_last) = match &rollout.trigger {
+    let (origin, of, is_last) = match &deployment.target.trigger {
         Trigger::Rollback { to, of, .. } => {
-            let found = stages::origin_of(tx, rollout.pipeline, &it.name, *to)?;
+            let found = stages::origin_of(tx, deployment.pipeline, &it.name, *to)?;
             let (origin, is_last) = found.unwrap_or((*to, false));
             (origin, Some(*of), is_last)
         }
-        Trigger::Push { .. } | Trigger::Api => (rollout.id, None, index + 1 == run.stages.len()),
+        Trigger::Push { .. } | Trigger::Api => (deployment.id, None, index + 1 == run.stages.len()),
     };
     let end = StageEnd {
-        pipeline: rollout.pipeline,
+        pipeline: deployment.pipeline,
         stage: it.name.clone(),
-        deployment: rollout.id,
+        deployment: deployment.id,
         tries: it.tries,
         is_success: it.status == StageStatus::Succeeded,
         at: tx.now(),
@@ -211,7 +223,7 @@ pub(super) fn note_end(
         committed_at: plan.source.as_ref().and_then(|source| source.committed_at),
         is_last,
     };
-    let place = stages::by_name(tx, rollout.pipeline, &it.name)?;
+    let place = stages::by_name(tx, deployment.pipeline, &it.name)?;
     tx.commit(stage::ended(&place, end))?;
     Ok(())
 }

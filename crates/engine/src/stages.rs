@@ -1,20 +1,21 @@
 //! What moves between deployments: stages are entered one at a time, and what was told to stop stops.
 
 use berth_core::approval::Approval;
-use berth_core::deployment::report::{self, Outcome};
+use berth_core::deployment::environment::report::{self, Outcome};
+use berth_core::deployment::run::enter::{Entry, Waits, enter, entry, entry_back, overtaken};
+use berth_core::deployment::stages as transitions;
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::Requires;
-use berth_core::rollout;
-use berth_core::run::enter::{Entry, Waits, enter, entry, entry_back, overtaken};
 use berth_store::query::{Batch, runs};
 use berth_store::records::{environment, stage as stages};
 use berth_store::{Context, Read, Tx};
 use futures_util::{StreamExt as _, stream};
 
+use super::aggregate::DeploymentAggregate;
 use super::authors::{self, Change};
 use super::gates::{self, Asked};
+use super::loaded::LoadedDeployment;
 use super::plans::Plans;
-use super::whole::{Head, Whole};
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -36,8 +37,8 @@ pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
     for (org, id, _) in told {
         let plans = services.engine.plans().clone();
         let done = services.store.transact(Context::system(Some(org)), move |tx| {
-            match Whole::load(tx, &plans, id)? {
-                Some(mut whole) => whole.follow_cancel(tx),
+            match DeploymentAggregate::load(tx, &plans, id)? {
+                Some(mut aggregate) => aggregate.follow_cancel(tx),
                 None => Ok(()),
             }
         });
@@ -48,7 +49,7 @@ pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
     for (org, id, environment) in without_run {
         let done = services.store.transact(Context::system(Some(org)), move |tx| {
             let Some(lock) = environment::by_id(tx, environment)? else { return Ok(()) };
-            let attempt = lock.deployment(id).and_then(|it| it.status.attempt().cloned());
+            let attempt = lock.deployment(id).and_then(|it| it.attempt().cloned());
             let Some(attempt) = attempt else { return Ok(()) };
             let decision = report::report(&lock, id, &attempt.nonce, &Outcome::Lost, &tx.moment()?);
             tx.commit(decision)?;
@@ -111,8 +112,8 @@ async fn enter_noted(services: &Services, org: OrgId, id: DeploymentId) {
 /// People and windows may take days: until then a look is enough, and writers are not held up by it.
 async fn planned_move(services: &Services, org: OrgId, id: DeploymentId) -> Result<Move, EngineError> {
     let plans = services.engine.plans().clone();
-    let looked = services.store.read(Some(org), move |db| match Whole::load(db, &plans, id)? {
-        Some(whole) => next_move(db, &whole),
+    let looked = services.store.read(Some(org), move |db| match DeploymentAggregate::load(db, &plans, id)? {
+        Some(aggregate) => next_move(db, &aggregate),
         None => Ok(Move::Stay),
     });
     looked.await
@@ -130,25 +131,29 @@ enum Move {
     GiveWay(DeploymentId),
 }
 
-fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, EngineError> {
-    let Some((index, stage)) = whole.run.queued_for() else { return Ok(Move::Stay) };
-    let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(Move::Stay) };
-    let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
-    let is_rollback = rollout.trigger.takes_back().is_some();
-    let (is_kept, passes) = (gates::is_kept(db, whole, stage)?, whole.head.passes_gates());
-    let waits = Waits { number: rollout.number, is_kept, passes };
-    let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(waits, &others) };
+fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Move, EngineError> {
+    let Some((index, stage)) = aggregate.run.queued_for() else { return Ok(Move::Stay) };
+    let LoadedDeployment::Stages { deployment, is_paused: false } = &aggregate.deployment else {
+        return Ok(Move::Stay);
+    };
+    let others = runs::contenders(db, deployment.pipeline, stage, deployment.id)?;
+    let is_rollback = deployment.target.trigger.rollback_of().is_some();
+    let (is_kept, passes) = (gates::is_kept(db, aggregate, stage)?, aggregate.deployment.has_bypass());
+    let waits = Waits { number: deployment.number, is_kept, passes };
+    let said = if is_rollback { entry_back(deployment.number, &others) } else { entry(waits, &others) };
     let passes = is_rollback || passes;
     Ok(match said {
         Entry::Behind(_) => Move::Stay,
         Entry::SupersededBy(newer) => Move::GiveWay(newer),
-        Entry::Free if !passes && stages::by_name(db, rollout.pipeline, stage)?.pause.is_some() => Move::Stay,
-        Entry::Free => match authors::unread(db, whole, index)? {
+        Entry::Free if !passes && stages::by_name(db, deployment.pipeline, stage)?.pause.is_some() => {
+            Move::Stay
+        }
+        Entry::Free => match authors::unread(db, aggregate, index)? {
             Some(change) => Move::ReadAuthors(change),
-            None => match gates::asked(db, whole, index)? {
+            None => match gates::asked(db, aggregate, index)? {
                 Asked::Not { rule, before } => Move::Ask { rule, before },
                 Asked::Waits(_) => Move::Stay,
-                Asked::Enough if gates::shut_until(whole, index, db.now()).is_some() => Move::Stay,
+                Asked::Enough if gates::shut_until(aggregate, index, db.now()).is_some() => Move::Stay,
                 Asked::Enough => Move::Enter,
             },
         },
@@ -157,28 +162,28 @@ fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, EngineError> {
 
 /// True: it has moved.
 fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, EngineError> {
-    match Whole::load(tx, plans, id)? {
-        Some(mut whole) => enter_whole(tx, &mut whole),
+    match DeploymentAggregate::load(tx, plans, id)? {
+        Some(mut aggregate) => enter_stage(tx, &mut aggregate),
         None => Ok(false),
     }
 }
 
 /// True: it has moved.
-pub(super) fn enter_whole(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<bool, EngineError> {
-    match next_move(tx, whole)? {
+pub(super) fn enter_stage(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
+    match next_move(tx, aggregate)? {
         Move::Stay | Move::ReadAuthors(_) => return Ok(false),
-        Move::Ask { rule, before } => gates::ask(tx, whole, rule, before)?,
+        Move::Ask { rule, before } => gates::ask(tx, aggregate, rule, before)?,
         Move::Enter => {
-            let decision = enter(&whole.run, &whole.plan, tx.now());
-            whole.apply(tx, decision)?;
+            let decision = enter(&aggregate.run, &aggregate.plan, tx.now());
+            aggregate.apply(tx, decision)?;
         }
         Move::GiveWay(newer) => {
-            let run = overtaken(&whole.run, &whole.plan, tx.now());
-            if let Head::Stages { rollout, .. } = &mut whole.head {
-                let head = rollout::supersede(rollout, newer, tx.now());
-                **rollout = tx.commit(head)?;
+            let run = overtaken(&aggregate.run, &aggregate.plan, tx.now());
+            if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
+                let superseded = transitions::supersede(deployment, newer, tx.now());
+                **deployment = tx.commit(superseded)?;
             }
-            whole.apply(tx, run)?;
+            aggregate.apply(tx, run)?;
         }
     }
     Ok(true)

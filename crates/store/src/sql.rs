@@ -139,7 +139,6 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::records::pipeline::STATEMENTS,
         crate::records::plan::STATEMENTS,
         crate::records::retention::STATEMENTS,
-        crate::records::rollout::STATEMENTS,
         crate::records::run::STATEMENTS,
         crate::records::registry::STATEMENTS,
         crate::records::registry_build::STATEMENTS,

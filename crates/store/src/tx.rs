@@ -225,8 +225,10 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Environment(it)) => records::environment::put(self, &it)?,
                 Change::Put(Record::Session(it)) => records::session::put(self, &it)?,
                 Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
-                Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
-                Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,
+                Change::Put(Record::EnvironmentDeployment(it)) => {
+                    records::deployment::put_environment(self, &it)?
+                }
+                Change::Put(Record::StagesDeployment(it)) => records::deployment::put_stages(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
                 Change::Put(Record::Approval(it)) => records::approval::put(self, &it)?,
                 Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,

@@ -1,7 +1,7 @@
 //! A runner: takes work, touches the environment, gives signs of life, and stops when told to, when its work is done
 //! or when nobody has answered it for too long. It crashes, is cut off, repeats itself and uses what is not its own.
 
-use berth_core::deployment::report::Order;
+use berth_core::deployment::environment::report::Order;
 use berth_core::id::DeploymentId;
 
 use super::Faults;
@@ -216,8 +216,8 @@ impl Runner {
         let status = site.deployment(job.id).map(|it| it.status.clone());
         site.ask(job.place, &Ask::Report { deployment: job.named(), nonce, outcome })?;
         let after = site.deployment(job.id).map(|it| it.status.clone());
-        let is_stopped = |status: &Option<berth_core::deployment::Status>| {
-            status.as_ref().is_some_and(berth_core::deployment::Status::is_final)
+        let is_stopped = |status: &Option<berth_core::deployment::DeploymentStatus>| {
+            status.as_ref().is_some_and(berth_core::deployment::DeploymentStatus::is_final)
         };
         if is_stopped(&after) && !is_stopped(&status) {
             let what = format!("a stolen nonce ended deployment {}", job.number);

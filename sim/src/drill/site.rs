@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::Deployment;
+use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::DeploymentId;
 
@@ -157,7 +157,7 @@ impl Site {
         self.heard.insert(deployment, self.second);
     }
 
-    pub(super) fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {
+    pub(super) fn deployment(&self, id: DeploymentId) -> Option<&EnvironmentDeployment> {
         self.model.world.deployments.get(&id)
     }
 
@@ -165,7 +165,7 @@ impl Site {
     pub(super) fn give_up_lost_runners(&mut self) -> Result<(), Violation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
-            for it in lock.deployments.iter().filter(|it| it.status.attempt().is_some()) {
+            for it in lock.deployments.iter().filter(|it| it.attempt().is_some()) {
                 // A server that has just begun to look has not yet been waiting.
                 let restarted = self.restarted;
                 let now = self.second;

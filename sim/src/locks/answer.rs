@@ -3,8 +3,8 @@
 use std::fmt;
 
 use berth_core::decision::Refusal;
-use berth_core::deployment::Deployment;
-use berth_core::deployment::report::Order;
+use berth_core::deployment::EnvironmentDeployment;
+use berth_core::deployment::environment::report::Order;
 use berth_core::environment::claim::Claimed;
 use berth_core::environment::release::Released;
 use berth_core::environment::{Session, Ticket};
@@ -15,7 +15,7 @@ pub enum Answer {
     Released(Box<Released>),
     Session(Box<Session>),
     Ticket(Box<Ticket>),
-    Deployment(Box<Deployment>),
+    Deployment(Box<EnvironmentDeployment>),
     Order(Order),
     Done,
     Refused(Refusal),

@@ -1,10 +1,11 @@
 //! Puts a command to the rules. Knows records only through [`Records`], so that every backend runs the same code.
 
 use berth_core::decision::{Decision, Refusal, Ruling};
-use berth_core::deployment::cancel::cancel;
-use berth_core::deployment::grant::grant;
-use berth_core::deployment::report::{Outcome, order, report};
-use berth_core::deployment::{Cause, Deployment, Failure, Grant};
+use berth_core::deployment::environment::Grant;
+use berth_core::deployment::environment::cancel::cancel;
+use berth_core::deployment::environment::grant::grant;
+use berth_core::deployment::environment::report::{Outcome, order, report};
+use berth_core::deployment::{Cause, EnvironmentDeployment, Failure};
 use berth_core::environment::claim::{Claim, claim};
 use berth_core::environment::declare::{Declare, declare, delete, redeclare, undeclare};
 use berth_core::environment::deploy::{Deploy, deploy};
@@ -27,7 +28,7 @@ pub trait Records {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock>;
     fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session>;
     fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket>;
-    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment>;
+    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<EnvironmentDeployment>;
     /// The highest number an environment of this name has had, deleted ones included.
     fn last_fence(&self, place: Place) -> Fence;
 }
@@ -74,7 +75,7 @@ pub fn execute(
 pub struct Subject {
     pub session: Option<Session>,
     pub ticket: Option<Ticket>,
-    pub deployment: Option<Deployment>,
+    pub deployment: Option<EnvironmentDeployment>,
     /// `If-Match`, if it was sent.
     pub expected: Option<Fence>,
     pub nonce: Option<String>,
@@ -333,20 +334,20 @@ impl<R: Records> View<'_, R> {
         }
     }
 
-    fn which(&self, which: WhichDeployment) -> Option<Deployment> {
+    fn which(&self, which: WhichDeployment) -> Option<EnvironmentDeployment> {
         let mut unfinished = self.lock.deployments.iter();
         match which {
             WhichDeployment::Startable => {
                 self.lock.environment.agenda.startable.and_then(|id| self.lock.deployment(id).cloned())
             }
             WhichDeployment::Live(before) => {
-                unfinished.filter(|it| it.status.attempt().is_some()).nth(usize::from(before)).cloned()
+                unfinished.filter(|it| it.attempt().is_some()).nth(usize::from(before)).cloned()
             }
             WhichDeployment::Queued(before) => {
-                unfinished.filter(|it| it.status.attempt().is_none()).nth(usize::from(before)).cloned()
+                unfinished.filter(|it| it.attempt().is_none()).nth(usize::from(before)).cloned()
             }
             WhichDeployment::Reset => {
-                unfinished.find(|it| it.work == berth_core::deployment::Work::Reset).cloned()
+                unfinished.find(|it| it.target.work == berth_core::deployment::Work::Reset).cloned()
             }
             WhichDeployment::Back(count) => {
                 self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))
@@ -369,10 +370,10 @@ impl Outcomes {
     }
 }
 
-fn nonce_as_sent(deployment: &Deployment, nonce: Nonce) -> String {
+fn nonce_as_sent(deployment: &EnvironmentDeployment, nonce: Nonce) -> String {
     match nonce {
         Nonce::Of(runner) => nonce_of(runner),
-        Nonce::Right => deployment.status.attempt().map_or_else(|| nonce_of(0), |it| it.nonce.clone()),
+        Nonce::Right => deployment.attempt().map_or_else(|| nonce_of(0), |it| it.nonce.clone()),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use berth_core::deployment::{Status, Work};
+use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::{Lock, Ticket};
 use berth_core::time::Timestamp;
 
@@ -96,18 +96,22 @@ fn canonical(model: &Model) -> String {
         );
     }
     for it in &lock.deployments {
-        let work = match it.work {
+        let work = match it.target.work {
             Work::Reset => "reset",
             Work::Session(id) if lock.session.as_ref().is_some_and(|session| session.id == id) => "own",
             Work::Session(_) => "old",
         };
         let cause = match &it.status {
-            Status::Cancelling { cancel, .. } => cancel.cause.as_str(),
+            DeploymentStatus::Cancelling(cancel) => cancel.cause.as_str(),
             _ => "",
         };
-        let nonce = it.status.attempt().map(|attempt| &attempt.nonce);
-        let _ =
-            write!(text, "{work} {} {cause} {nonce:?} {};", it.status.as_str(), it.overrides_drain.is_some());
+        let nonce = it.attempt().map(|attempt| &attempt.nonce);
+        let _ = write!(
+            text,
+            "{work} {} {cause} {nonce:?} {};",
+            it.status.as_str(),
+            it.target.overrides_drain.is_some()
+        );
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use berth_core::decision::Decision;
-use berth_core::deployment::Deployment;
+use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::declare::declare;
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Lock, Moment, Session, Ticket};
@@ -89,9 +89,9 @@ impl Records for World {
         all.find(|it| it.environment == environment && it.number == number).cloned()
     }
 
-    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment> {
+    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<EnvironmentDeployment> {
         let mut all = self.deployments.values();
-        all.find(|it| it.environment == environment && it.number == number).cloned()
+        all.find(|it| it.target.environment == environment && it.number == number).cloned()
     }
 
     fn last_fence(&self, place: Place) -> Fence {

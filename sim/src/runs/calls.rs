@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 
 use berth_core::decision::{Change, Decision, Record};
-use berth_core::deployment::report::Order;
+use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::run::begin::{Begin, begin};
+use berth_core::deployment::run::grant::{GrantStep, grant};
+use berth_core::deployment::run::limits::POLL_LOSSES_MAX;
+use berth_core::deployment::run::{
+    Outcome, Parking, Plan, Resolution, Run, StepStatus, cancel, held, park, report, resolve,
+};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::Moment;
 use berth_core::id::{DeploymentId, PipelineId};
-use berth_core::run::begin::{Begin, begin};
-use berth_core::run::grant::{GrantStep, grant};
-use berth_core::run::limits::POLL_LOSSES_MAX;
-use berth_core::run::{
-    Outcome, Parking, Plan, Resolution, Run, StepStatus, cancel, held, park, report, resolve,
-};
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ impl Walk {
         ensure!(state == known.state, "state", "{name} was called with {state:?}, not {:?}", known.state);
         ensure!(!known.asks, "asks", "{name} was called before anybody had agreed");
         ensure!(known.earliest.is_none_or(|at| at <= self.now), "pause", "{name} was called too early");
-        let is_poll = memory.is_some_and(berth_core::run::Memory::is_poll);
+        let is_poll = memory.is_some_and(berth_core::deployment::run::Memory::is_poll);
         ensure!(is_poll || known.is_pending, "once", "{name} takes effect a second time");
         let is_late = state.is_some() && known.by.is_some_and(|by| by <= self.now);
         ensure!(!is_late, "time", "{name} was called after its time");

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::{Outcome, Resolution};
 use berth_core::deployment::{Cause, Failure};
-use berth_core::run::retry::From;
-use berth_core::run::{Outcome, Resolution};
 
 /// A step by its place among those that look so at the time; the count goes round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

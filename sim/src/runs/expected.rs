@@ -1,8 +1,8 @@
 //! The reference: how a scenario must end, worked out from the plan and the words of the design, without the rules.
 
-use berth_core::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
-use berth_core::run::retry::From;
-use berth_core::run::{Resolution, StageKind};
+use berth_core::deployment::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
+use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::{Resolution, StageKind};
 use berth_core::step::OnLost;
 
 use super::command::Ends;

@@ -1,7 +1,7 @@
 //! Random sequences: a plan, and commands that mostly move it and sometimes disturb it.
 
-use berth_core::run::Resolution;
-use berth_core::run::retry::From;
+use berth_core::deployment::run::Resolution;
+use berth_core::deployment::run::retry::From;
 
 use super::command::{Command, Ends, GrantNonce, Pick, ReportNonce, WhichStage};
 use super::plans::{Shape, shape};

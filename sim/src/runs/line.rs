@@ -1,13 +1,14 @@
 //! Several runs of one pipeline that want the same stages: one at a time in each, the newest of those that wait.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use berth_core::decision::Decision;
+use berth_core::deployment::run::enter::{Contender, Entry, Waits, entry};
+use berth_core::deployment::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
+use berth_core::deployment::{Deployment, DeploymentStatus, StagesDeployment, StagesTarget, Trigger, stages};
 use berth_core::event::Actor;
 use berth_core::name::CommitId;
-use berth_core::rollout::{self, Rollout, Status, Trigger};
-use berth_core::run::enter::{Contender, Entry, Waits, entry};
-use berth_core::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
 
 use super::check::{Checked, ensure};
 use super::command::Ends;
@@ -21,7 +22,7 @@ const TURNS: u64 = 80;
 
 struct Entrant {
     scene: Scene,
-    rollout: Rollout,
+    deployment: StagesDeployment,
 }
 
 struct Line {
@@ -94,26 +95,24 @@ impl Line {
     fn arrive(&mut self) -> Checked {
         let number = u8::try_from(self.entrants.len() + 1).unwrap_or(u8::MAX);
         let scene = Scene::begin_as(number, &self.shape, 0, false)?;
-        let queued = rollout::start(Rollout {
+        let queued = stages::start(Deployment {
             id: scene.run.deployment,
             number: i64::from(number),
             pipeline: scene.run.pipeline,
             definition_hash: String::new(),
             commit: CommitId::parse("c1").unwrap_or_else(|wrong| unreachable!("{wrong}")),
             resolved_commit: None,
-            trigger: Trigger::Api,
             reason: None,
             requested_by: Actor::system(),
-            retried_by: std::collections::BTreeSet::new(),
-            bypass: None,
-            status: Status::Queued,
+            status: DeploymentStatus::Queued,
             created_at: START,
             started_at: None,
             finished_at: None,
+            target: StagesTarget { trigger: Trigger::Api, retried_by: BTreeSet::new(), bypass: None },
         });
-        let begun = rollout::begin(&queued.answer, None, START).answer;
+        let begun = stages::begin(&queued.answer, None, START).answer;
         self.tell(|| format!("{number} begins"));
-        self.entrants.push(Entrant { scene, rollout: begun });
+        self.entrants.push(Entrant { scene, deployment: begun });
         let place = self.entrants.len() - 1;
         self.follow(place)
     }
@@ -124,14 +123,14 @@ impl Line {
         for place in (0..count).map(|place| (place + first) % count) {
             let queued = self.entrants[place].scene.run.queued_for().map(|(stage, _)| stage);
             let Some(stage) = queued else { continue };
-            let number = self.entrants[place].rollout.number;
+            let number = self.entrants[place].deployment.number;
             let waits = Waits { number, is_kept: false, passes: false };
             let said = entry(waits, &self.contenders(place, stage));
             self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
             match said {
                 Entry::Free => self.ask(place, &Asked::Enter)?,
                 Entry::Behind(other) => {
-                    let mut others = self.entrants.iter().filter(|it| it.rollout.id == other);
+                    let mut others = self.entrants.iter().filter(|it| it.deployment.id == other);
                     let is_inside = others.any(|it| it.scene.run.stages[stage].status.is_open());
                     ensure!(is_inside, "one at a time", "{number} waits for one that is not in the stage");
                 }
@@ -142,18 +141,18 @@ impl Line {
     }
 
     fn supersede(&mut self, place: usize, stage: usize, by: berth_core::id::DeploymentId) -> Checked {
-        let number = self.entrants[place].rollout.number;
-        let newer = self.entrants.iter().find(|it| it.rollout.id == by);
+        let number = self.entrants[place].deployment.number;
+        let newer = self.entrants.iter().find(|it| it.deployment.id == by);
         let waits = |it: &Entrant| it.scene.run.stages[stage].status == StageStatus::Queued;
-        let is_right = newer.is_some_and(|it| it.rollout.number > number && waits(it));
+        let is_right = newer.is_some_and(|it| it.deployment.number > number && waits(it));
         ensure!(is_right, "superseded", "{number} by one that is not newer or does not wait");
         ensure!(waits(&self.entrants[place]), "superseded", "{number}, which had begun in the stage");
-        let Entrant { scene, rollout } = &mut self.entrants[place];
-        *rollout = kept(rollout::supersede(rollout, by, scene.now));
+        let Entrant { scene, deployment } = &mut self.entrants[place];
+        *deployment = kept(stages::supersede(deployment, by, scene.now));
         self.ask(place, &Asked::Overtaken)?;
-        let Entrant { scene, rollout } = &self.entrants[place];
-        let is_superseded = rollout.status == Status::Superseded { by };
-        ensure!(is_superseded, "superseded", "{number} is {:?}", rollout.status);
+        let Entrant { scene, deployment } = &self.entrants[place];
+        let is_superseded = deployment.status == DeploymentStatus::Superseded { by };
+        ensure!(is_superseded, "superseded", "{number} is {:?}", deployment.status);
         ensure!(scene.run.status().is_final(), "superseded", "{number} goes on");
         Ok(())
     }
@@ -162,8 +161,8 @@ impl Line {
         let others = self.entrants.iter().enumerate().filter(|(other, _)| *other != place);
         let others = others.filter(|(_, it)| !it.scene.run.status().is_final());
         let contender = |it: &Entrant| Contender {
-            deployment: it.rollout.id,
-            number: it.rollout.number,
+            deployment: it.deployment.id,
+            number: it.deployment.number,
             status: it.scene.run.stages[stage].status,
             is_rollback: false,
         };
@@ -171,7 +170,7 @@ impl Line {
     }
 
     fn ask(&mut self, place: usize, asked: &Asked) -> Checked {
-        let number = self.entrants[place].rollout.number;
+        let number = self.entrants[place].deployment.number;
         let told = self.entrants[place].scene.ask(asked)?;
         self.tell(|| format!("{number}: {asked:?}\n       {told}"));
         self.follow(place)?;
@@ -180,26 +179,32 @@ impl Line {
 
     /// The head follows the run, and never out of an end but a failure.
     fn follow(&mut self, place: usize) -> Checked {
-        let Entrant { scene, rollout } = &mut self.entrants[place];
-        let before = rollout.clone();
-        let decision = rollout::follow(rollout, scene.run.status(), scene.now);
+        let Entrant { scene, deployment } = &mut self.entrants[place];
+        let before = deployment.clone();
+        let decision = stages::follow(deployment, scene.run.status(), scene.now);
         let is_told = decision.events.len() <= decision.changes.len();
         ensure!(is_told, "events", "an event without a change of the deployment");
-        *rollout = kept(decision);
-        let may_change = !before.status.is_final() || matches!(before.status, Status::Failed(_));
-        ensure!(may_change || *rollout == before, "E1", "{:?} became {:?}", before.status, rollout.status);
-        let is_superseded = matches!(rollout.status, Status::Superseded { .. });
-        let agrees = rollout.status.as_str() == word(&scene.run.status());
-        ensure!(is_superseded || agrees, "E1", "the head is {:?}", rollout.status);
-        let is_over = rollout.finished_at.is_some();
-        ensure!(is_over == rollout.status.is_final(), "E1", "an end without a time, or the reverse");
+        *deployment = kept(decision);
+        let may_change = !before.status.is_final() || matches!(before.status, DeploymentStatus::Failed(_));
+        ensure!(
+            may_change || *deployment == before,
+            "E1",
+            "{:?} became {:?}",
+            before.status,
+            deployment.status
+        );
+        let is_superseded = matches!(deployment.status, DeploymentStatus::Superseded { .. });
+        let agrees = deployment.status.as_str() == word(&scene.run.status());
+        ensure!(is_superseded || agrees, "E1", "the head is {:?}", deployment.status);
+        let is_over = deployment.finished_at.is_some();
+        ensure!(is_over == deployment.status.is_final(), "E1", "an end without a time, or the reverse");
         Ok(())
     }
 
     fn check_stages(&self) -> Checked {
         for (stage, (kind, _)) in self.shape.stages.iter().enumerate() {
             let inside = self.entrants.iter().filter(|it| it.scene.run.stages[stage].status.is_open());
-            let inside: Vec<i64> = inside.map(|it| it.rollout.number).collect();
+            let inside: Vec<i64> = inside.map(|it| it.deployment.number).collect();
             let is_fine = inside.len() <= 1 || *kind != StageKind::Stage;
             ensure!(is_fine, "one at a time", "{inside:?} are in stage {stage}");
         }
@@ -223,11 +228,11 @@ impl Line {
             }
         }
         for it in &self.entrants {
-            let (number, status) = (it.rollout.number, it.scene.run.status());
+            let (number, status) = (it.deployment.number, it.scene.run.status());
             ensure!(status.is_final(), "E4", "{number} is {status:?} for ever");
         }
-        let newest = self.entrants.last().map(|it| &it.rollout.status);
-        let is_left_out = matches!(newest, Some(Status::Superseded { .. }));
+        let newest = self.entrants.last().map(|it| &it.deployment.status);
+        let is_left_out = matches!(newest, Some(DeploymentStatus::Superseded { .. }));
         ensure!(!is_left_out, "superseded", "the newest of all");
         Ok(())
     }
@@ -238,7 +243,7 @@ fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
         0 => Some(Asked::Cancel),
         1..3 => {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
-            failed.map(|stage| Asked::Retry { stage, from: berth_core::run::retry::From::Failed })
+            failed.map(|stage| Asked::Retry { stage, from: berth_core::deployment::run::retry::From::Failed })
         }
         3..7 => {
             let mut steps = scene.run.steps.iter().enumerate();
@@ -257,7 +262,7 @@ fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
     }
 }
 
-fn kept(decision: Decision<Rollout>) -> Rollout {
+fn kept(decision: Decision<StagesDeployment>) -> StagesDeployment {
     decision.answer
 }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use berth_core::deployment::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
 use berth_core::id::RegistryId;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{OnFailure, Retry, StepType};
 use berth_core::pipeline::seconds::Seconds;
 use berth_core::registry::{InputMode, Pinned, RegistryName};
-use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
 use berth_core::step::{Builtin, Network, OnLost};
 use berth_core::time::Timestamp;
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_core::deployment::run::{Attempt, Run, RunChange, StageRun, StepRun};
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
-use berth_core::run::{Attempt, Run, RunChange, StageRun, StepRun};
 
 use super::check::{Checked, ensure};
 

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use berth_core::run::retry::From;
-use berth_core::run::{Resolution, RunStatus, StageStatus, StepStatus};
+use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::{Resolution, RunStatus, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 
 use super::check::{Violation, ensure};

@@ -5,18 +5,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use berth_core::decision::{Change, Decision, Record, Refusal};
-use berth_core::deployment::report::Order;
+use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::run::begin::{Begin, Built, begin};
+use berth_core::deployment::run::grant::GrantStep;
+use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::{
+    Attempt, Plan, Resolution, Run, RunChange, StageKind, StageStatus, StepStatus, cancel, enter, grant,
+    report, resolve, retry,
+};
 use berth_core::deployment::{Cancel, CancelCause};
 use berth_core::environment::Moment;
 use berth_core::event::{Actor, NewEvent};
 use berth_core::id::{DeploymentId, PipelineId};
-use berth_core::run::begin::{Begin, Built, begin};
-use berth_core::run::grant::GrantStep;
-use berth_core::run::retry::From;
-use berth_core::run::{
-    Attempt, Plan, Resolution, Run, RunChange, StageKind, StageStatus, StepStatus, cancel, enter, grant,
-    report, resolve, retry,
-};
 use berth_core::time::Timestamp;
 
 use super::check::{Checker, Seen, Violation, ensure};
@@ -315,7 +315,7 @@ fn refused(refusal: Refusal) -> Told {
 fn built(plan: &Plan) -> Built {
     let build = plan.stages.iter().find(|stage| stage.kind == StageKind::Build);
     let steps = build.into_iter().flat_map(|stage| stage.steps.iter().enumerate());
-    let ran = steps.filter(|(_, step)| step.when == berth_core::run::When::Always);
+    let ran = steps.filter(|(_, step)| step.when == berth_core::deployment::run::When::Always);
     let steps = ran.map(|(at, _)| (at, Default::default())).collect();
     Built { by: DeploymentId::from_parts(START, [4; 10]), steps }
 }

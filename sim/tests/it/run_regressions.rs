@@ -1,8 +1,8 @@
 //! What the random runs found in the rules of a run, each as a short story.
 
+use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::{Resolution, StageKind, StageStatus, StepStatus};
 use berth_core::event::EventKind;
-use berth_core::run::retry::From;
-use berth_core::run::{Resolution, StageKind, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 use berth_sim::runs::{Answer, Asked, Ends, Runs, Scene, Shape, StepShape, Told};
 
@@ -137,7 +137,7 @@ fn a_stage_that_was_cancelled_stays_so_when_an_earlier_one_is_retried() {
     story.execute(0, Ends::Succeeded);
     story.execute(1, Ends::Succeeded);
     assert_eq!((story.stage(2), story.stage(3)), (StageStatus::Cancelled, StageStatus::Skipped));
-    assert!(matches!(story.0.run.status(), berth_core::run::RunStatus::Cancelled(_)));
+    assert!(matches!(story.0.run.status(), berth_core::deployment::run::RunStatus::Cancelled(_)));
 }
 
 #[test]

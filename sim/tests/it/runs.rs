@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::report::Order;
+use berth_core::deployment::environment::report::Order;
 use berth_sim::runs::{Answer, Asked, Scene, compare, line, run, scenario, sequence, trace};
 use berth_testkit::outcome;
 

@@ -1,59 +1,133 @@
-//! The record of a deployment.
+//! The state of a deployment.
+
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 use crate::environment::fence::Fence;
 use crate::event::Actor;
-use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId};
+use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::time::Timestamp;
 
+/// A deployment of one commit. `T` is the kind of target: [`EnvironmentTarget`], [`StagesTarget`], or [`Target`] for
+/// code that handles both.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Deployment {
+pub struct Deployment<T = Target> {
     pub id: DeploymentId,
-    /// The order in which the environment's deployments were asked for, from 1.
+    /// Counts from 1, per environment or, for stages, per pipeline.
     pub number: i64,
     pub pipeline: PipelineId,
-    pub environment: EnvironmentId,
-    /// The name of its one stage: that of the environment.
-    pub stage: EnvName,
-    /// The definition as it was when the deployment was asked for.
+    /// The definition at the time of the request.
     pub definition_hash: String,
-    pub work: Work,
-    pub fence: Fence,
     pub commit: CommitId,
-    /// What it stands for; known once it has begun, where there is a repository to ask.
+    /// The full commit hash, known once the deployment has begun, if the pipeline has a repository.
     pub resolved_commit: Option<String>,
-    /// What for.
-    pub context: Option<Reason>,
+    /// Free text from the requester; the API calls it `context` for environments.
+    pub reason: Option<Reason>,
     pub requested_by: Actor,
-    /// The failed deployment of the same session that this one retries.
-    pub retry_of: Option<DeploymentId>,
-    /// Somebody with the right to do so chose not to wait for the work of former sessions.
-    pub overrides_drain: Option<Reason>,
-    pub status: Status,
+    pub status: DeploymentStatus,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    pub target: T,
 }
 
-/// For whom it runs.
+pub type EnvironmentDeployment = Deployment<EnvironmentTarget>;
+pub type StagesDeployment = Deployment<StagesTarget>;
+
+/// Where a deployment goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    Environment(EnvironmentTarget),
+    Stages(StagesTarget),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnvironmentTarget {
+    pub environment: EnvironmentId,
+    /// The environment's name, which is also the name of the deployment's only stage.
+    pub name: EnvName,
+    pub work: Work,
+    pub fence: Fence,
+    /// Set while the deployment is running or cancelling.
+    pub attempt: Option<DeploymentAttempt>,
+    /// The failed deployment of the same session that this one retries.
+    pub retry_of: Option<DeploymentId>,
+    /// Why the deployment may start before the work of ended sessions has stopped.
+    pub overrides_drain: Option<Reason>,
+}
+
+/// All stages of the pipeline, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StagesTarget {
+    pub trigger: Trigger,
+    /// Accounts that retried a stage, and the people behind them.
+    pub retried_by: BTreeSet<UserId>,
+    /// Set if the deployment ignores windows, approvals and pauses.
+    pub bypass: Option<Bypass>,
+}
+
+/// Permission to ignore all gates, with its reason for the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bypass {
+    pub by: Actor,
+    pub reason: Reason,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trigger {
+    /// A new head commit on the tracked branch.
+    Push {
+        branch: String,
+    },
+    Api,
+    /// A stage returns to an earlier deployment.
+    Rollback {
+        stage: String,
+        /// The deployment being rolled back.
+        of: DeploymentId,
+        /// The deployment whose plan runs again.
+        to: DeploymentId,
+    },
+}
+
+impl Trigger {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Trigger::Push { .. } => "push",
+            Trigger::Api => "api",
+            Trigger::Rollback { .. } => "rollback",
+        }
+    }
+
+    /// The stage of a rollback and the deployment being rolled back.
+    pub fn rollback_of(&self) -> Option<(&str, DeploymentId)> {
+        match self {
+            Trigger::Rollback { stage, of, .. } => Some((stage, *of)),
+            Trigger::Push { .. } | Trigger::Api => None,
+        }
+    }
+}
+
+/// What an environment deployment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     Session(SessionId),
-    /// The environment is put back; its fence is a number of its own.
+    /// Restores the environment to the tracked commit, under a fence of its own.
     Reset,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Status {
+pub enum DeploymentStatus {
+    /// Not started: its plan is not ready, or something blocks it.
     Queued,
-    Running(Attempt),
-    /// Told to stop, not yet known to have stopped.
-    Cancelling {
-        attempt: Attempt,
-        cancel: Cancel,
-    },
+    Running,
+    /// Waiting for a person or for time. Only deployments through stages have this status.
+    Waiting,
+    /// Cancelled, but its work may not have stopped yet.
+    Cancelling(Cancel),
     Succeeded,
     Failed(Failure),
     Cancelled(Cancel),
@@ -62,38 +136,98 @@ pub enum Status {
     },
 }
 
-impl Status {
+impl DeploymentStatus {
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Status::Queued => "queued",
-            Status::Running(_) => "running",
-            Status::Cancelling { .. } => "cancelling",
-            Status::Succeeded => "succeeded",
-            Status::Failed(_) => "failed",
-            Status::Cancelled(_) => "cancelled",
-            Status::Superseded { .. } => "superseded",
+            DeploymentStatus::Queued => "queued",
+            DeploymentStatus::Running => "running",
+            DeploymentStatus::Waiting => "waiting",
+            DeploymentStatus::Cancelling(_) => "cancelling",
+            DeploymentStatus::Succeeded => "succeeded",
+            DeploymentStatus::Failed(_) => "failed",
+            DeploymentStatus::Cancelled(_) => "cancelled",
+            DeploymentStatus::Superseded { .. } => "superseded",
         }
     }
 
     pub const fn is_final(&self) -> bool {
         matches!(
             self,
-            Status::Succeeded | Status::Failed(_) | Status::Cancelled(_) | Status::Superseded { .. }
+            DeploymentStatus::Succeeded
+                | DeploymentStatus::Failed(_)
+                | DeploymentStatus::Cancelled(_)
+                | DeploymentStatus::Superseded { .. }
         )
     }
 
-    /// The attempt that may be running.
-    pub const fn attempt(&self) -> Option<&Attempt> {
+    pub const fn failure(&self) -> Option<&Failure> {
         match self {
-            Status::Running(attempt) | Status::Cancelling { attempt, .. } => Some(attempt),
+            DeploymentStatus::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
+    pub const fn cancel(&self) -> Option<&Cancel> {
+        match self {
+            DeploymentStatus::Cancelling(cancel) | DeploymentStatus::Cancelled(cancel) => Some(cancel),
+            _ => None,
+        }
+    }
+
+    pub const fn superseded_by(&self) -> Option<DeploymentId> {
+        match self {
+            DeploymentStatus::Superseded { by } => Some(*by),
             _ => None,
         }
     }
 }
 
-/// One execution, by one runner. The nonce is the runner's own: asking twice with it is asking once.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
+impl<T> Deployment<T> {
+    fn with_target<U>(self, convert: impl FnOnce(T) -> U) -> Deployment<U> {
+        Deployment {
+            id: self.id,
+            number: self.number,
+            pipeline: self.pipeline,
+            definition_hash: self.definition_hash,
+            commit: self.commit,
+            resolved_commit: self.resolved_commit,
+            reason: self.reason,
+            requested_by: self.requested_by,
+            status: self.status,
+            created_at: self.created_at,
+            started_at: self.started_at,
+            finished_at: self.finished_at,
+            target: convert(self.target),
+        }
+    }
+}
+
+impl Deployment {
+    /// Tells the kinds of target apart.
+    pub fn into_environment(self) -> Result<EnvironmentDeployment, StagesDeployment> {
+        match self.target.clone() {
+            Target::Environment(target) => Ok(self.with_target(|_| target)),
+            Target::Stages(target) => Err(self.with_target(|_| target)),
+        }
+    }
+}
+
+impl From<EnvironmentDeployment> for Deployment {
+    fn from(deployment: EnvironmentDeployment) -> Self {
+        deployment.with_target(Target::Environment)
+    }
+}
+
+impl EnvironmentDeployment {
+    /// The attempt that may still be executing.
+    pub const fn attempt(&self) -> Option<&DeploymentAttempt> {
+        self.target.attempt.as_ref()
+    }
+}
+
+/// One execution by one runner. The runner chooses the nonce, so a repeated grant request is idempotent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeploymentAttempt {
     pub runner: String,
     pub nonce: String,
     pub granted_at: Timestamp,

@@ -80,7 +80,7 @@ pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
     let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
     let cancel = Cancel { by, cause: CancelCause::EnvironmentDeleted, reason: None };
     for reset in resets {
-        deployment::cancel::apply(&mut draft, reset, &cancel);
+        deployment::environment::cancel::apply(&mut draft, reset, &cancel);
     }
     draft.finish(())
 }

@@ -7,7 +7,7 @@ use super::moves::Asked;
 use super::state::{Condition, Holder};
 use super::{Named, telling};
 use crate::decision::{Refusal, Ruling};
-use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
+use crate::deployment::{self, Cancel, CancelCause, DeploymentStatus, EnvironmentDeployment, Work};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
 use crate::name::{CommitId, Reason};
@@ -34,7 +34,12 @@ pub enum OnConflict {
     Reject,
 }
 
-pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> Ruling<Deployment> {
+pub fn deploy(
+    lock: &Lock,
+    named: &Named<'_>,
+    cmd: &Deploy,
+    moment: &Moment,
+) -> Ruling<EnvironmentDeployment> {
     let mut draft = Draft::begin(lock, moment);
     if let Err(refusal) = check(&mut draft, named, &cmd.by, cmd.on_conflict) {
         return draft.refuse(refusal);
@@ -48,7 +53,7 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
     if let Some(reason) = &overrides {
         // It runs after those that wait already: they do not wait for the drain either.
         for deployment in draft.lock.deployments.iter_mut().filter(|it| earlier.contains(&it.id)) {
-            deployment.overrides_drain = Some(reason.clone());
+            deployment.target.overrides_drain = Some(reason.clone());
         }
     }
     let id = draft.deploy(Asked {
@@ -60,7 +65,7 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
     });
     if cmd.on_conflict == OnConflict::Supersede {
         for older in earlier {
-            deployment::cancel::supersede(&mut draft, older, id);
+            deployment::environment::cancel::supersede(&mut draft, older, id);
         }
     }
     match draft.lock.deployment(id).cloned() {
@@ -79,7 +84,7 @@ pub struct Retry {
 }
 
 /// What has ended stays as it ended: a retry is a new deployment. The caller has made sure that `of` failed.
-pub fn retry(lock: &Lock, named: &Named<'_>, cmd: &Retry, moment: &Moment) -> Ruling<Deployment> {
+pub fn retry(lock: &Lock, named: &Named<'_>, cmd: &Retry, moment: &Moment) -> Ruling<EnvironmentDeployment> {
     let mut draft = Draft::begin(lock, moment);
     if let Err(refusal) = check(&mut draft, named, &cmd.by, OnConflict::Queue) {
         return draft.refuse(refusal);
@@ -121,7 +126,7 @@ fn queued(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
     let active = lock.session.as_ref().map(|session| session.id);
     let ours = move |work: &Work| matches!(work, Work::Session(id) if Some(*id) == active);
     let waiting = lock.deployments.iter();
-    waiting.filter(move |it| ours(&it.work) && it.status == Status::Queued).map(|it| it.id)
+    waiting.filter(move |it| ours(&it.target.work) && it.status == DeploymentStatus::Queued).map(|it| it.id)
 }
 
 /// The one exception to "never two at once", and it is on record. A reset that is due is given up with it.
@@ -135,7 +140,7 @@ fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
     for reset in resets {
         let cause = CancelCause::DrainOverridden;
         let cancel = Cancel { by: by.actor(), cause, reason: Some(reason.clone()) };
-        deployment::cancel::apply(draft, reset, &cancel);
+        deployment::environment::cancel::apply(draft, reset, &cancel);
         if draft.lock.environment.condition == Condition::Clean {
             draft.lock.environment.condition = Condition::Dirty;
         }

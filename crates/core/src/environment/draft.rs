@@ -5,7 +5,7 @@ use super::lock::Lock;
 use super::settle;
 use super::state::{Agenda, Session, Ticket, TicketStatus};
 use crate::decision::{Change, Decision, Record, Refusal, Ruling};
-use crate::deployment::{self, Deployment, Status, Work};
+use crate::deployment::{self, DeploymentStatus, EnvironmentDeployment, Work};
 use crate::event::{Actor, NewEvent};
 use crate::id::{Entropy, TicketId};
 use crate::time::Timestamp;
@@ -77,7 +77,7 @@ impl<'a> Draft<'a> {
             changed(before.tickets.iter(), lock.tickets.iter()).map(|it| Record::Ticket(Box::new(it))),
         );
         let deployments = changed(before.deployments.iter(), lock.deployments.iter());
-        changes.extend(deployments.map(|it| Record::Deployment(Box::new(it))));
+        changes.extend(deployments.map(|it| Record::EnvironmentDeployment(Box::new(it))));
         let changes = changes.into_iter().map(Change::Put).collect();
         Decision { changes, events: self.events, effects: Vec::new(), answer }
     }
@@ -131,29 +131,30 @@ impl<'a> Draft<'a> {
         next
     }
 
-    /// Takes a deployment out of the lock in its final state. Idle time begins anew, however it ended.
-    pub(crate) fn retire(&mut self, deployment: Deployment) {
+    /// Takes a deployment out of the lock in its final state, which restarts the idle timer of its session.
+    pub(crate) fn retire(&mut self, mut deployment: EnvironmentDeployment) {
+        deployment.target.attempt = None;
         let now = self.now();
         if let Some(session) = &mut self.lock.session
-            && deployment.work == Work::Session(session.id)
+            && deployment.target.work == Work::Session(session.id)
         {
             session.note_activity(now);
         }
         self.lock.deployments.retain(|other| other.id != deployment.id);
-        self.gone.push(Record::Deployment(Box::new(deployment)));
+        self.gone.push(Record::EnvironmentDeployment(Box::new(deployment)));
     }
 
     /// Puts a deployment back in its next state.
-    pub(crate) fn replace(&mut self, deployment: Deployment) {
+    pub(crate) fn replace(&mut self, deployment: EnvironmentDeployment) {
         if let Some(old) = self.lock.deployments.iter_mut().find(|old| old.id == deployment.id) {
             *old = deployment;
         }
     }
 
     /// A deployment as this decision leaves it.
-    pub(crate) fn as_retired(&self, deployment: &Deployment) -> Deployment {
+    pub(crate) fn as_retired(&self, deployment: &EnvironmentDeployment) -> EnvironmentDeployment {
         let retired = self.gone.iter().rev().find_map(|record| match record {
-            Record::Deployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
+            Record::EnvironmentDeployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
             _ => None,
         });
         let found = retired.or_else(|| self.lock.deployment(deployment.id));
@@ -199,8 +200,8 @@ fn is_same(before: &Lock, after: &mut Lock) -> bool {
 fn agenda(lock: &Lock) -> Agenda {
     let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     let startable = lock.deployments.iter().find(|deployment| {
-        deployment.status == Status::Queued
-            && deployment::obstacles(lock, deployment).iter().all(deployment::Blocked::is_pause)
+        deployment.status == DeploymentStatus::Queued
+            && deployment::environment::obstacles(lock, deployment).iter().all(deployment::Blocked::is_pause)
     });
     Agenda {
         waiting: count(lock.tickets.len()),

@@ -3,7 +3,7 @@
 
 use super::state::{Condition, Environment, Session, State, Takeover, Ticket, TicketStatus};
 use crate::decision::{Change, Decision, Record};
-use crate::deployment::{Deployment, Status, Work};
+use crate::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
 use crate::id::{DeploymentId, TicketId};
 use crate::name::CommitId;
 
@@ -15,7 +15,7 @@ pub struct Lock {
     /// Those who wait, in the order in which they will be granted.
     pub tickets: Vec<Ticket>,
     /// Deployments that have not ended, in the order in which they were asked for.
-    pub deployments: Vec<Deployment>,
+    pub deployments: Vec<EnvironmentDeployment>,
     /// The pipeline is stopped: nothing starts.
     pub is_paused: bool,
     /// What a reset deploys, if that is known.
@@ -34,11 +34,11 @@ impl Lock {
     }
 
     /// Attempts of ended sessions that may still run. A reset's own do not count: it is not older work.
-    pub fn left_over(&self) -> impl Iterator<Item = &Deployment> {
+    pub fn left_over(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments.iter().filter(move |deployment| {
-            deployment.status.attempt().is_some()
-                && matches!(deployment.work, Work::Session(id) if Some(id) != active)
+            deployment.attempt().is_some()
+                && matches!(deployment.target.work, Work::Session(id) if Some(id) != active)
         })
     }
 
@@ -51,21 +51,21 @@ impl Lock {
     }
 
     /// The reset that is due or runs.
-    pub fn reset(&self) -> Option<&Deployment> {
+    pub fn reset(&self) -> Option<&EnvironmentDeployment> {
         self.resets().next()
     }
 
     /// A second one may wait for one that was told to stop.
-    pub(crate) fn resets(&self) -> impl Iterator<Item = &Deployment> {
-        self.deployments.iter().filter(|deployment| deployment.work == Work::Reset)
+    pub(crate) fn resets(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
+        self.deployments.iter().filter(|deployment| deployment.target.work == Work::Reset)
     }
 
     /// One that will put the environment back: one that was told to stop will not.
     pub(crate) fn is_being_reset(&self) -> bool {
-        self.resets().any(|reset| !matches!(reset.status, Status::Cancelling { .. }))
+        self.resets().any(|reset| !matches!(reset.status, DeploymentStatus::Cancelling(_)))
     }
 
-    pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {
+    pub fn deployment(&self, id: DeploymentId) -> Option<&EnvironmentDeployment> {
         self.deployments.iter().find(|deployment| deployment.id == id)
     }
 
@@ -87,15 +87,16 @@ impl Lock {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments
             .iter()
-            .any(|deployment| matches!(deployment.work, Work::Session(id) if Some(id) == active))
+            .any(|deployment| matches!(deployment.target.work, Work::Session(id) if Some(id) == active))
     }
 
     /// Whether one of them has started.
     pub fn is_deploying(&self) -> bool {
         let active = self.session.as_ref().map(|session| session.id);
-        let is_ours = |work: &Work| matches!(work, Work::Session(id) if Some(*id) == active);
-        let has_begun = |status: &Status| status.attempt().is_some();
-        self.deployments.iter().any(|deployment| is_ours(&deployment.work) && has_begun(&deployment.status))
+        self.deployments.iter().any(|deployment| {
+            deployment.attempt().is_some()
+                && matches!(deployment.target.work, Work::Session(id) if Some(id) == active)
+        })
     }
 }
 
@@ -115,14 +116,14 @@ impl Lock {
                         lock.tickets.push(it.as_ref().clone());
                     }
                 }
-                Record::Deployment(it) => {
+                Record::EnvironmentDeployment(it) => {
                     lock.deployments.retain(|deployment| deployment.id != it.id);
                     if !it.status.is_final() {
                         lock.deployments.push(it.as_ref().clone());
                     }
                 }
                 Record::Pipeline(_)
-                | Record::Rollout(_)
+                | Record::StagesDeployment(_)
                 | Record::Run(_)
                 | Record::Approval(_)
                 | Record::Stage(_)

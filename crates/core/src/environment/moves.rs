@@ -8,7 +8,7 @@ use super::state::{
 };
 use super::telling;
 use crate::decision::Record;
-use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
+use crate::deployment::{self, Cancel, CancelCause, Deployment, DeploymentStatus, EnvironmentTarget, Work};
 use crate::event::{Actor, EventKind};
 use crate::id::{DeploymentId, SessionId, TicketGroupId, TicketId, TokenId};
 use crate::name::{CommitId, Reason};
@@ -124,24 +124,31 @@ impl Draft<'_> {
             id,
             number: self.lock.environment.deployments,
             pipeline: self.lock.environment.pipeline,
-            environment: self.lock.environment.id,
-            stage: self.lock.environment.name.clone(),
             definition_hash: self.lock.environment.definition_hash.clone(),
-            work,
-            fence,
             commit: asked.commit,
             resolved_commit: None,
-            context: asked.context,
+            reason: asked.context,
             requested_by: asked.by,
-            overrides_drain: asked.overrides_drain,
-            retry_of: asked.retry_of,
-            status: Status::Queued,
+            status: DeploymentStatus::Queued,
             created_at: self.now(),
             started_at: None,
             finished_at: None,
+            target: EnvironmentTarget {
+                environment: self.lock.environment.id,
+                name: self.lock.environment.name.clone(),
+                work,
+                fence,
+                attempt: None,
+                retry_of: asked.retry_of,
+                overrides_drain: asked.overrides_drain,
+            },
         };
-        let event = deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment)
-            .with_some("retryOf", deployment.retry_of);
+        let event = deployment::environment::deployment_event(
+            EventKind::DeploymentQueued,
+            &self.lock.environment,
+            &deployment,
+        )
+        .with_some("retryOf", deployment.target.retry_of);
         self.record(event);
         self.lock.deployments.push(deployment);
         id
@@ -155,12 +162,12 @@ impl Draft<'_> {
         self.gone(Record::Session(Box::new(session.clone())));
         let of_session = self.lock.deployments.iter();
         let ids: Vec<_> = of_session
-            .filter(|deployment| deployment.work == Work::Session(session.id))
+            .filter(|deployment| deployment.target.work == Work::Session(session.id))
             .map(|deployment| deployment.id)
             .collect();
         let cancel = Cancel { by, cause: CancelCause::SessionEnded, reason: None };
         for id in ids {
-            deployment::cancel::apply(self, id, &cancel);
+            deployment::environment::cancel::apply(self, id, &cancel);
         }
         Some(session)
     }

@@ -1,16 +1,16 @@
 //! Runs that wait at a gate, for people, or for time.
 
 use berth_core::decision::{Change, Decision, Record, Refusal};
+use berth_core::deployment::run::begin::{Begin, begin};
+use berth_core::deployment::run::enter::{Contender, Entry, Waits, enter, entry, refused};
+use berth_core::deployment::run::grant::{GrantStep, grant};
+use berth_core::deployment::run::retry::{From, retry};
+use berth_core::deployment::run::{
+    Outcome, Plan, Resolution, Run, RunStatus, StageStatus, StepStatus, bound_to, held, report, resolve,
+};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::Moment;
 use berth_core::id::{DeploymentId, PipelineId};
-use berth_core::run::begin::{Begin, begin};
-use berth_core::run::enter::{Contender, Entry, Waits, enter, entry, refused};
-use berth_core::run::grant::{GrantStep, grant};
-use berth_core::run::retry::{From, retry};
-use berth_core::run::{
-    Outcome, Plan, Resolution, Run, RunStatus, StageStatus, StepStatus, bound_to, held, report, resolve,
-};
 use berth_core::time::Timestamp;
 
 use crate::planning::made;

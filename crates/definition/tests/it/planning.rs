@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use berth_core::deployment::run::{Plan, Run, StepRun, StepStatus, When, secrets_used};
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 use berth_core::name::EnvName;
 use berth_core::registry::Offers;
-use berth_core::run::{Plan, Run, StepRun, StepStatus, When, secrets_used};
 use berth_core::step::Network;
 use berth_core::time::Timestamp;
 use berth_definition::parse;

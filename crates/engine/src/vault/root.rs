@@ -55,7 +55,7 @@ impl RootKey {
     pub(super) fn load_or_create(path: &Path) -> Result<Self, KeyError> {
         let io = |source| KeyError::Io { path: path.to_owned(), source };
         if !path.exists() {
-            // Whole or not at all: a crash in between must not leave half a key under the key's name.
+            // DeploymentAggregate or not at all: a crash in between must not leave half a key under the key's name.
             let draft = with_suffix(path, ".draft");
             let mut file = OpenOptions::new()
                 .write(true)

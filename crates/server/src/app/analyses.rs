@@ -4,17 +4,17 @@ use berth_api::analysis as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Action, permit};
 use berth_core::analysis::{Analysis, Limits, Model, NewAnalysis, Provider, Settings, State, Usage};
+use berth_core::deployment::run::{Run, StepRun, StepStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
-use berth_core::run::{Run, StepRun, StepStatus};
 use berth_core::secret::Scope;
 use berth_engine::analysis_requests::{request, wanted};
 use berth_engine::limits::ANALYSES_WAITING_MAX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, analyses, deployments};
+use berth_store::query::{From, analyses};
 use berth_store::records::analysis::Sent;
-use berth_store::records::{analysis, analysis_settings, organization, plan, run, secret};
+use berth_store::records::{analysis, analysis_settings, deployment, organization, plan, run, secret};
 
 use super::{Answer, App, Outcome, Page, fixes, organization_subject};
 use crate::auth::authorize::Authorized;
@@ -183,7 +183,7 @@ impl App {
 fn find_deployment(db: &mut impl Read, id: &str) -> Result<DeploymentId, AppError> {
     let missing = || AppError::not_found("deployment");
     let id: DeploymentId = id.parse().map_err(|_| missing())?;
-    deployments::by_id(db, id)?.map(|_| id).ok_or_else(missing)
+    deployment::by_id(db, id)?.map(|_| id).ok_or_else(missing)
 }
 
 fn nothing_failed() -> AppError {

@@ -6,6 +6,7 @@ use berth_api::approval as wire;
 use berth_core::access::permit;
 use berth_core::approval::{Approval, Ballot, Choice, Electorate, Lapse, Status, Tally, lapse, vote};
 use berth_core::decision::Refusal;
+use berth_core::deployment::Target;
 use berth_core::id::UserId;
 use berth_core::name::Reason;
 use berth_core::pipeline::model::Approver;
@@ -14,12 +15,11 @@ use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::From;
 use berth_store::query::approvals;
-use berth_store::query::deployments::{self, Either};
-use berth_store::records::approval;
+use berth_store::records::{approval, deployment};
 
 pub use berth_store::query::approvals::Filter as ApprovalFilter;
 
-use berth_engine::{Members, Whole, electorate, gates, voter};
+use berth_engine::{DeploymentAggregate, Members, electorate, gates, voter};
 
 use super::{Answer, App, Outcome, Page, Ruled};
 use crate::auth::authorize::Authorized;
@@ -74,10 +74,10 @@ impl App {
         let plans = self.services.engine.plans().clone();
         let done = self.rule(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
-            let Some(mut whole) = Whole::load(tx, &plans, found.deployment)? else {
+            let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, found.deployment)? else {
                 return Err(AppError::bug("an approval without a deployment"));
             };
-            let ruling = match gates::digest_now(&whole, &found) {
+            let ruling = match gates::digest_now(&aggregate, &found) {
                 None if found.status == Status::Pending => {
                     let decision = lapse(&found, Lapse::Over, tx.now());
                     tx.commit(decision)?;
@@ -99,7 +99,7 @@ impl App {
             // What ended before has been followed: whatever waits now waits for another answer.
             if found.status == Status::Pending {
                 let now = find(tx, &id)?;
-                gates::follow(tx, &mut whole, &now)?;
+                gates::follow(tx, &mut aggregate, &now)?;
             }
             match said {
                 Err(refusal) => Ok(Ruled::No(refusal.into())),
@@ -197,11 +197,11 @@ fn unreachable(tally: &Tally, excluded: &[String], may_bypass: bool) -> String {
 }
 
 fn shown(db: &mut impl Read, members: &Members, it: &Approval) -> Result<wire::Approval, AppError> {
-    let found = deployments::by_id(db, it.deployment)?;
-    let may_bypass = matches!(found, Some(Either::Stages(_)));
-    let commit = found.map(|found| match found {
-        Either::Environment(it) => it.commit.to_string(),
-        Either::Stages(it) => it.resolved_commit.unwrap_or_else(|| it.commit.to_string()),
+    let found = deployment::by_id(db, it.deployment)?;
+    let may_bypass = found.as_ref().is_some_and(|found| matches!(found.target, Target::Stages(_)));
+    let commit = found.map(|found| match found.target {
+        Target::Environment(_) => found.commit.to_string(),
+        Target::Stages(_) => found.resolved_commit.unwrap_or_else(|| found.commit.to_string()),
     });
     let count = match it.status {
         Status::Pending => Count::of_pending(db, members, it, may_bypass)?,

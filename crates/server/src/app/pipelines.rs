@@ -5,12 +5,12 @@ use std::time::Duration;
 use berth_api::pipeline as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Permit, permit};
+use berth_core::deployment::stages::stage::lift;
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
 use berth_core::pipeline::state::{self, Create, Pipeline, Status};
-use berth_core::stage::lift;
 use berth_engine::definitions::{check_slug, checked_definition};
-use berth_engine::rollouts;
+use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines};
@@ -187,7 +187,7 @@ impl App {
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
-            rollouts::cancel_all(tx, &plans, deleted.id, &by)?;
+            stage_deployments::cancel_all(tx, &plans, deleted.id, &by)?;
             answer(tx, &deleted)
         });
         let deleted = deleted.await;

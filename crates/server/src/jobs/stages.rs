@@ -63,8 +63,8 @@ impl Job for StartDeployments {
         let services = &self.services;
         berth_engine::gates::pass_time(services).await?;
         berth_engine::recount(services).await?;
-        drop(berth_engine::begin_startable(services).await?);
-        drop(berth_engine::begin_rollouts(services).await?);
+        drop(berth_engine::begin_environment_deployments(services).await?);
+        drop(berth_engine::begin_stage_deployments(services).await?);
         berth_engine::enter_stages(services).await?;
         Ok(Turn::Idle)
     }
@@ -77,8 +77,8 @@ impl Job for StartDeployments {
 /// Starts what can start and waits until it has, for tests.
 pub(super) async fn start_and_wait(services: &Arc<Services>) -> Result<(), AppError> {
     berth_engine::gates::pass_time(services).await?;
-    finished(berth_engine::begin_startable(services).await?).await?;
-    finished(berth_engine::begin_rollouts(services).await?).await?;
+    finished(berth_engine::begin_environment_deployments(services).await?).await?;
+    finished(berth_engine::begin_stage_deployments(services).await?).await?;
     Ok(berth_engine::enter_stages(services).await?)
 }
 

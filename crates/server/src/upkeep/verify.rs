@@ -106,7 +106,7 @@ struct Files {
     artifacts: Artifacts,
 }
 
-/// Whether it is whole.
+/// Whether it is aggregate.
 fn chain(
     db: &mut ReadOnly,
     org: OrgId,

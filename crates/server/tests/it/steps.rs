@@ -1,7 +1,7 @@
 //! Steps and attempts as the engine would leave them, written straight into the database.
 
+use berth_core::deployment::run::{StageKind, StageRun, StageStatus};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
-use berth_core::run::{StageKind, StageRun, StageStatus};
 use berth_core::time::Timestamp;
 use berth_engine::logs::{LogKey, LogStream};
 use rusqlite::{Connection, params};

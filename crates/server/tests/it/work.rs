@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Acquire, Link};
 use berth_core::decision::Refusal;
-use berth_core::deployment::cancel::cancel;
+use berth_core::deployment::environment::cancel::cancel;
 use berth_core::environment::claim::{Claim, Claimed, claim};
 use berth_core::environment::{Condition, SessionStatus, State, TicketCause, TicketStatus, Wish};
 use berth_core::id::{DeploymentId, OrgId};

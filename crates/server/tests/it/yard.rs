@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::decision::Decision;
-use berth_core::deployment::{Deployment, Status};
+use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment};
 use berth_core::environment::claim::{Claim, Claimed, Opened, claim};
 use berth_core::environment::force::{Force, Mode, force};
 use berth_core::environment::{Holder, Lock, Moment, Session, Wish};
@@ -108,14 +108,15 @@ impl Yard {
         self.app.store().read(Some(self.org), move |db| session::by_id(db, id)).await.unwrap().unwrap()
     }
 
-    pub(crate) async fn deployment(&self, id: DeploymentId) -> Deployment {
-        self.app.store().read(Some(self.org), move |db| deployment::by_id(db, id)).await.unwrap().unwrap()
+    pub(crate) async fn deployment(&self, id: DeploymentId) -> EnvironmentDeployment {
+        let found = self.app.store().read(Some(self.org), move |db| deployment::by_id(db, id));
+        found.await.unwrap().unwrap().into_environment().unwrap()
     }
 
     /// How a deployment stands, in words.
     pub(crate) async fn outcome(&self, id: DeploymentId) -> String {
         match self.deployment(id).await.status {
-            Status::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
+            DeploymentStatus::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
             status => status.as_str().to_owned(),
         }
     }

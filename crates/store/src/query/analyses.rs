@@ -1,9 +1,9 @@
 //! Lists of analyses: of a deployment, those that wait, those of the same failure; and pull requests that wait.
 
 use berth_core::analysis::Analysis;
+use berth_core::deployment::run::StageRun;
 use berth_core::id::{AnalysisId, DeploymentId, OrgId, PipelineId, StepRunId};
 use berth_core::pipeline::grammar::StepId;
-use berth_core::run::StageRun;
 
 use super::{Batch, COUNTED_MAX, From, Slice, counted};
 use crate::error::StoreError;

@@ -1,9 +1,9 @@
 //! What is where: the deployments that stages and environments have.
 
+use berth_core::deployment::stages::stage::Pause;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::pipeline::state::Pipeline;
-use berth_core::stage::Pause;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;

@@ -1,23 +1,15 @@
-//! Lists of deployments, of stages and in environments alike: newest first.
+//! Deployment lists with filters, newest first.
 
 use berth_core::deployment::Deployment;
-use berth_core::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, UserId};
-use berth_core::rollout::Rollout;
+use berth_core::id::{EnvironmentId, PipelineId, SessionId, UserId};
 use berth_core::time::Timestamp;
 
 use super::{From, Slice, counted};
 use crate::error::StoreError;
-use crate::records::{deployment, rollout};
+use crate::records::deployment::{self, select};
 use crate::sql::{Statement, statements};
 use crate::tx::Read;
-use crate::value::{Row, Value, text};
-
-/// A deployment of either kind.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Either {
-    Environment(Box<Deployment>),
-    Stages(Box<Rollout>),
-}
+use crate::value::{Value, text};
 
 /// All that is given must hold.
 #[derive(Debug, Clone, Default)]
@@ -39,12 +31,10 @@ pub struct Filter {
     pub until: Option<Timestamp>,
 }
 
-/// Which deployments a filter lets through. An empty text asks for nothing; `lead` is what an index can find.
+/// The conditions of a [`Filter`]. An empty text disables one; `lead` is the condition that an index serves.
 macro_rules! filtered {
-    ($before:literal, $lead:literal, $after:literal) => {
+    ($lead:literal, $after:literal) => {
         concat!(
-            $before,
-            " FROM deployments d WHERE d.org_id = $1 AND ",
             $lead,
             " AND ($2 = '' OR d.status = $2) AND ($3 = '' OR d.pipeline_id = $3)
               AND ($4 = '' OR d.environment_id = $4 OR (d.environment_id IS NOT NULL AND d.stage = $4))
@@ -59,26 +49,31 @@ macro_rules! filtered {
     };
 }
 
+macro_rules! page {
+    ($lead:literal) => {
+        select!(filtered!($lead, "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14"))
+    };
+}
+
+macro_rules! count {
+    ($lead:literal) => {
+        concat!(
+            "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM deployments d WHERE d.org_id = $1 AND ",
+            filtered!($lead, "LIMIT $12) AS counted")
+        )
+    };
+}
+
 statements! {
-    Org Read ALL = filtered!("SELECT d.id, d.environment_id", "1 = 1",
-        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
-    Org Read OF_PIPELINE = filtered!("SELECT d.id, d.environment_id", "d.pipeline_id = $3",
-        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
-    Org Read OF_ENVIRONMENT = filtered!("SELECT d.id, d.environment_id", "d.environment_id = $4",
-        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
-    Org Read OF_SESSION = filtered!("SELECT d.id, d.environment_id", "d.session_id = $5",
-        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
-    Org Read COUNT = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1", "1 = 1",
-        "LIMIT $12) AS counted");
-    Org Read COUNT_OF_PIPELINE = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1",
-        "d.pipeline_id = $3", "LIMIT $12) AS counted");
-    Org Read COUNT_OF_ENVIRONMENT = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1",
-        "d.environment_id = $4", "LIMIT $12) AS counted");
-    Org Read COUNT_OF_SESSION = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1",
-        "d.session_id = $5", "LIMIT $12) AS counted");
-    Org Read IS_IN_ENVIRONMENT = "SELECT environment_id FROM deployments WHERE org_id = $1 AND id = $2";
-    Org Read LATEST = "SELECT id, environment_id FROM deployments
-        WHERE org_id = $1 AND pipeline_id = $2 AND environment_id IS NULL ORDER BY id DESC LIMIT 1";
+    Org Read ALL = page!("1 = 1");
+    Org Read OF_PIPELINE = page!("d.pipeline_id = $3");
+    Org Read OF_ENVIRONMENT = page!("d.environment_id = $4");
+    Org Read OF_SESSION = page!("d.session_id = $5");
+    Org Read COUNT = count!("1 = 1");
+    Org Read COUNT_OF_PIPELINE = count!("d.pipeline_id = $3");
+    Org Read COUNT_OF_ENVIRONMENT = count!("d.environment_id = $4");
+    Org Read COUNT_OF_SESSION = count!("d.session_id = $5");
+    Org Read LATEST = select!("pipeline_id = $2 AND environment_id IS NULL ORDER BY id DESC LIMIT 1");
 }
 
 impl Filter {
@@ -128,7 +123,7 @@ pub fn list(
     from: &From,
     limit: i64,
     with_total: bool,
-) -> Result<Slice<Either>, StoreError> {
+) -> Result<Slice<Deployment>, StoreError> {
     let (after, offset) = match from {
         From::After(id) => (id.as_str(), 0),
         From::Offset(offset) => ("", *offset),
@@ -136,10 +131,7 @@ pub fn list(
     let [listed, count] = filter.statements();
     let mut params = filter.params();
     params.extend([(limit + 1).into(), after.into(), offset.into()]);
-    let mut items = Vec::new();
-    for row in &db.rows(listed, &params)? {
-        items.extend(load(db, row)?);
-    }
+    let items = db.rows(listed, &params)?.iter().map(deployment::read).collect::<Result<_, _>>()?;
     let total = if with_total { total(db, filter, count)? } else { None };
     Ok(Slice::cut(items, limit, total))
 }
@@ -150,27 +142,7 @@ fn total(db: &mut impl Read, filter: &Filter, count: &'static Statement) -> Resu
     Ok(db.row(count, &params)?.map(|row| row.int(0)).transpose()?.and_then(counted))
 }
 
-pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Either>, StoreError> {
-    match db.row(&IS_IN_ENVIRONMENT, &[text(id)])? {
-        None => Ok(None),
-        Some(row) => kind(db, id, row.maybe(0, Row::text)?.is_some()),
-    }
-}
-
-/// The newest rollout of a pipeline.
-pub fn latest(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<Either>, StoreError> {
-    let row = db.row(&LATEST, &[text(pipeline)])?;
-    row.map_or(Ok(None), |row| load(db, &row))
-}
-
-fn load(db: &mut impl Read, row: &Row) -> Result<Option<Either>, StoreError> {
-    let (id, in_environment) = (row.parse(0)?, row.maybe(1, Row::text)?.is_some());
-    kind(db, id, in_environment)
-}
-
-fn kind(db: &mut impl Read, id: DeploymentId, in_environment: bool) -> Result<Option<Either>, StoreError> {
-    Ok(match in_environment {
-        true => deployment::by_id(db, id)?.map(|it| Either::Environment(Box::new(it))),
-        false => rollout::by_id(db, id)?.map(|it| Either::Stages(Box::new(it))),
-    })
+/// The newest deployment through the stages of a pipeline.
+pub fn latest(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<Deployment>, StoreError> {
+    db.row(&LATEST, &[text(pipeline)])?.as_ref().map(deployment::read).transpose()
 }

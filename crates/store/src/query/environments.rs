@@ -1,19 +1,16 @@
 //! What is due, what may start, what runs, and what has been.
 
-use berth_core::deployment::Deployment;
 use berth_core::environment::{Session, Ticket};
-use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId};
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::time::Timestamp;
 
 use super::Batch;
 use crate::error::StoreError;
-use crate::records::{deployment, session, ticket};
+use crate::records::{session, ticket};
 use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::text;
 
-/// Deployments shown with a session.
-pub const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 /// Sessions and tickets that insights look at.
 pub const INSIGHT_ROWS_MAX: i64 = 10_000;
 
@@ -30,10 +27,6 @@ statements! {
           extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
           end_reason, ended_by, end_why, successor_id
         FROM sessions WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4";
-    Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
-          commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at, resolved_commit, reason, retry_of
-        FROM deployments WHERE org_id = $1 AND session_id = $2 ORDER BY number DESC LIMIT $3";
     Org Read TICKETS = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
           t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
           t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, NULL, NULL, NULL, t.group_id
@@ -71,12 +64,6 @@ pub fn history(
 ) -> Result<Vec<Session>, StoreError> {
     let rows = db.rows(&HISTORY, &[text(environment), from_number.into(), limit.into()])?;
     rows.iter().map(session::read).collect()
-}
-
-/// Newest first.
-pub fn deployments_of(db: &mut impl Read, session: SessionId) -> Result<Vec<Deployment>, StoreError> {
-    let rows = db.rows(&OF_SESSION, &[text(session), SESSION_DEPLOYMENTS_MAX.into()])?;
-    rows.iter().map(deployment::read).collect()
 }
 
 /// Everybody who stood in line, newest first.

@@ -1,9 +1,9 @@
 //! What may be granted, what runs, and what waits to be planned, of all organizations.
 
+use berth_core::deployment::run::enter::Contender;
+use berth_core::deployment::run::{StageRun, StageStatus};
+use berth_core::deployment::{StagesDeployment, Trigger};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, StepRunId};
-use berth_core::rollout::{Rollout, Trigger};
-use berth_core::run::enter::Contender;
-use berth_core::run::{StageRun, StageStatus};
 use berth_core::time::Timestamp;
 
 use super::Batch;
@@ -195,7 +195,7 @@ pub fn waking(
     db.rows(&WAKING, &[now.into(), limit.into()])?.iter().map(pair).collect()
 }
 
-/// How the other rollouts of a pipeline stand in a stage.
+/// The status of a pipeline's other unfinished deployments in a stage.
 pub fn contenders(
     db: &mut impl Read,
     pipeline: PipelineId,
@@ -208,24 +208,24 @@ pub fn contenders(
         let stages: Vec<StageRun> = row.json(2)?;
         let status = stages.iter().find(|it| it.name == stage).map_or(StageStatus::Pending, |it| it.status);
         if deployment != without {
-            let is_rollback = row.json::<Trigger>(3)?.takes_back().is_some();
+            let is_rollback = row.json::<Trigger>(3)?.rollback_of().is_some();
             found.push(Contender { deployment, number: row.int(1)?, status, is_rollback });
         }
     }
     Ok(found)
 }
 
-/// The number of the rollout that entered a stage last, if that was after this one did. An older one may enter after a
-/// newer one, so time decides. `stages` are those of this one. Looks at so many others at most.
+/// The number of the deployment that entered a stage last, if that was after `of` did. Compares times, because an older
+/// deployment may enter after a newer one. `stages` are those of `of`; at most `limit` deployments are compared.
 pub fn entered_since(
     db: &mut impl Read,
-    of: &Rollout,
+    of: &StagesDeployment,
     stages: &[StageRun],
     stage: &str,
     limit: i64,
 ) -> Result<Option<i64>, StoreError> {
     let own = stages.iter().find(|it| it.name == stage);
-    // One that was refused at the door never entered.
+    // Without a start the deployment never entered the stage.
     let Some(since) = own.and_then(|it| it.started_at.or(it.finished_at)) else { return Ok(None) };
     let mut last = (since, of.number);
     for row in db.rows(&ENTERED, &[text(of.pipeline), text(of.id), since.into(), limit.into()])? {

@@ -122,8 +122,11 @@ fn lock(db: &mut impl Read, mut row: Row) -> Result<Lock, StoreError> {
     let is_paused = row.text(STATUS)? == "stopped";
     let agenda = &environment.agenda;
     let tickets = if agenda.waiting > 0 { ticket::waiting_for(db, environment.id)? } else { Vec::new() };
-    let deployments =
-        if agenda.unfinished > 0 { deployment::unfinished_in(db, environment.id)? } else { Vec::new() };
+    let deployments = if agenda.unfinished > 0 {
+        deployment::unfinished_of_environment(db, environment.id)?
+    } else {
+        Vec::new()
+    };
     let tracked = match environment.configuration.on_release {
         OnRelease::DeployTracked => tracked_commit(db, environment.pipeline)?,
         OnRelease::None => None,

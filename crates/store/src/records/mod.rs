@@ -22,7 +22,6 @@ pub mod registry;
 pub mod registry_build;
 pub mod repository;
 pub mod retention;
-pub mod rollout;
 pub mod run;
 pub mod runner;
 pub mod secret;

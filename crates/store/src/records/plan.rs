@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use berth_core::deployment::run::Plan;
+use berth_core::deployment::run::begin::Built;
 use berth_core::id::{DeploymentId, PipelineId};
-use berth_core::run::Plan;
-use berth_core::run::begin::Built;
 
 use crate::error::StoreError;
 use crate::sql::statements;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_core::deployment::run::{Attempt, AttemptEnd, Run, RunChange, StageRun, StepRun, StepStatus};
 use berth_core::id::{DeploymentId, StepRunId};
-use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StageRun, StepRun, StepStatus};
 use berth_core::step::Network;
 
 use crate::error::StoreError;

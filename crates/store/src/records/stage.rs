@@ -1,7 +1,7 @@
 //! Stages: what is in them, and what was.
 
+use berth_core::deployment::stages::stage::{Past, Pause, Stage, StageEnd};
 use berth_core::id::{DeploymentId, PipelineId};
-use berth_core::stage::{Past, Pause, Stage, StageEnd};
 
 use crate::error::StoreError;
 use crate::sql::statements;

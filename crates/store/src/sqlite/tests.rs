@@ -219,9 +219,9 @@ fn what_has_ended_stays_as_it_ended() {
     check_lost(ticket::put(&mut tx, &expired));
 
     let id = "dep_00000000000000000000000001".parse().unwrap();
-    let mut done = deployment::by_id(&mut tx, id).unwrap().unwrap();
+    let mut done = deployment::by_id(&mut tx, id).unwrap().unwrap().into_environment().unwrap();
     done.finished_at = None;
-    check_lost(deployment::put(&mut tx, &done));
+    check_lost(deployment::put_environment(&mut tx, &done));
 }
 
 fn check_lost(written: Result<(), StoreError>) {

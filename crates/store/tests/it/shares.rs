@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use berth_core::analysis::{Analysis, FixPullRequest, NewAnalysis, PullRequestState};
 use berth_core::decision::{Change, Decision, Record};
+use berth_core::deployment::{Deployment, DeploymentStatus, StagesTarget, Trigger, stages};
 use berth_core::environment::declare::{Declare, declare};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Agenda, Environment};
@@ -15,10 +16,9 @@ use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
 use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
-use berth_core::rollout::{self, Rollout, Trigger};
 use berth_core::time::Timestamp;
 use berth_store::query::{Batch, analyses, environments, registries, repositories, runs};
-use berth_store::records::{registry, repository, rollout as rollouts};
+use berth_store::records::{deployment, registry, repository};
 use berth_store::{Context, StoreError, Tx};
 use proptest::prelude::*;
 
@@ -90,22 +90,20 @@ fn add_named_registry(tx: &mut Tx<'_>, name: &str, at: i64) -> Result<RegistryId
 
 fn add_rollout(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
     let pipeline = create(tx, &format!("p-{at}"), second(at))?;
-    let decision = rollout::start(Rollout {
+    let decision = stages::start(Deployment {
         id: DeploymentId::from_parts(second(at), tx.entropy()?),
-        number: rollouts::next_number(tx, pipeline.id)?,
+        number: deployment::next_number(tx, pipeline.id)?,
         pipeline: pipeline.id,
         definition_hash: pipeline.definition_hash.clone(),
         commit: CommitId::parse("9fceb02").unwrap(),
         resolved_commit: None,
-        trigger: Trigger::Api,
         reason: None,
         requested_by: Actor::system(),
-        retried_by: BTreeSet::new(),
-        bypass: None,
-        status: rollout::Status::Queued,
+        status: DeploymentStatus::Queued,
         created_at: second(at),
         started_at: None,
         finished_at: None,
+        target: StagesTarget { trigger: Trigger::Api, retried_by: BTreeSet::new(), bypass: None },
     });
     Ok(tx.commit(decision)?.id)
 }
@@ -145,7 +143,7 @@ fn add_analysis(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
     let new = NewAnalysis {
         id: AnalysisId::from_parts(second(at), tx.entropy()?),
         deployment,
-        pipeline: rollouts::by_id(tx, deployment)?.unwrap().pipeline,
+        pipeline: deployment::stages_by_id(tx, deployment)?.unwrap().pipeline,
         stage: "staging".into(),
         step: StepRunId::from_parts(second(at), tx.entropy()?),
         step_name: StepId::parse("deploy").unwrap(),

@@ -3,8 +3,8 @@
 //! L3, L4, L5, L10 and the answers of the API: a "yes" has happened, a "no" has its reason, and names who holds it.
 
 use berth_core::decision::Refusal;
-use berth_core::deployment::report::Order;
-use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::claim::Claimed;
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::force::Mode;
@@ -29,13 +29,13 @@ pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Se
             check_deploy(before, *by, *on_conflict, it, seen)
         }
         (Ask::Grant { .. }, Answer::Deployment(it)) => {
-            let attempt = it.status.attempt().map(|attempt| &attempt.nonce);
+            let attempt = it.attempt().map(|attempt| &attempt.nonce);
             let fine = attempt == seen.step.subject.nonce.as_ref() && seen.after.deployments.contains(it);
             ensure!(fine, "E2", "a grant is answered that is not there");
             Ok(())
         }
         (Ask::Cancel { .. }, Answer::Deployment(it)) => {
-            let fine = it.status.is_final() || matches!(it.status, Status::Cancelling { .. });
+            let fine = it.status.is_final() || matches!(it.status, DeploymentStatus::Cancelling(_));
             ensure!(fine, "E9", "deployment {} is {} after its cancellation", it.number, it.status.as_str());
             Ok(())
         }
@@ -118,7 +118,7 @@ fn check_queued(before: &Lock, ask: &Ask, ticket: &Ticket, seen: &Seen<'_>) -> C
 
 fn is_live(lock: &Lock, session: &Session) -> bool {
     let mut all = lock.deployments.iter();
-    all.any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some())
+    all.any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some())
 }
 
 /// L4: it ended now, or it had ended and nothing about that changes.
@@ -166,7 +166,7 @@ fn check_deploy(
     before: &Lock,
     by: u8,
     on_conflict: OnConflict,
-    deployment: &Deployment,
+    deployment: &EnvironmentDeployment,
     seen: &Seen<'_>,
 ) -> Checked {
     let Some(session) = seen.after.session.as_ref() else {
@@ -174,7 +174,7 @@ fn check_deploy(
         return Ok(());
     };
     let named = seen.step.subject.session.as_ref().map(|it| it.id);
-    let fine = named == Some(session.id) && deployment.work == Work::Session(session.id);
+    let fine = named == Some(session.id) && deployment.target.work == Work::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
     ensure!(session.holder.id == cast::person(by).id, "holder", "somebody else than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
@@ -185,8 +185,8 @@ fn check_deploy(
     );
     let busy = is_busy(before, session.id);
     ensure!(on_conflict != OnConflict::Reject || !busy, "deploy", "a conflict was not rejected");
-    let own = seen.after.deployments.iter().filter(|it| it.work == deployment.work);
-    let waiting = own.filter(|it| it.status == Status::Queued && it.id != deployment.id).count();
+    let own = seen.after.deployments.iter().filter(|it| it.target.work == deployment.target.work);
+    let waiting = own.filter(|it| it.status == DeploymentStatus::Queued && it.id != deployment.id).count();
     ensure!(on_conflict != OnConflict::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
     Ok(())
 }
@@ -201,22 +201,25 @@ fn check_report(
 ) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
-    let attempt = named.status.attempt();
+    let attempt = named.attempt();
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
     let stored = moves.deployments.iter().find(|(_, it)| it.id == named.id).map(|(_, it)| &it.status);
     if !is_right {
         let fine = order == Order::Stale
-            && stored.is_none_or(|it| !matches!(it, Status::Succeeded | Status::Failed(_)));
+            && stored
+                .is_none_or(|it| !matches!(it, DeploymentStatus::Succeeded | DeploymentStatus::Failed(_)));
         ensure!(fine, "L10", "a report without the right nonce was heard");
         return Ok(());
     }
-    let is_over = stored.is_some_and(Status::is_final);
+    let is_over = stored.is_some_and(DeploymentStatus::is_final);
     ensure!(is_over, "drain", "{outcome:?} was reported of deployment {} and it goes on", named.number);
-    let counted = matches!(stored, Some(Status::Succeeded | Status::Failed(_)));
+    let counted = matches!(stored, Some(DeploymentStatus::Succeeded | DeploymentStatus::Failed(_)));
     let fine = (order == Order::Continue) == counted;
     ensure!(fine, "L10", "{order:?} was answered to a report that was stored: {counted}");
-    let runs =
-        before.deployments.iter().any(|it| it.id == named.id && matches!(it.status, Status::Running(_)));
+    let runs = before
+        .deployments
+        .iter()
+        .any(|it| it.id == named.id && matches!(it.status, DeploymentStatus::Running));
     ensure!(runs || !counted, "E9", "deployment {} was told to stop, and {outcome:?} counted", named.number);
     Ok(())
 }
@@ -224,15 +227,15 @@ fn check_report(
 fn check_beat(before: &Lock, order: Order, seen: &Seen<'_>) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
-    let attempt = named.status.attempt();
+    let attempt = named.attempt();
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
-    let is_current = match named.work {
+    let is_current = match named.target.work {
         Work::Reset => true,
         Work::Session(id) => before.session.as_ref().is_some_and(|it| it.id == id),
     };
     let expected = match &named.status {
         _ if !is_right => Order::Stale,
-        Status::Running(_) if is_current => Order::Continue,
+        DeploymentStatus::Running if is_current => Order::Continue,
         _ => Order::Cancel,
     };
     ensure!(order == expected, "L10", "a sign of life is answered {order:?} instead of {expected:?}");
@@ -313,7 +316,8 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
             let named = seen.step.subject.deployment.as_ref();
             let present = named.and_then(|named| lock.deployments.iter().find(|it| it.id == named.id));
             present.is_none_or(|it| {
-                it.status != Status::Queued || work::obstacle(it, lock, seen.around.is_paused).is_some()
+                it.status != DeploymentStatus::Queued
+                    || work::obstacle(it, lock, seen.around.is_paused).is_some()
             })
         }
         _ => false,

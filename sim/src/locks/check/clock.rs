@@ -82,7 +82,7 @@ impl Clock {
 }
 
 pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
-    lock.deployments.iter().any(|it| it.work == Work::Session(session))
+    lock.deployments.iter().any(|it| it.target.work == Work::Session(session))
 }
 
 /// Who ended by time ended at its time; and whoever was overdue has ended.
@@ -127,7 +127,7 @@ impl Memory {
                 _ => {}
             }
             let ours = Work::Session(clock.session);
-            if moves.deployments.iter().any(|(_, it)| it.work == ours && it.status.is_final()) {
+            if moves.deployments.iter().any(|(_, it)| it.target.work == ours && it.status.is_final()) {
                 clock.active_at = clock.active_at.max(now);
             }
         }

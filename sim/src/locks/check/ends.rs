@@ -3,7 +3,7 @@
 //! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause somebody can point to, nothing of the session is left
 //! to start, the reset takes its number, the next one in line is granted.
 
-use berth_core::deployment::{Status, Work};
+use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::claim::Claimed;
 use berth_core::environment::{Condition, EndReason, Lock, Session, Ticket, TicketStatus};
 use berth_core::pipeline::model::OnRelease;
@@ -69,7 +69,7 @@ fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &S
         .after
         .deployments
         .iter()
-        .any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some());
+        .any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some());
     is_known
         && match plan.at {
             Some(at) => at <= seen.step.moment.now,
@@ -90,7 +90,7 @@ fn check_reset(
     let is_under_way = before
         .deployments
         .iter()
-        .any(|it| it.work == Work::Reset && !matches!(it.status, Status::Cancelling { .. }));
+        .any(|it| it.target.work == Work::Reset && !matches!(it.status, DeploymentStatus::Cancelling(_)));
     let environment = &before.environment;
     let wanted = is_plain
         && environment.configuration.on_release == OnRelease::DeployTracked
@@ -100,7 +100,7 @@ fn check_reset(
         && !is_under_way;
     let planned = moves
         .planned()
-        .find(|it| it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1);
+        .find(|it| it.target.work == Work::Reset && it.target.fence.counter() == session.fence.counter() + 1);
     ensure!(
         planned.is_some() == wanted,
         "reset",

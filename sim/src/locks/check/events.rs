@@ -1,6 +1,6 @@
 //! L16: each move has exactly one event, in the same commit, and no event tells of what did not happen.
 
-use berth_core::deployment::{Status, Work};
+use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
@@ -118,24 +118,25 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
         if old.is_none() {
             told.push((EventKind::DeploymentQueued, id.clone()));
         }
-        let was_running = old.is_some_and(|old| matches!(old.status, Status::Running(_)));
-        let was_cancelling = old.is_some_and(|old| matches!(old.status, Status::Cancelling { .. }));
-        let is_cancelling = matches!(new.status, Status::Cancelling { .. } | Status::Cancelled(_));
+        let was_running = old.is_some_and(|old| matches!(old.status, DeploymentStatus::Running));
+        let was_cancelling = old.is_some_and(|old| matches!(old.status, DeploymentStatus::Cancelling(_)));
+        let is_cancelling =
+            matches!(new.status, DeploymentStatus::Cancelling(_) | DeploymentStatus::Cancelled(_));
         if was_running && is_cancelling {
             told.push((EventKind::DeploymentCancelling, id.clone()));
         }
         match &new.status {
-            Status::Queued | Status::Cancelling { .. } => {}
-            Status::Running(_) => told.push((EventKind::DeploymentStarted, id)),
-            Status::Succeeded => {
-                if new.work == Work::Reset {
+            DeploymentStatus::Queued | DeploymentStatus::Waiting | DeploymentStatus::Cancelling(_) => {}
+            DeploymentStatus::Running => told.push((EventKind::DeploymentStarted, id)),
+            DeploymentStatus::Succeeded => {
+                if new.target.work == Work::Reset {
                     told.push((EventKind::EnvironmentReset, id.clone()));
                 }
                 told.push((EventKind::DeploymentSucceeded, id));
             }
-            Status::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
-            Status::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
-            Status::Cancelled(_) => {
+            DeploymentStatus::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
+            DeploymentStatus::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
+            DeploymentStatus::Cancelled(_) => {
                 // E9: a success that comes too late is told, and changes nothing.
                 let late = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Succeeded, .. });
                 if late && (was_running || was_cancelling) {
@@ -147,7 +148,7 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
     }
     // The one exception to "never two at once" is on record.
     if let (Ask::Deploy { .. }, Answer::Deployment(it)) = (&seen.step.ask, &seen.step.decision.answer)
-        && it.overrides_drain.is_some()
+        && it.target.overrides_drain.is_some()
     {
         told.push((EventKind::DrainOverridden, seen.after.environment.id.to_string()));
     }

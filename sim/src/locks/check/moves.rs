@@ -3,7 +3,7 @@
 //! L1, L2, L6, L7, E1: one open session, fences without gaps, ends that never change, deployments that stay ended.
 
 use berth_core::decision::{Change, Record};
-use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, Lock, Session, Ticket, TicketStatus};
 
@@ -15,7 +15,7 @@ pub(super) struct Moves<'a> {
     pub(super) environment: Option<&'a Environment>,
     pub(super) sessions: Vec<(Option<&'a Session>, &'a Session)>,
     pub(super) tickets: Vec<(Option<&'a Ticket>, &'a Ticket)>,
-    pub(super) deployments: Vec<(Option<&'a Deployment>, &'a Deployment)>,
+    pub(super) deployments: Vec<(Option<&'a EnvironmentDeployment>, &'a EnvironmentDeployment)>,
 }
 
 impl<'a> Moves<'a> {
@@ -32,7 +32,7 @@ impl<'a> Moves<'a> {
         tickets.filter(|it| matches!(it.status, TicketStatus::Granted { .. }))
     }
 
-    pub(super) fn planned(&self) -> impl Iterator<Item = &'a Deployment> {
+    pub(super) fn planned(&self) -> impl Iterator<Item = &'a EnvironmentDeployment> {
         self.deployments.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
     for Change::Put(record) in &seen.step.decision.changes {
         match record {
             Record::Pipeline(_)
-            | Record::Rollout(_)
+            | Record::StagesDeployment(_)
             | Record::Run(_)
             | Record::Approval(_)
             | Record::Stage(_)
@@ -87,7 +87,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
                 );
                 moves.tickets.push((old, it.as_ref()));
             }
-            Record::Deployment(it) => {
+            Record::EnvironmentDeployment(it) => {
                 let old = before.deployments.iter().find(|old| old.id == it.id);
                 check_deployment(memory, old, it)?;
                 moves.deployments.push((old, it.as_ref()));
@@ -123,7 +123,11 @@ fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Check
 }
 
 /// E1: states move only along the graph, and ended is ended for ever.
-fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment) -> Checked {
+fn check_deployment(
+    memory: &Memory,
+    old: Option<&EnvironmentDeployment>,
+    new: &EnvironmentDeployment,
+) -> Checked {
     let number = new.number;
     ensure!(!memory.deployments_ended.contains(&new.id), "E1", "deployment {number} had ended and moved");
     ensure!(
@@ -133,18 +137,25 @@ fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment)
         new.status.as_str()
     );
     let Some(old) = old else {
-        let fine = matches!(new.status, Status::Queued | Status::Cancelled(_));
+        let fine = matches!(new.status, DeploymentStatus::Queued | DeploymentStatus::Cancelled(_));
         ensure!(fine, "E1", "deployment {number} began as {}", new.status.as_str());
         return Ok(());
     };
-    let kept = |it: &Deployment| (it.number, it.work, it.fence, it.commit.clone(), it.created_at);
+    let kept = |it: &EnvironmentDeployment| {
+        (it.number, it.target.work, it.target.fence, it.commit.clone(), it.created_at)
+    };
     ensure!(kept(old) == kept(new), "L8", "deployment {number} became another one");
     let may = match (&old.status, &new.status) {
-        (Status::Queued, Status::Queued | Status::Running(_)) => true,
-        (Status::Queued, Status::Cancelled(_) | Status::Superseded { .. }) => true,
-        (Status::Running(_), Status::Succeeded | Status::Failed(_) | Status::Cancelled(_)) => true,
-        (Status::Running(was), Status::Cancelling { attempt, .. }) => was == attempt,
-        (Status::Cancelling { cancel: was, .. }, Status::Cancelled(cancel)) => was == cancel,
+        (DeploymentStatus::Queued, DeploymentStatus::Queued | DeploymentStatus::Running) => true,
+        (DeploymentStatus::Queued, DeploymentStatus::Cancelled(_) | DeploymentStatus::Superseded { .. }) => {
+            true
+        }
+        (
+            DeploymentStatus::Running,
+            DeploymentStatus::Succeeded | DeploymentStatus::Failed(_) | DeploymentStatus::Cancelled(_),
+        ) => true,
+        (DeploymentStatus::Running, DeploymentStatus::Cancelling(_)) => old.attempt() == new.attempt(),
+        (DeploymentStatus::Cancelling(was), DeploymentStatus::Cancelled(cancel)) => was == cancel,
         _ => false,
     };
     ensure!(may, "E1", "deployment {number} went from {} to {}", old.status.as_str(), new.status.as_str());
@@ -172,8 +183,8 @@ fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
 /// L2, L7: the numbers of sessions and resets follow each other without gaps, in the order in which they came.
 fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let sessions = moves.opened().map(|it| (it.fence, it.claimed_at, false));
-    let resets = moves.planned().filter(|it| it.work == Work::Reset);
-    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
+    let resets = moves.planned().filter(|it| it.target.work == Work::Reset);
+    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.target.fence, it.created_at, true))).collect();
     chain.sort_unstable();
     let mut last = memory.fence;
     for (fence, made_at, is_reset) in chain {

@@ -1,6 +1,6 @@
 //! What must be true of every state that is ever written, whatever led to it.
 
-use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::{Condition, Lock, State, Ticket};
 use berth_core::id::{DeploymentId, SessionId};
 use berth_core::time::Timestamp;
@@ -57,27 +57,28 @@ fn check_work(lock: &Lock) -> Checked {
         );
     }
     let active = active.map(|session| session.id);
-    let is_own = |it: &Deployment| matches!(it.work, Work::Session(id) if Some(id) == active);
+    let is_own =
+        |it: &EnvironmentDeployment| matches!(it.target.work, Work::Session(id) if Some(id) == active);
     for it in &lock.deployments {
-        let is_left = it.work != Work::Reset && !is_own(it);
-        let fine = !is_left || matches!(it.status, Status::Cancelling { .. });
+        let is_left = it.target.work != Work::Reset && !is_own(it);
+        let fine = !is_left || matches!(it.status, DeploymentStatus::Cancelling(_));
         ensure!(fine, "L20", "deployment {} of an ended session is {}", it.number, it.status.as_str());
     }
     // Whoever would not wait is on record and does not count.
     let live = || {
-        let live = lock.deployments.iter().filter(|it| it.status.attempt().is_some());
-        live.filter(|it| it.overrides_drain.is_none())
+        let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
+        live.filter(|it| it.target.overrides_drain.is_none())
     };
     let kinds = [
         live().any(is_own),
-        live().any(|it| it.work == Work::Reset),
-        live().any(|it| it.work != Work::Reset && !is_own(it)),
+        live().any(|it| it.target.work == Work::Reset),
+        live().any(|it| it.target.work != Work::Reset && !is_own(it)),
     ];
     let count = kinds.into_iter().filter(|is_there| *is_there).count();
     ensure!(count <= 1, "L22", "own work, a reset, old work: {kinds:?} run at once");
-    let own = lock.deployments.iter().filter(|it| is_own(it) && it.status.attempt().is_some()).count();
+    let own = lock.deployments.iter().filter(|it| is_own(it) && it.attempt().is_some()).count();
     ensure!(own <= 1, "L22", "{own} deployments of one session run at once");
-    let resets = lock.deployments.iter().filter(|it| it.work == Work::Reset && it.status.attempt().is_some());
+    let resets = lock.deployments.iter().filter(|it| it.target.work == Work::Reset && it.attempt().is_some());
     ensure!(resets.count() <= 1, "L22", "two resets run at once");
     Ok(())
 }
@@ -90,7 +91,7 @@ fn check_gone(seen: &Seen<'_>) -> Checked {
         return Ok(());
     }
     ensure!(seen.after.session.is_none(), "L18", "a deleted environment is held");
-    let goes_on = |it: &&Deployment| !matches!(it.status, Status::Cancelling { .. });
+    let goes_on = |it: &&EnvironmentDeployment| !matches!(it.status, DeploymentStatus::Cancelling(_));
     let count = seen.after.deployments.iter().filter(goes_on).count();
     ensure!(count == 0, "L18", "{count} deployments go on in a deleted environment");
     Ok(())
@@ -98,8 +99,8 @@ fn check_gone(seen: &Seen<'_>) -> Checked {
 
 fn left_over(lock: &Lock) -> Vec<DeploymentId> {
     let active: Option<SessionId> = lock.session.as_ref().map(|session| session.id);
-    let live = lock.deployments.iter().filter(|it| it.status.attempt().is_some());
-    let old = live.filter(|it| matches!(it.work, Work::Session(id) if Some(id) != active));
+    let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
+    let old = live.filter(|it| matches!(it.target.work, Work::Session(id) if Some(id) != active));
     old.map(|it| it.id).collect()
 }
 
@@ -135,7 +136,7 @@ fn check_content(memory: &Memory, lock: &Lock) -> Checked {
         memory.deployed_commit,
         environment.deployed_commit
     );
-    let resets = lock.deployments.iter().any(|it| it.work == Work::Reset);
+    let resets = lock.deployments.iter().any(|it| it.target.work == Work::Reset);
     let state = match memory.condition {
         Condition::Unknown => State::Unknown,
         _ if !left_over(lock).is_empty() => State::Contested,
@@ -191,7 +192,7 @@ fn check_line(seen: &Seen<'_>) -> Checked {
         let runs = lock
             .deployments
             .iter()
-            .any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some());
+            .any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some());
         let is_due = plan.at.map_or(!runs, |at| at <= seen.step.moment.now);
         ensure!(!is_due, "L17", "the takeover of ticket {} is due and has not come", first.number);
     }
@@ -206,7 +207,7 @@ fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
     let told = (usize::try_from(agenda.waiting), usize::try_from(agenda.unfinished));
     ensure!(told == (Ok(counts.0), Ok(counts.1)), "agenda", "{counts:?} wait and are unfinished: {told:?}");
     ensure!(agenda.holder == memory.open, "agenda", "it names another holder");
-    let startable = lock.deployments.iter().filter(|it| it.status == Status::Queued);
+    let startable = lock.deployments.iter().filter(|it| it.status == DeploymentStatus::Queued);
     let mut startable = startable.filter(|it| work::obstacle(it, lock, false).is_none());
     let first = startable.next().map(|it| it.id);
     ensure!(agenda.startable == first, "agenda", "{first:?} may start and {:?} is named", agenda.startable);

@@ -3,7 +3,7 @@
 //! L8, L9, L10, L20, L22, E3, E9: nothing starts that may not, nothing late is believed, nothing passes to the next
 //! holder.
 
-use berth_core::deployment::{Cause, Deployment, Status, Work};
+use berth_core::deployment::{Cause, DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::{Condition, Lock};
 
 use super::moves::Moves;
@@ -16,14 +16,16 @@ pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_
         check_planned(new, before, moves)?;
     }
     for (old, new) in &moves.deployments {
-        let was_running = old.is_some_and(|old| matches!(old.status, Status::Running(_)));
+        let was_running = old.is_some_and(|old| matches!(old.status, DeploymentStatus::Running));
         match &new.status {
-            Status::Running(_) if !was_running => check_started(new, seen)?,
-            Status::Succeeded | Status::Failed(_) => check_reported(new, seen)?,
-            Status::Cancelled(_) if old.is_some_and(|old| old.status.attempt().is_some()) => {
+            DeploymentStatus::Running if !was_running => check_started(new, seen)?,
+            DeploymentStatus::Succeeded | DeploymentStatus::Failed(_) => check_reported(new, seen)?,
+            DeploymentStatus::Cancelled(_) if old.is_some_and(|old| old.attempt().is_some()) => {
                 check_confirmed(new, seen)?;
             }
-            Status::Cancelled(_) | Status::Cancelling { .. } => check_cancelled(new, moves, seen)?,
+            DeploymentStatus::Cancelled(_) | DeploymentStatus::Cancelling(_) => {
+                check_cancelled(new, moves, seen)?
+            }
             _ => {}
         }
     }
@@ -31,26 +33,26 @@ pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_
 }
 
 /// L8: it bears the fence of the session that asked for it, which was active at the commit.
-fn check_planned(new: &Deployment, before: &Lock, moves: &Moves<'_>) -> Checked {
-    let Work::Session(id) = new.work else { return Ok(()) };
+fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &Moves<'_>) -> Checked {
+    let Work::Session(id) = new.target.work else { return Ok(()) };
     let mut sessions = before.session.iter().chain(moves.opened());
     let session = sessions.find(|it| it.id == id);
     ensure!(
-        session.is_some_and(|it| it.fence == new.fence),
+        session.is_some_and(|it| it.fence == new.target.fence),
         "L8",
         "deployment {} bears fence {} which is not its session's",
         new.number,
-        new.fence
+        new.target.fence
     );
     Ok(())
 }
 
 /// L9, L22, E3: the last look before something touches the environment.
-fn check_started(new: &Deployment, seen: &Seen<'_>) -> Checked {
+fn check_started(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
     let number = new.number;
     let is_granted = matches!(seen.step.ask, Ask::Grant { .. })
         && seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id)
-        && new.status.attempt().map(|it| &it.nonce) == seen.step.subject.nonce.as_ref();
+        && new.attempt().map(|it| &it.nonce) == seen.step.subject.nonce.as_ref();
     ensure!(is_granted, "E2", "deployment {number} started without its runner's asking");
     let blocked = obstacle(new, seen.after, seen.around.is_paused);
     ensure!(blocked.is_none(), "L22", "deployment {number} started although {}", blocked.unwrap_or_default());
@@ -58,16 +60,20 @@ fn check_started(new: &Deployment, seen: &Seen<'_>) -> Checked {
 }
 
 /// Why a deployment may not start, in the oracle's own words. Looks past the deployment itself.
-pub(super) fn obstacle(wanted: &Deployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
+pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
     let active = lock.session.as_ref();
-    let is_own = |it: &Deployment| active.is_some_and(|session| it.work == Work::Session(session.id));
-    let is_current = |it: &Deployment| is_own(it) && active.is_some_and(|session| session.fence == it.fence);
+    let is_own = |it: &EnvironmentDeployment| {
+        active.is_some_and(|session| it.target.work == Work::Session(session.id))
+    };
+    let is_current = |it: &EnvironmentDeployment| {
+        is_own(it) && active.is_some_and(|session| session.fence == it.target.fence)
+    };
     let others = || lock.deployments.iter().filter(|it| it.id != wanted.id);
-    let is_live = |it: &Deployment| it.status.attempt().is_some();
+    let is_live = |it: &EnvironmentDeployment| it.attempt().is_some();
     if is_paused {
         return Some("the pipeline is stopped");
     }
-    if wanted.work == Work::Reset {
+    if wanted.target.work == Work::Reset {
         let any = others().any(|it| is_live(it) && !is_own(it));
         let own = others().any(|it| is_live(it) && is_own(it));
         return any.then_some("older work runs").or(own.then_some("the holder's work runs"));
@@ -78,36 +84,38 @@ pub(super) fn obstacle(wanted: &Deployment, lock: &Lock, is_paused: bool) -> Opt
     if others().any(|it| is_own(it) && it.number < wanted.number) {
         return Some("an earlier one of its session has not ended");
     }
-    if wanted.overrides_drain.is_some() {
+    if wanted.target.overrides_drain.is_some() {
         return None;
     }
-    let old = others().any(|it| is_live(it) && it.work != Work::Reset && !is_own(it));
-    let reset = others().any(|it| it.work == Work::Reset);
+    let old = others().any(|it| is_live(it) && it.target.work != Work::Reset && !is_own(it));
+    let reset = others().any(|it| it.target.work == Work::Reset);
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
 /// L10, E9: only the attempt itself, only while it counts.
-fn check_reported(new: &Deployment, seen: &Seen<'_>) -> Checked {
+fn check_reported(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
     let number = new.number;
     let Ask::Report { outcome, .. } = &seen.step.ask else {
         ensure!(false, "L10", "deployment {number} ended without a report");
         return Ok(());
     };
     ensure!(is_from_attempt(new, seen), "L10", "a report of another attempt ended deployment {number}");
-    let is_current = match new.work {
+    let is_current = match new.target.work {
         Work::Reset => true,
         Work::Session(id) => {
             // A takeover that waited for this very end may have come in the same step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
-            before.is_some_and(|it| it.id == id && it.fence == new.fence) && !ended_now
+            before.is_some_and(|it| it.id == id && it.fence == new.target.fence) && !ended_now
         }
     };
     ensure!(is_current, "L10", "deployment {number} of an ended session ended as {}", new.status.as_str());
     let fine = match (outcome, &new.status) {
-        (Outcomes::Succeeded, Status::Succeeded) => true,
-        (Outcomes::Failed, Status::Failed(failure)) => failure.cause == Cause::StepFailed,
-        (Outcomes::Stopped | Outcomes::Lost, Status::Failed(failure)) => failure.cause == Cause::Lost,
+        (Outcomes::Succeeded, DeploymentStatus::Succeeded) => true,
+        (Outcomes::Failed, DeploymentStatus::Failed(failure)) => failure.cause == Cause::StepFailed,
+        (Outcomes::Stopped | Outcomes::Lost, DeploymentStatus::Failed(failure)) => {
+            failure.cause == Cause::Lost
+        }
         _ => false,
     };
     ensure!(fine, "L10", "{outcome:?} was reported and {} stored", new.status.as_str());
@@ -123,25 +131,25 @@ fn ends_by_time(change: &berth_core::decision::Change, id: berth_core::id::Sessi
     session.id == id && matches!(reason, Some(EndReason::Expired | EndReason::Idle))
 }
 
-fn is_from_attempt(new: &Deployment, seen: &Seen<'_>) -> bool {
+fn is_from_attempt(new: &EnvironmentDeployment, seen: &Seen<'_>) -> bool {
     let subject = &seen.step.subject;
-    let attempt = subject.deployment.as_ref().filter(|it| it.id == new.id).and_then(|it| it.status.attempt());
+    let attempt = subject.deployment.as_ref().filter(|it| it.id == new.id).and_then(|it| it.attempt());
     attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref())
 }
 
 /// What was told to stop has stopped when its attempt says so, and not before.
-fn check_confirmed(new: &Deployment, seen: &Seen<'_>) -> Checked {
+fn check_confirmed(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
     let fine = matches!(seen.step.ask, Ask::Report { .. }) && is_from_attempt(new, seen);
     ensure!(fine, "L22", "deployment {} counts as stopped though nobody said so", new.number);
     Ok(())
 }
 
 /// Somebody wanted it: the session ended, somebody asked, or somebody would not wait for the reset.
-fn check_cancelled(new: &Deployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    let ended = moves.ended().any(|it| Work::Session(it.id) == new.work);
+fn check_cancelled(new: &EnvironmentDeployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let ended = moves.ended().any(|it| Work::Session(it.id) == new.target.work);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
     let asked = matches!(seen.step.ask, Ask::Cancel { .. }) && named;
-    let is_reset = new.work == Work::Reset;
+    let is_reset = new.target.work == Work::Reset;
     let overridden = is_reset && matches!(seen.step.ask, Ask::Deploy { override_drain: true, .. });
     let deleted = is_reset && matches!(seen.step.ask, Ask::Delete { .. });
     ensure!(
@@ -158,13 +166,15 @@ impl Memory {
     pub(super) fn learn_content(&mut self, moves: &Moves<'_>, seen: &Seen<'_>) {
         let is_lost = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Lost, .. });
         for (old, new) in &moves.deployments {
-            let has_run = old.is_some_and(|old| old.status.attempt().is_some());
+            let has_run = old.is_some_and(|old| old.attempt().is_some());
             match &new.status {
-                Status::Running(_) if self.condition == Condition::Clean => self.condition = Condition::Dirty,
+                DeploymentStatus::Running if self.condition == Condition::Clean => {
+                    self.condition = Condition::Dirty
+                }
                 status if status.is_final() && has_run && is_lost => self.condition = Condition::Unknown,
-                Status::Succeeded => {
+                DeploymentStatus::Succeeded => {
                     self.deployed_commit = Some(new.commit.clone());
-                    let is_reset = new.work == Work::Reset;
+                    let is_reset = new.target.work == Work::Reset;
                     self.condition = if is_reset { Condition::Clean } else { Condition::Dirty };
                 }
                 _ => {}
@@ -172,7 +182,8 @@ impl Memory {
         }
         let deployed = matches!(&seen.step.decision.answer, Answer::Deployment(_));
         let overridden = deployed && matches!(seen.step.ask, Ask::Deploy { override_drain: true, .. });
-        let reset = moves.deployments.iter().any(|(old, new)| old.is_some() && new.work == Work::Reset);
+        let reset =
+            moves.deployments.iter().any(|(old, new)| old.is_some() && new.target.work == Work::Reset);
         if overridden && reset && self.condition == Condition::Clean {
             self.condition = Condition::Dirty;
         }

@@ -1,7 +1,7 @@
 //! Exactly one event per move: neither a move that nobody hears of, nor news of something that did not happen.
 
+use berth_core::deployment::run::{Resolution, StageStatus, StepRun, StepStatus};
 use berth_core::event::{EventKind, NewEvent};
-use berth_core::run::{Resolution, StageStatus, StepRun, StepStatus};
 use berth_core::step::OnLost;
 
 use super::{Checked, Seen, ensure};

@@ -1,6 +1,6 @@
 //! E2 and E3: who may begin, and when; and that asking twice is asking once.
 
-use berth_core::run::{Attempt, StageStatus, StepStatus};
+use berth_core::deployment::run::{Attempt, StageStatus, StepStatus};
 
 use super::{Checked, Memory, Seen, ensure};
 use crate::runs::scene::{Answer, Asked};

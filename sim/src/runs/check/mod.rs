@@ -13,7 +13,7 @@ mod reports;
 
 use std::fmt;
 
-use berth_core::run::{Plan, PlannedStep, Run, StepRun};
+use berth_core::deployment::run::{Plan, PlannedStep, Run, StepRun};
 use berth_core::time::Timestamp;
 
 use super::scene::{Answer, Asked, Told};

@@ -1,7 +1,7 @@
 //! E1: states move only along the published graph.
 
-use berth_core::run::limits::ATTEMPTS_MAX;
-use berth_core::run::{StageKind, StageStatus, StepStatus, When};
+use berth_core::deployment::run::limits::ATTEMPTS_MAX;
+use berth_core::deployment::run::{StageKind, StageStatus, StepStatus, When};
 
 use super::{Checked, Seen, ensure};
 use crate::runs::scene::Asked;

@@ -1,7 +1,7 @@
 //! What people may do to a run: cancel (E9), retry (E10), resolve.
 
-use berth_core::run::retry::From;
-use berth_core::run::{Resolution, StageStatus, StepStatus};
+use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::{Resolution, StageStatus, StepStatus};
 
 use super::{Checked, Seen, ensure};
 use crate::runs::scene::Asked;

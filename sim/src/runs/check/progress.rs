@@ -1,6 +1,8 @@
 //! E4: a run that has not ended always has something that moves it: never stuck silently. And one that has is quiet.
 
-use berth_core::run::{Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus, When};
+use berth_core::deployment::run::{
+    Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus, When,
+};
 use berth_core::time::Timestamp;
 
 use super::{Checked, ensure};

@@ -1,6 +1,6 @@
 //! Repeats are calm: a request that arrives twice is answered twice and done once.
 
-use berth_core::deployment::report::Order;
+use berth_core::deployment::environment::report::Order;
 
 use super::{Checked, Seen, ensure};
 use crate::runs::scene::{Answer, Asked, decide};

@@ -1,8 +1,8 @@
 //! What a report may do: E9, `on_lost`, and that a late one does nothing.
 
-use berth_core::deployment::report::Order;
-use berth_core::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};
-use berth_core::run::{Outcome, PlannedStep, StageStatus, StepStatus};
+use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};
+use berth_core::deployment::run::{Outcome, PlannedStep, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 

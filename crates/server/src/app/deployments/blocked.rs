@@ -2,20 +2,20 @@
 
 use berth_api::deployment::{BlockedBy, BlockedKind};
 use berth_core::approval::Approval;
-use berth_core::deployment::{Blocked, Deployment, obstacles};
+use berth_core::deployment::environment::obstacles;
+use berth_core::deployment::run::StepStatus;
+use berth_core::deployment::run::enter::{Entry, Waits, entry, entry_back};
+use berth_core::deployment::stages::stage::Pause;
+use berth_core::deployment::{Blocked, Deployment, StagesTarget};
 use berth_core::environment::Lock;
+use berth_core::id::DeploymentId;
 use berth_core::pipeline::grammar::Label;
 use berth_core::pipeline::model::{Approver, Requires};
 use berth_core::pipeline::state;
-use berth_core::rollout::Rollout;
-use berth_core::run::StepStatus;
-use berth_core::run::enter::{Entry, Waits, entry, entry_back};
 use berth_core::runner::ONLINE_S;
-use berth_core::stage::Pause;
 use berth_engine::gates::{self, Asked};
-use berth_engine::{Head, Whole, authors, is_for, tally};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, authors, is_for, tally};
 use berth_store::Read;
-use berth_store::query::deployments::Either;
 use berth_store::query::{approvals, runners, runs};
 use berth_store::records::pipeline;
 use berth_store::records::plan::{self, Build, BuildKey};
@@ -24,8 +24,8 @@ use berth_store::records::stage as stages;
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 
-/// One that has not begun in its environment.
-pub(super) fn in_lock(lock: &Lock, it: &Deployment) -> Vec<BlockedBy> {
+/// What blocks a queued deployment of the environment.
+pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
     let deadline =
         lock.session.as_ref().and_then(|session| session.drain.as_ref()).map(|drain| drain.deadline);
     let shown = |blocked: Blocked| match blocked {
@@ -56,26 +56,27 @@ pub(super) fn in_lock(lock: &Lock, it: &Deployment) -> Vec<BlockedBy> {
             clears_at: None,
         },
     };
-    obstacles(lock, it).into_iter().map(shown).collect()
+    lock.deployment(id).map_or_else(Vec::new, |it| obstacles(lock, it).into_iter().map(shown).collect())
 }
 
-/// A rollout that has not begun.
-pub(super) fn before_begin(db: &mut impl Read, it: &Rollout) -> Result<Vec<BlockedBy>, AppError> {
+/// What blocks a deployment through stages that has no run yet.
+pub(super) fn before_begin(
+    db: &mut impl Read,
+    it: &Deployment,
+    target: &StagesTarget,
+) -> Result<Vec<BlockedBy>, AppError> {
     let found = pipeline::by_id(db, it.pipeline)?;
     let is_stopped = found.is_some_and(|found| matches!(found.status, state::Status::Stopped { .. }));
-    let is_stopped = is_stopped && it.bypass.is_none();
+    let is_stopped = is_stopped && target.bypass.is_none();
     Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
 }
 
 /// One that has not begun, while another deployment builds the same commit.
-pub(super) fn by_build(db: &mut impl Read, it: &Either) -> Result<Option<BlockedBy>, AppError> {
-    let (pipeline, commit, definition_hash, id) = match it {
-        Either::Environment(it) => (it.pipeline, it.commit.as_str(), &it.definition_hash, it.id),
-        Either::Stages(it) => (it.pipeline, it.commit.as_str(), &it.definition_hash, it.id),
-    };
-    let found = plan::build(db, BuildKey { pipeline, commit, definition_hash })?;
+pub(super) fn by_build(db: &mut impl Read, it: &Deployment) -> Result<Option<BlockedBy>, AppError> {
+    let (commit, definition_hash) = (it.commit.as_str(), &it.definition_hash);
+    let found = plan::build(db, BuildKey { pipeline: it.pipeline, commit, definition_hash })?;
     Ok(match found {
-        Some(Build::Begun(other)) if other != id => Some(BlockedBy {
+        Some(Build::Begun(other)) if other != it.id => Some(BlockedBy {
             kind: BlockedKind::Queue,
             detail: "waits for the build of the same commit, which another deployment does".into(),
             cleared_by: Some(format!("the end of the build of {other}")),
@@ -88,20 +89,20 @@ pub(super) fn by_build(db: &mut impl Read, it: &Either) -> Result<Option<Blocked
 /// One that has begun. `labels` are those of this server's own runner, if it has one.
 pub(super) fn in_run(
     db: &mut impl Read,
-    whole: &Whole,
+    aggregate: &DeploymentAggregate,
     labels: Option<&[String]>,
 ) -> Result<Vec<BlockedBy>, AppError> {
     let mut found = Vec::new();
-    if whole.run.status().is_final() {
+    if aggregate.run.status().is_final() {
         return Ok(found);
     }
-    let waits = |status: StepStatus| whole.run.steps.iter().filter(move |step| step.status == status);
+    let waits = |status: StepStatus| aggregate.run.steps.iter().filter(move |step| step.status == status);
     let is_new = waits(StepStatus::Ready).any(|step| !step.is_polling());
-    let is_waiting = is_new || whole.run.queued_for().is_some();
-    if whole.head.is_paused() && is_waiting {
+    let is_waiting = is_new || aggregate.run.queued_for().is_some();
+    if aggregate.deployment.is_paused() && is_waiting {
         found.push(stopped());
     }
-    found.extend(held(db, whole)?);
+    found.extend(held(db, aggregate)?);
     for step in waits(StepStatus::Waiting).filter(|step| !step.is_held()) {
         found.push(BlockedBy {
             kind: BlockedKind::UnknownOutcome,
@@ -110,15 +111,18 @@ pub(super) fn in_run(
             clears_at: None,
         });
     }
-    if let (Some((index, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
-        found.extend(gated(db, whole, index)?);
-        let is_rollback = rollout.trigger.takes_back().is_some();
-        let passes = is_rollback || whole.head.passes_gates();
-        let pause = stages::by_name(db, rollout.pipeline, stage)?.pause.filter(|_| !passes);
+    if let (Some((index, stage)), LoadedDeployment::Stages { deployment, .. }) =
+        (aggregate.run.queued_for(), &aggregate.deployment)
+    {
+        found.extend(gated(db, aggregate, index)?);
+        let is_rollback = deployment.target.trigger.rollback_of().is_some();
+        let passes = is_rollback || aggregate.deployment.has_bypass();
+        let pause = stages::by_name(db, deployment.pipeline, stage)?.pause.filter(|_| !passes);
         found.extend(pause.map(|pause| paused(&pause, stage)));
-        let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
-        let waits = Waits { number: rollout.number, is_kept: true, passes: whole.head.passes_gates() };
-        let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(waits, &others) };
+        let others = runs::contenders(db, deployment.pipeline, stage, deployment.id)?;
+        let waits =
+            Waits { number: deployment.number, is_kept: true, passes: aggregate.deployment.has_bypass() };
+        let said = if is_rollback { entry_back(deployment.number, &others) } else { entry(waits, &others) };
         if let Entry::Behind(other) = said {
             found.push(BlockedBy {
                 kind: BlockedKind::EarlierStage,
@@ -128,22 +132,23 @@ pub(super) fn in_run(
             });
         }
     }
-    if let Some(stage) = gates::unbegun(whole) {
-        found.extend(gated(db, whole, stage)?);
+    if let Some(stage) = gates::unbegun(aggregate) {
+        found.extend(gated(db, aggregate, stage)?);
     }
-    found.extend(without_runner(db, whole, labels)?);
+    found.extend(without_runner(db, aggregate, labels)?);
     Ok(found)
 }
 
 /// Steps that nobody can take who is there.
 fn without_runner(
     db: &mut impl Read,
-    whole: &Whole,
+    aggregate: &DeploymentAggregate,
     labels: Option<&[String]>,
 ) -> Result<Vec<BlockedBy>, AppError> {
-    let is_ready = |at: &usize| whole.run.steps[*at].status == StepStatus::Ready;
-    let is_here = |at: &usize| labels.is_some_and(|labels| is_for(whole, *at, labels));
-    let ready: Vec<usize> = (0..whole.run.steps.len()).filter(is_ready).filter(|at| !is_here(at)).collect();
+    let is_ready = |at: &usize| aggregate.run.steps[*at].status == StepStatus::Ready;
+    let is_here = |at: &usize| labels.is_some_and(|labels| is_for(aggregate, *at, labels));
+    let ready: Vec<usize> =
+        (0..aggregate.run.steps.len()).filter(is_ready).filter(|at| !is_here(at)).collect();
     if ready.is_empty() {
         return Ok(Vec::new());
     }
@@ -151,10 +156,10 @@ fn without_runner(
     let online = runners::seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
     let online: Vec<Vec<String>> =
         online.iter().map(|it| it.labels.iter().map(ToString::to_string).collect()).collect();
-    let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| is_for(whole, *at, labels)));
+    let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| is_for(aggregate, *at, labels)));
     let blocked = nowhere.map(|at| {
-        let step = &whole.run.steps[at];
-        let wanted: Vec<&str> = whole.plan.step(step).runs_on.iter().map(Label::as_str).collect();
+        let step = &aggregate.run.steps[at];
+        let wanted: Vec<&str> = aggregate.plan.step(step).runs_on.iter().map(Label::as_str).collect();
         let detail = match wanted.is_empty() {
             true => format!("no runner is online for step \"{}\"", step.step),
             false => {
@@ -172,16 +177,20 @@ fn without_runner(
 }
 
 /// What a stage asks for before it is begun.
-fn gated(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Vec<BlockedBy>, AppError> {
-    let name = &whole.run.stages[stage].name;
+fn gated(
+    db: &mut impl Read,
+    aggregate: &DeploymentAggregate,
+    stage: usize,
+) -> Result<Vec<BlockedBy>, AppError> {
+    let name = &aggregate.run.stages[stage].name;
     let mut found = Vec::new();
-    match gates::asked(db, whole, stage)? {
+    match gates::asked(db, aggregate, stage)? {
         Asked::Waits(approval) => found.push(unapproved(db, &format!("stage \"{name}\""), &approval)?),
-        Asked::Not { .. } if authors::unread(db, whole, stage)?.is_some() => found.push(unread(name)),
+        Asked::Not { .. } if authors::unread(db, aggregate, stage)?.is_some() => found.push(unread(name)),
         // They are asked when the stage's turn comes, with the next look.
         Asked::Enough | Asked::Not { .. } => {}
     }
-    if let Some(until) = gates::shut_until(whole, stage, db.now()) {
+    if let Some(until) = gates::shut_until(aggregate, stage, db.now()) {
         found.push(BlockedBy {
             kind: BlockedKind::Window,
             detail: format!("the window of stage \"{name}\" is shut"),
@@ -193,12 +202,12 @@ fn gated(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Vec<BlockedB
 }
 
 /// Steps that wait for people or for time.
-fn held(db: &mut impl Read, whole: &Whole) -> Result<Vec<BlockedBy>, AppError> {
+fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<BlockedBy>, AppError> {
     let mut found = Vec::new();
-    let ats: Vec<usize> = whole.run.held().collect();
-    let open = if ats.is_empty() { Vec::new() } else { approvals::open(db, whole.run.deployment)? };
+    let ats: Vec<usize> = aggregate.run.held().collect();
+    let open = if ats.is_empty() { Vec::new() } else { approvals::open(db, aggregate.run.deployment)? };
     for at in ats {
-        let step = &whole.run.steps[at];
+        let step = &aggregate.run.steps[at];
         if let Some(approval) = open.iter().find(|it| it.step == Some(step.id)) {
             found.push(unapproved(db, &format!("step \"{}\"", step.step), approval)?);
         } else if let Some(until) = step.not_before {

@@ -8,13 +8,13 @@ mod shown;
 
 use berth_api::deployment as wire;
 use berth_core::access::permit;
-use berth_core::deployment::{Deployment, Work};
+use berth_core::deployment::{Deployment, EnvironmentDeployment, Target, Work};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::Read;
 use berth_store::query::From;
-use berth_store::query::deployments::{self, Either};
-use berth_store::records::{environment, pipeline, run};
+use berth_store::query::deployments;
+use berth_store::records::{deployment, environment, pipeline, run};
 
 pub use berth_store::query::deployments::Filter as DeploymentFilter;
 pub use operate::{NewDeployment, SoakEnd};
@@ -89,16 +89,16 @@ fn parse(id: &str) -> Result<DeploymentId, AppError> {
     id.parse().map_err(|_| AppError::not_found("deployment"))
 }
 
-fn find(db: &mut impl Read, id: &str) -> Result<Either, AppError> {
-    deployments::by_id(db, parse(id)?)?.ok_or_else(|| AppError::not_found("deployment"))
+fn find(db: &mut impl Read, id: &str) -> Result<Deployment, AppError> {
+    deployment::by_id(db, parse(id)?)?.ok_or_else(|| AppError::not_found("deployment"))
 }
 
-fn listed(db: &mut impl Read, it: &Either) -> Result<wire::Deployment, AppError> {
-    Ok(match it {
-        Either::Environment(it) => shown(it, environment::by_id(db, it.environment)?.as_ref()),
-        Either::Stages(it) => {
+fn listed(db: &mut impl Read, it: &Deployment) -> Result<wire::Deployment, AppError> {
+    Ok(match &it.target {
+        Target::Environment(target) => shown::head(it, environment::by_id(db, target.environment)?.as_ref()),
+        Target::Stages(_) => {
             let stages = run::stages(db, it.id)?;
-            wire::Deployment { stages: stages.iter().map(shown::stage).collect(), ..shown::rollout(it) }
+            wire::Deployment { stages: stages.iter().map(shown::stage).collect(), ..shown::head(it, None) }
         }
     })
 }
@@ -108,20 +108,20 @@ pub(super) fn location(org: OrgId, id: DeploymentId) -> String {
 }
 
 /// As an answer that has just asked for it.
-pub(super) fn answer(it: &Deployment, lock: &Lock) -> Answer<wire::Deployment> {
+pub(super) fn answer(it: &EnvironmentDeployment, lock: &Lock) -> Answer<wire::Deployment> {
     let answer = Answer::ok(shown(it, Some(lock))).at_version(lock.environment.version);
     if lock.is_paused && !it.status.is_final() { answer.varying_by("stopped") } else { answer }
 }
 
 /// Those of a session that have not ended, newest first.
 pub(super) fn of_lock(lock: &Lock, session: SessionId) -> Vec<wire::Deployment> {
-    let ours = lock.deployments.iter().filter(|it| it.work == Work::Session(session));
+    let ours = lock.deployments.iter().filter(|it| it.target.work == Work::Session(session));
     ours.rev().map(|it| shown(it, Some(lock))).collect()
 }
 
 /// Its head, as lists show it.
-pub(super) fn shown(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
-    shown::in_environment(it, lock)
+pub(super) fn shown(it: &EnvironmentDeployment, lock: Option<&Lock>) -> wire::Deployment {
+    shown::head(&Deployment::from(it.clone()), lock)
 }
 
 /// For those who change a deployment: the answer shows it in full.
@@ -131,6 +131,6 @@ fn changed(
     id: DeploymentId,
     labels: Option<&[String]>,
 ) -> Result<Answer<wire::Deployment>, AppError> {
-    let found = deployments::by_id(db, id)?.ok_or_else(|| AppError::not_found("deployment"))?;
+    let found = deployment::by_id(db, id)?.ok_or_else(|| AppError::not_found("deployment"))?;
     shown::in_full(db, plans, &found, labels)
 }

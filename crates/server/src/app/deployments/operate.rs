@@ -3,17 +3,16 @@
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
 use berth_core::decision::Refusal;
-use berth_core::deployment::{Cancel, CancelCause, cancel as in_environment};
+use berth_core::deployment::environment::cancel as in_environment;
+use berth_core::deployment::run::{Resolution, cancel, held, resolve};
+use berth_core::deployment::{Cancel, CancelCause, Deployment, Target, Trigger};
 use berth_core::event::Actor;
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
-use berth_core::rollout::Trigger;
-use berth_core::run::{Resolution, cancel, held, resolve};
-use berth_engine::rollouts::{self, Asked};
-use berth_engine::{Head, Plans, Whole};
+use berth_engine::stage_deployments::{self, StartRequest};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::deployments::Either;
 use berth_store::records::{environment, pipeline};
 
 use super::{changed, find, location};
@@ -63,8 +62,9 @@ impl App {
                 let text = "is needed: this pipeline has no repository whose tracked branch could tell it";
                 return Err(AppError::invalid_member("/commitId", text));
             };
-            let asked = Asked { commit, trigger: Trigger::Api, by, reason: new.reason, bypass: new.bypass };
-            let started = rollouts::start(tx, &found, asked)?;
+            let asked =
+                StartRequest { commit, trigger: Trigger::Api, by, reason: new.reason, bypass: new.bypass };
+            let started = stage_deployments::start(tx, &found, asked)?;
             let answer = changed(tx, &plans, started.id, labels.as_deref())?;
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
         });
@@ -95,11 +95,11 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
-            let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
+            let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.id)? else {
                 // Before it begins it has no stages to tell apart: it ends as a whole.
-                let is_named = match found {
-                    Either::Environment(it) => it.stage.as_str() == stage,
-                    Either::Stages(it) => pipeline::by_id(tx, it.pipeline)?
+                let is_named = match &found.target {
+                    Target::Environment(target) => target.name.as_str() == stage,
+                    Target::Stages(_) => pipeline::by_id(tx, found.pipeline)?
                         .is_some_and(|found| found.outline.stages.contains(&stage)),
                 };
                 return match is_named {
@@ -108,11 +108,11 @@ impl App {
                 };
             };
             let told = Cancel { by, cause: CancelCause::Requested, reason: reason.clone() };
-            let decision = cancel::cancel_stage(&whole.run, &whole.plan, &stage, &told, tx.now())?;
-            match whole.head {
+            let decision = cancel::cancel_stage(&aggregate.run, &aggregate.plan, &stage, &told, tx.now())?;
+            match aggregate.deployment {
                 // The lock must know first: it decides whether the run may go on.
-                Head::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
-                Head::Stages { .. } => Ok(whole.apply(tx, decision)?),
+                LoadedDeployment::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
+                LoadedDeployment::Stages { .. } => Ok(aggregate.apply(tx, decision)?),
             }
         })
         .await
@@ -128,9 +128,9 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, _, _| {
-            let (mut whole, step) = step_of(tx, plans, found, &step)?;
-            let decision = resolve::resolve(&whole.run, &whole.plan, step, resolution, tx.now())?;
-            Ok(whole.apply(tx, decision)?)
+            let (mut aggregate, step) = step_of(tx, plans, found, &step)?;
+            let decision = resolve::resolve(&aggregate.run, &aggregate.plan, step, resolution, tx.now())?;
+            Ok(aggregate.apply(tx, decision)?)
         })
         .await
     }
@@ -146,16 +146,16 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
-            let (mut whole, step) = step_of(tx, plans, found, &step)?;
-            if !whole.goes_on() {
+            let (mut aggregate, step) = step_of(tx, plans, found, &step)?;
+            if !aggregate.goes_on() {
                 return Err(Refusal::InvalidState("this deployment does not go on any more".into()).into());
             }
-            let (run, plan, reason) = (&whole.run, &whole.plan, reason.as_ref());
+            let (run, plan, reason) = (&aggregate.run, &aggregate.plan, reason.as_ref());
             let decision = match end {
                 SoakEnd::Passed => held::end_soak(run, plan, step, reason, tx.now())?,
                 SoakEnd::Rejected => held::reject_soak(run, plan, step, &by.name, reason, tx.now())?,
             };
-            Ok(whole.apply(tx, decision)?)
+            Ok(aggregate.apply(tx, decision)?)
         })
         .await
     }
@@ -165,14 +165,14 @@ impl App {
         who: &Authorized<permit::DeploymentsOperate>,
         id: String,
         once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>, &Plans, &Either, Actor, Role) -> Result<(), AppError> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>, &Plans, &Deployment, Actor, Role) -> Result<(), AppError> + Send + 'static,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let by = who.principal().actor();
         let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             work(tx, &plans, &found, by, standing.role)?;
-            changed(tx, &plans, id_of(&found), labels.as_deref())
+            changed(tx, &plans, found.id, labels.as_deref())
         });
         let done = done.await;
         self.services.nudge();
@@ -184,46 +184,39 @@ impl App {
 fn step_of(
     tx: &mut Tx<'_>,
     plans: &Plans,
-    found: &Either,
+    found: &Deployment,
     step: &str,
-) -> Result<(Whole, StepRunId), AppError> {
+) -> Result<(DeploymentAggregate, StepRunId), AppError> {
     let missing = || AppError::not_found("step");
-    let whole = Whole::load(tx, plans, id_of(found))?.ok_or_else(missing)?;
+    let aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or_else(missing)?;
     let step: StepRunId = step.parse().map_err(|_| missing())?;
-    match whole.run.steps.iter().any(|it| it.id == step) {
-        true => Ok((whole, step)),
+    match aggregate.run.steps.iter().any(|it| it.id == step) {
+        true => Ok((aggregate, step)),
         false => Err(missing()),
-    }
-}
-
-fn id_of(found: &Either) -> berth_core::id::DeploymentId {
-    match found {
-        Either::Environment(it) => it.id,
-        Either::Stages(it) => it.id,
     }
 }
 
 fn cancel_all(
     tx: &mut Tx<'_>,
     plans: &Plans,
-    found: &Either,
+    found: &Deployment,
     by: Actor,
     reason: Option<Reason>,
 ) -> Result<(), AppError> {
-    match found {
-        Either::Environment(it) => {
-            let lock = environment::by_id(tx, it.environment)?;
+    match found.clone().into_environment() {
+        Ok(it) => {
+            let lock = environment::by_id(tx, it.target.environment)?;
             let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
-            let ruling = in_environment::cancel(&lock, it, by, reason, &tx.moment()?);
+            let ruling = in_environment::cancel(&lock, &it, by, reason, &tx.moment()?);
             tx.commit(ruling)??;
-            match Whole::load(tx, plans, it.id)? {
-                Some(mut whole) => Ok(whole.follow_cancel(tx)?),
+            match DeploymentAggregate::load(tx, plans, it.id)? {
+                Some(mut aggregate) => Ok(aggregate.follow_cancel(tx)?),
                 None => Ok(()),
             }
         }
-        Either::Stages(it) => {
+        Err(it) => {
             let told = Cancel { by, cause: CancelCause::Requested, reason };
-            Ok(rollouts::cancel(tx, plans, it, told)?)
+            Ok(stage_deployments::cancel(tx, plans, &it, told)?)
         }
     }
 }

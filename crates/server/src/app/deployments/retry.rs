@@ -5,18 +5,16 @@ use std::collections::BTreeSet;
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
 use berth_core::decision::Refusal;
-use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::deployment::run::retry;
+use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, StagesDeployment, Work, stages};
 use berth_core::environment::deploy::{self, Retry};
 use berth_core::environment::{Holder, Named};
 use berth_core::event::Actor;
 use berth_core::id::{OrgId, SessionId};
 use berth_core::name::CommitId;
-use berth_core::rollout::{self, Rollout};
-use berth_core::run::retry;
-use berth_engine::{Head, Plans, Whole, gates, people_behind};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans, gates, people_behind};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::deployments::Either;
 use berth_store::query::runs;
 use berth_store::records::{environment, session};
 
@@ -38,9 +36,9 @@ impl App {
         let (org, by) = (who.org(), who.principal().actor());
         let holder = environments::holder(who.principal());
         let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
-        let done = self.rule(who, once, move |tx, standing| match find(tx, &id)? {
-            Either::Environment(failed) => in_environment(tx, &plans, org, &failed, &stage, holder),
-            Either::Stages(found) => {
+        let done = self.rule(who, once, move |tx, standing| match find(tx, &id)?.into_environment() {
+            Ok(failed) => in_environment(tx, &plans, org, &failed, &stage, holder),
+            Err(found) => {
                 in_stages(tx, &plans, &found, &stage, from, &by, standing.role)?;
                 changed(tx, &plans, found.id, labels.as_deref()).map(Ruled::Yes)
             }
@@ -54,34 +52,34 @@ impl App {
 fn in_stages(
     tx: &mut Tx<'_>,
     plans: &Plans,
-    found: &Rollout,
+    found: &StagesDeployment,
     stage: &str,
     from: retry::From,
     by: &Actor,
     role: Role,
 ) -> Result<(), AppError> {
-    let mut whole = Whole::load(tx, plans, found.id)?.ok_or(Refusal::NoSuchStage)?;
+    let mut aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or(Refusal::NoSuchStage)?;
     // Whether it may be retried at all is said first.
-    retry::retry(&whole.run, &whole.plan, stage, from, &BTreeSet::new(), tx.now())?;
-    if let Head::Stages { rollout, .. } = &mut whole.head {
-        let since = runs::entered_since(tx, rollout, &whole.run.stages, stage, SINCE_MAX)?;
+    retry::retry(&aggregate.run, &aggregate.plan, stage, from, &BTreeSet::new(), tx.now())?;
+    if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
+        let since = runs::entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
         if let Some(other) = since {
             let text = format!(
                 "#{other} has been in this stage since; deploy {} again if that is what you want",
-                rollout.commit
+                deployment.commit
             );
             return Err(Refusal::InvalidState(text).into());
         }
-        if rollout.bypass.is_some() && !role.may(Action::GatesBypass) {
+        if deployment.target.bypass.is_some() && !role.may(Action::GatesBypass) {
             return Err(AppError::forbidden(Action::GatesBypass));
         }
         let people = people_behind(tx, by)?;
-        let noted = rollout::retried(rollout, people.into_iter().chain(by.id).collect());
-        **rollout = tx.commit(noted)?;
+        let noted = stages::retried(deployment, people.into_iter().chain(by.id).collect());
+        **deployment = tx.commit(noted)?;
     }
-    let asks_again = gates::to_ask_again(tx, &whole, stage)?;
-    let decision = retry::retry(&whole.run, &whole.plan, stage, from, &asks_again, tx.now())?;
-    Ok(whole.apply(tx, decision)?)
+    let asks_again = gates::to_ask_again(tx, &aggregate, stage)?;
+    let decision = retry::retry(&aggregate.run, &aggregate.plan, stage, from, &asks_again, tx.now())?;
+    Ok(aggregate.apply(tx, decision)?)
 }
 
 /// What has ended stays as it ended, so the same commit is deployed once more. The session that asked for it has to be
@@ -90,12 +88,12 @@ fn in_environment(
     tx: &mut Tx<'_>,
     plans: &Plans,
     org: OrgId,
-    failed: &Deployment,
+    failed: &EnvironmentDeployment,
     stage: &str,
     by: Holder,
 ) -> Result<Ruled<wire::Deployment>, AppError> {
     let (session, commit) = retryable(tx, plans, failed, stage)?;
-    let lock = environment::by_id(tx, failed.environment)?;
+    let lock = environment::by_id(tx, failed.target.environment)?;
     let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
     let session = session::by_id(tx, session)?;
     let session = session.ok_or_else(|| AppError::bug("a deployment without its session"))?;
@@ -122,30 +120,37 @@ fn in_environment(
 fn retryable(
     tx: &mut Tx<'_>,
     plans: &Plans,
-    failed: &Deployment,
+    failed: &EnvironmentDeployment,
     stage: &str,
 ) -> Result<(SessionId, CommitId), AppError> {
     let mut commit = failed.commit.clone();
-    match Whole::load(tx, plans, failed.id)? {
-        Some(whole) => {
-            retry::retry(&whole.run, &whole.plan, stage, retry::From::Start, &BTreeSet::new(), tx.now())?;
-            if let Some(source) = &whole.plan.source {
+    match DeploymentAggregate::load(tx, plans, failed.id)? {
+        Some(aggregate) => {
+            retry::retry(
+                &aggregate.run,
+                &aggregate.plan,
+                stage,
+                retry::From::Start,
+                &BTreeSet::new(),
+                tx.now(),
+            )?;
+            if let Some(source) = &aggregate.plan.source {
                 commit = CommitId::parse(&source.commit)
                     .map_err(|_| AppError::bug("a plan with a commit that has no valid name"))?;
             }
         }
         // It never began: its one stage is all there is.
-        None if failed.stage.as_str() != stage => return Err(Refusal::NoSuchStage.into()),
+        None if failed.target.name.as_str() != stage => return Err(Refusal::NoSuchStage.into()),
         None => {}
     }
-    if !matches!(failed.status, Status::Failed(_)) {
+    if !matches!(failed.status, DeploymentStatus::Failed(_)) {
         let text = format!(
             "this deployment did not fail: it is {}. Only a failed one can be retried.",
             failed.status.as_str()
         );
         return Err(Refusal::InvalidState(text).into());
     }
-    match failed.work {
+    match failed.target.work {
         Work::Session(session) => Ok((session, commit)),
         Work::Reset => {
             let text = format!(

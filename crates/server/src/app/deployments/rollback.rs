@@ -3,14 +3,13 @@
 use berth_api::deployment as wire;
 use berth_core::access::permit;
 use berth_core::decision::Refusal;
+use berth_core::deployment::StagesDeployment;
+use berth_core::deployment::run::StageKind;
 use berth_core::id::DeploymentId;
 use berth_core::name::Reason;
-use berth_core::rollout::Rollout;
-use berth_core::run::StageKind;
-use berth_engine::{RollbackAsked, WayBack};
+use berth_engine::{RollbackPlan, RollbackRequest};
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::deployments::Either;
 use berth_store::query::runs;
 use berth_store::records::run;
 
@@ -39,20 +38,20 @@ impl App {
         let (org, by) = (who.org(), who.principal().actor());
         let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, _| {
-            let of = match find(tx, &id)? {
-                Either::Stages(of) => of,
-                Either::Environment(it) if it.stage.as_str() != stage => {
+            let of = match find(tx, &id)?.into_environment() {
+                Err(of) => of,
+                Ok(it) if it.target.name.as_str() != stage => {
                     return Err(Refusal::NoSuchStage.into());
                 }
-                Either::Environment(_) => {
+                Ok(_) => {
                     let text = "an environment is not rolled back: deploy the earlier commit there instead";
                     return Err(Refusal::InvalidState(text.into()).into());
                 }
             };
             check_is_latest(tx, &of, &stage)?;
             let NewRollback { to, reason } = new;
-            let asked = RollbackAsked { pipeline: of.pipeline, stage, of: of.id, to, by, reason };
-            let started = WayBack::find(tx, asked)?.start(tx)?;
+            let asked = RollbackRequest { pipeline: of.pipeline, stage, of: of.id, to, by, reason };
+            let started = RollbackPlan::find(tx, asked)?.start(tx)?;
             let answer = changed(tx, &plans, started.id, labels.as_deref())?;
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
         });
@@ -63,7 +62,7 @@ impl App {
 }
 
 /// Whoever takes a deployment back means what is in the stage now: it must be the last that was let in.
-fn check_is_latest(db: &mut impl Read, of: &Rollout, stage: &str) -> Result<(), AppError> {
+fn check_is_latest(db: &mut impl Read, of: &StagesDeployment, stage: &str) -> Result<(), AppError> {
     let stages = run::stages(db, of.id)?;
     let found = stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage);
     let found = found.ok_or(Refusal::NoSuchStage)?;

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use berth_api::deployment as wire;
-use berth_core::deployment::{Cancel, Deployment, Failure, Status, Work};
+use berth_core::deployment::run::{
+    Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus,
+};
+use berth_core::deployment::{Cancel, Deployment, DeploymentStatus, Failure, Target, Trigger, Work};
 use berth_core::environment::Lock;
 use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
-use berth_core::rollout::{self, Rollout, Trigger};
-use berth_core::run::{Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus};
-use berth_engine::{Head, Plans, Whole};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
 use berth_store::Read;
 use berth_store::query::approvals;
-use berth_store::query::deployments::Either;
 use berth_store::records::environment;
 use berth_store::records::run::{self, Told};
 
@@ -24,44 +24,42 @@ use crate::wire::actor;
 pub(super) fn in_full(
     db: &mut impl Read,
     plans: &Plans,
-    it: &Either,
+    it: &Deployment,
     labels: Option<&[String]>,
 ) -> Result<Answer<wire::Deployment>, AppError> {
-    let (mut body, version, is_paused) = match it {
-        Either::Environment(it) => {
-            let lock = environment::by_id(db, it.environment)?;
-            let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
-            (in_environment(it, Some(&lock)), lock.environment.version, lock.is_paused)
+    let lock = match &it.target {
+        Target::Environment(target) => {
+            let lock = environment::by_id(db, target.environment)?;
+            Some(lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?)
         }
-        Either::Stages(it) => (rollout(it), 1, false),
+        Target::Stages(_) => None,
     };
-    let id = match it {
-        Either::Environment(it) => it.id,
-        Either::Stages(it) => it.id,
-    };
+    let version = lock.as_ref().map_or(1, |lock| lock.environment.version);
+    let is_paused = lock.as_ref().is_some_and(|lock| lock.is_paused);
+    let mut body = head(it, lock.as_ref());
     let mut variants = Vec::new();
-    if let Some(whole) = Whole::load(db, plans, id)? {
-        let told = run::attempts(db, id)?;
-        body.stages = stages(&whole.run, &whole.plan, told);
-        if whole.run.status() == RunStatus::Waiting && body.status == wire::DeploymentStatus::Running {
+    if let Some(aggregate) = DeploymentAggregate::load(db, plans, it.id)? {
+        let told = run::attempts(db, it.id)?;
+        body.stages = stages(&aggregate.run, &aggregate.plan, told);
+        if aggregate.run.status() == RunStatus::Waiting && body.status == wire::DeploymentStatus::Running {
             body.status = wire::DeploymentStatus::Waiting;
         }
-        body.resolved_commit_id = whole.plan.source.as_ref().map(|source| source.commit.clone());
-        body.blocked_by.extend(blocked::in_run(db, &whole, labels)?);
+        body.resolved_commit_id = aggregate.plan.source.as_ref().map(|source| source.commit.clone());
+        body.blocked_by.extend(blocked::in_run(db, &aggregate, labels)?);
         wait_at_gate(&mut body);
-        variants.push(format!("r{}", whole.run.version));
-        variants.extend(answers(db, &whole, &body.blocked_by)?);
+        variants.push(format!("r{}", aggregate.run.version));
+        variants.extend(answers(db, &aggregate, &body.blocked_by)?);
         let is_shut = body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::Window);
         variants.extend(is_shut.then(|| "shut".to_owned()));
-        if let Head::Stages { is_paused: true, .. } = whole.head {
+        if let LoadedDeployment::Stages { is_paused: true, .. } = aggregate.deployment {
             variants.push("stopped".into());
         }
         if body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::PromotionPaused) {
             variants.push("paused".into());
         }
     } else {
-        if let Either::Stages(it) = it {
-            body.blocked_by = blocked::before_begin(db, it)?;
+        if let Target::Stages(target) = &it.target {
+            body.blocked_by = blocked::before_begin(db, it, target)?;
             variants.push(it.status.as_str().into());
         }
         if body.finished_at.is_none() {
@@ -90,134 +88,89 @@ fn wait_at_gate(body: &mut wire::Deployment) {
 /// People answer, or count no longer, and nothing of the run changes: the answer's tag has to.
 fn answers(
     db: &mut impl Read,
-    whole: &Whole,
+    aggregate: &DeploymentAggregate,
     blocked: &[wire::BlockedBy],
 ) -> Result<Option<String>, AppError> {
-    if !whole.plan.has_approvals() {
+    if !aggregate.plan.has_approvals() {
         return Ok(None);
     }
-    let open = approvals::open(db, whole.run.deployment)?;
+    let open = approvals::open(db, aggregate.run.deployment)?;
     let mut told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
     let asked = blocked.iter().filter(|it| it.kind == wire::BlockedKind::Approval);
     told.extend(asked.map(|it| it.detail.as_str()));
     Ok(Some(format!("a{}", crc32fast::hash(told.as_bytes()))))
 }
 
-pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
-    let status = match &it.status {
-        Status::Queued => wire::DeploymentStatus::Queued,
-        Status::Running(_) => wire::DeploymentStatus::Running,
-        Status::Cancelling { .. } => wire::DeploymentStatus::Cancelling,
-        Status::Succeeded => wire::DeploymentStatus::Succeeded,
-        Status::Failed(_) => wire::DeploymentStatus::Failed,
-        Status::Cancelled(_) => wire::DeploymentStatus::Cancelled,
-        Status::Superseded { .. } => wire::DeploymentStatus::Superseded,
+/// A deployment without its run. With `lock`, a queued deployment into an environment tells what blocks it.
+pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
+    let (environment, stages) = match &it.target {
+        Target::Environment(target) => (Some(target), None),
+        Target::Stages(target) => (None, Some(target)),
     };
-    let cancel = match &it.status {
-        Status::Cancelling { cancel, .. } | Status::Cancelled(cancel) => Some(cancel),
-        _ => None,
+    let session = environment.and_then(|target| match target.work {
+        Work::Session(session) => Some(session),
+        Work::Reset => None,
+    });
+    let trigger = match stages.map(|target| &target.trigger) {
+        None if session.is_some() => wire::Trigger::Session,
+        None => wire::Trigger::Reset,
+        Some(Trigger::Push { .. }) => wire::Trigger::Push,
+        Some(Trigger::Api) => wire::Trigger::Api,
+        Some(Trigger::Rollback { .. }) => wire::Trigger::Rollback,
     };
-    let failure = match &it.status {
-        Status::Failed(failure) => Some(failure),
-        _ => None,
-    };
+    let rollback = stages.and_then(|target| match &target.trigger {
+        Trigger::Rollback { stage, of, to } => {
+            Some(wire::Rollback { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
+        }
+        Trigger::Push { .. } | Trigger::Api => None,
+    });
+    let bypass = stages.and_then(|target| target.bypass.as_ref());
+    let (failure, cancel) = (it.status.failure(), it.status.cancel());
     let (cause, detail) = why(failure, cancel);
-    let (session, trigger) = match it.work {
-        Work::Session(session) => (Some(session), wire::Trigger::Session),
-        Work::Reset => (None, wire::Trigger::Reset),
-    };
-    let waits = lock.filter(|_| it.status == Status::Queued);
+    let reason = it.reason.as_ref().map(ToString::to_string);
+    let blocking = lock.filter(|_| it.status == DeploymentStatus::Queued);
     wire::Deployment {
         id: it.id.to_string(),
         deployment_id: it.id.to_string(),
         number: it.number,
         pipeline_id: it.pipeline.to_string(),
-        environment_id: Some(it.environment.to_string()),
-        env_name: Some(it.stage.to_string()),
+        environment_id: environment.map(|target| target.environment.to_string()),
+        env_name: environment.map(|target| target.name.to_string()),
         session_id: session.map(|id| id.to_string()),
-        fence: Some(it.fence.number()),
+        fence: environment.map(|target| target.fence.number()),
         commit_id: it.commit.to_string(),
         resolved_commit_id: it.resolved_commit.clone(),
         definition_hash: it.definition_hash.clone(),
         trigger,
-        rollback: None,
-        context: it.context.as_ref().map(ToString::to_string),
-        retry_of: it.retry_of.map(|id| id.to_string()),
-        reason: None,
-        bypass: None,
+        rollback,
+        context: reason.clone().filter(|_| environment.is_some()),
+        retry_of: environment.and_then(|target| target.retry_of).map(|id| id.to_string()),
+        reason: reason.filter(|_| stages.is_some()),
+        bypass: bypass.map(|it| wire::Bypass { by: actor(&it.by), reason: it.reason.to_string() }),
         actor: actor(&it.requested_by),
-        status,
+        status: status(&it.status),
         cause,
         detail,
         cancelled_by: cancel.map(|cancel| actor(&cancel.by)),
-        superseded_by: match &it.status {
-            Status::Superseded { by } => Some(by.to_string()),
-            _ => None,
-        },
+        superseded_by: it.status.superseded_by().map(|id| id.to_string()),
         created_at: it.created_at.to_string(),
         started_at: it.started_at.map(|at| at.to_string()),
         finished_at: it.finished_at.map(|at| at.to_string()),
-        blocked_by: waits.map(|lock| blocked::in_lock(lock, it)).unwrap_or_default(),
-        stages: vec![unbegun(&it.stage.to_string(), wire::StageKind::Environment, &it.status)],
+        blocked_by: blocking.map(|lock| blocked::in_lock(lock, it.id)).unwrap_or_default(),
+        stages: environment.map(|target| unbegun(target.name.as_str(), &it.status)).into_iter().collect(),
     }
 }
 
-pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
-    let (status, failure, cancel) = match &it.status {
-        rollout::Status::Queued => (wire::DeploymentStatus::Queued, None, None),
-        rollout::Status::Running => (wire::DeploymentStatus::Running, None, None),
-        rollout::Status::Waiting => (wire::DeploymentStatus::Waiting, None, None),
-        rollout::Status::Cancelling(cancel) => (wire::DeploymentStatus::Cancelling, None, Some(cancel)),
-        rollout::Status::Succeeded => (wire::DeploymentStatus::Succeeded, None, None),
-        rollout::Status::Failed(failure) => (wire::DeploymentStatus::Failed, Some(failure), None),
-        rollout::Status::Cancelled(cancel) => (wire::DeploymentStatus::Cancelled, None, Some(cancel)),
-        rollout::Status::Superseded { .. } => (wire::DeploymentStatus::Superseded, None, None),
-    };
-    let (cause, detail) = why(failure, cancel);
-    wire::Deployment {
-        id: it.id.to_string(),
-        deployment_id: it.id.to_string(),
-        number: it.number,
-        pipeline_id: it.pipeline.to_string(),
-        environment_id: None,
-        env_name: None,
-        session_id: None,
-        fence: None,
-        commit_id: it.commit.to_string(),
-        resolved_commit_id: it.resolved_commit.clone(),
-        definition_hash: it.definition_hash.clone(),
-        trigger: match it.trigger {
-            Trigger::Push { .. } => wire::Trigger::Push,
-            Trigger::Api => wire::Trigger::Api,
-            Trigger::Rollback { .. } => wire::Trigger::Rollback,
-        },
-        rollback: match &it.trigger {
-            Trigger::Rollback { stage, of, to } => {
-                Some(wire::Rollback { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
-            }
-            Trigger::Push { .. } | Trigger::Api => None,
-        },
-        context: None,
-        retry_of: None,
-        reason: it.reason.as_ref().map(ToString::to_string),
-        bypass: it
-            .bypass
-            .as_ref()
-            .map(|it| wire::Bypass { by: actor(&it.by), reason: it.reason.to_string() }),
-        actor: actor(&it.requested_by),
-        status,
-        cause,
-        detail,
-        cancelled_by: cancel.map(|cancel| actor(&cancel.by)),
-        superseded_by: match &it.status {
-            rollout::Status::Superseded { by } => Some(by.to_string()),
-            _ => None,
-        },
-        created_at: it.created_at.to_string(),
-        started_at: it.started_at.map(|at| at.to_string()),
-        finished_at: it.finished_at.map(|at| at.to_string()),
-        blocked_by: Vec::new(),
-        stages: Vec::new(),
+const fn status(status: &DeploymentStatus) -> wire::DeploymentStatus {
+    match status {
+        DeploymentStatus::Queued => wire::DeploymentStatus::Queued,
+        DeploymentStatus::Running => wire::DeploymentStatus::Running,
+        DeploymentStatus::Waiting => wire::DeploymentStatus::Waiting,
+        DeploymentStatus::Cancelling(_) => wire::DeploymentStatus::Cancelling,
+        DeploymentStatus::Succeeded => wire::DeploymentStatus::Succeeded,
+        DeploymentStatus::Failed(_) => wire::DeploymentStatus::Failed,
+        DeploymentStatus::Cancelled(_) => wire::DeploymentStatus::Cancelled,
+        DeploymentStatus::Superseded { .. } => wire::DeploymentStatus::Superseded,
     }
 }
 
@@ -231,20 +184,21 @@ fn why(failure: Option<&Failure>, cancel: Option<&Cancel>) -> (Option<String>, O
     }
 }
 
-/// The one stage of a deployment in an environment, as far as its head tells.
-fn unbegun(name: &str, kind: wire::StageKind, status: &Status) -> wire::Stage {
+/// The only stage of a deployment into an environment, before its run exists.
+fn unbegun(name: &str, status: &DeploymentStatus) -> wire::Stage {
     let status = match status {
-        Status::Queued => wire::StageStatus::Queued,
-        Status::Running(_) => wire::StageStatus::Running,
-        Status::Cancelling { .. } => wire::StageStatus::Cancelling,
-        Status::Succeeded => wire::StageStatus::Succeeded,
-        Status::Failed(_) => wire::StageStatus::Failed,
-        Status::Cancelled(_) => wire::StageStatus::Cancelled,
-        Status::Superseded { .. } => wire::StageStatus::Skipped,
+        DeploymentStatus::Queued => wire::StageStatus::Queued,
+        DeploymentStatus::Running => wire::StageStatus::Running,
+        DeploymentStatus::Waiting => wire::StageStatus::Waiting,
+        DeploymentStatus::Cancelling(_) => wire::StageStatus::Cancelling,
+        DeploymentStatus::Succeeded => wire::StageStatus::Succeeded,
+        DeploymentStatus::Failed(_) => wire::StageStatus::Failed,
+        DeploymentStatus::Cancelled(_) => wire::StageStatus::Cancelled,
+        DeploymentStatus::Superseded { .. } => wire::StageStatus::Skipped,
     };
     wire::Stage {
         name: name.to_owned(),
-        kind,
+        kind: wire::StageKind::Environment,
         status,
         tries: 0,
         started_at: None,

@@ -11,9 +11,8 @@ use berth_core::event::ActorKind;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
 use berth_store::idempotency::OnceKey;
-use berth_store::query::environments;
 use berth_store::query::members;
-use berth_store::records::{session, user};
+use berth_store::records::{deployment, session, user};
 use berth_store::{Read, Tx};
 
 use super::view::tagged;
@@ -21,6 +20,9 @@ use super::{Place, holder, location, shown};
 use crate::app::{Answer, App, Outcome, Ruled, deployments};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+
+/// Deployments shown with a session.
+const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 
 pub struct DeployAsked {
     pub commit: CommitId,
@@ -176,7 +178,7 @@ fn history(db: &mut impl Read, session: &Session, lock: &Lock) -> Result<Vec<Wir
     if session.deployments == 0 {
         return Ok(Vec::new());
     }
-    let found = environments::deployments_of(db, session.id)?;
+    let found = deployment::list_of_session(db, session.id, SESSION_DEPLOYMENTS_MAX)?;
     Ok(found.iter().map(|deployment| deployments::shown(deployment, Some(lock))).collect())
 }
 

@@ -9,10 +9,10 @@ use berth_api::deployment::{Deployment, DeploymentStatus, New, Resolve, Retry, R
 use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
+use berth_core::deployment::run::Resolution;
+use berth_core::deployment::run::retry::From;
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::name::{CommitId, EnvName, Reason};
-use berth_core::run::Resolution;
-use berth_core::run::retry::From;
 use berth_engine::git::is_abbreviation;
 use http::HeaderMap;
 

@@ -3,10 +3,10 @@
 use berth_analysis::diff::{self, Permit};
 use berth_analysis::{Ending, Input, LINES_MAX, fingerprint, fix};
 use berth_core::analysis::{Analysis, Answer, Settings, SuggestedFix};
+use berth_core::deployment::run::Outcome;
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::OrgId;
 use berth_core::pipeline::model::StepType;
-use berth_core::run::Outcome;
 use berth_engine::git::Sha;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
 use berth_store::Read;

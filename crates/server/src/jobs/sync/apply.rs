@@ -2,16 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use berth_core::deployment::Trigger;
 use berth_core::event::Actor;
 use berth_core::id::{OrgId, PipelineId, RepositoryId};
 use berth_core::name::{CommitId, Slug};
 use berth_core::pipeline::origin::{self, Origin};
 use berth_core::pipeline::state::{self, Create, Pipeline};
 use berth_core::repository::SyncProblem;
-use berth_core::rollout::Trigger;
 use berth_engine::declare_environments;
 use berth_engine::git::{Changes, Heads, Mirror, Sha};
-use berth_engine::rollouts::{self, Asked};
+use berth_engine::stage_deployments::{self, StartRequest};
 use berth_store::query::pipelines;
 use berth_store::records::pipeline;
 use berth_store::{Context, Tx};
@@ -201,8 +201,8 @@ fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
     if starts && !found.outline.stages.is_empty() && found.retired_at.is_none() {
         let commit = CommitId::parse(moved.to.as_str()).map_err(|error| AppError::bug(error.to_string()))?;
         let trigger = Trigger::Push { branch: moved.branch };
-        let asked = Asked { commit, trigger, by: Actor::system(), reason: None, bypass: None };
-        let started = rollouts::start(tx, &found, asked)?.id;
+        let asked = StartRequest { commit, trigger, by: Actor::system(), reason: None, bypass: None };
+        let started = stage_deployments::start(tx, &found, asked)?.id;
         tracing::info!(pipeline = %found.slug, commit = %moved.to, deployment = %started, "a branch has a new head");
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Rollback among approvals, soaks, bypass and artifacts of earlier stages.
 
 use berth_core::decision::{Change, Decision, Record};
+use berth_core::deployment::stages::stage::{Stage, StageEnd};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::PipelineId;
-use berth_core::stage::{Stage, StageEnd};
 use berth_store::Context;
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Taking over: at once, from exactly the holder one has seen, or after a while.
 
-use berth_core::deployment::grant::{Grant, grant};
+use berth_core::deployment::environment::grant::{Grant, grant};
 use berth_core::id::DeploymentId;
 use berth_store::records::{deployment, environment};
 use berth_store::{Context, StoreError};
@@ -183,8 +183,8 @@ async fn a_takeover_says_its_mode_in_words_we_know() {
 async fn start(shop: &Shop, deployment: &str) {
     let (org, id) = (org(&shop.world).await, deployment.parse::<DeploymentId>().unwrap());
     let granted = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
-        let found = deployment::by_id(tx, id)?.unwrap();
-        let lock = environment::by_id(tx, found.environment)?.unwrap();
+        let found = deployment::by_id(tx, id)?.unwrap().into_environment().unwrap();
+        let lock = environment::by_id(tx, found.target.environment)?.unwrap();
         let cmd = Grant { deployment: id, runner: "runner".into(), nonce: "nonce".into() };
         let ruling = grant(&lock, &cmd, &tx.moment()?);
         tx.commit(ruling)?.expect("nothing is in its way");

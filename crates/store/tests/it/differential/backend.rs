@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use berth_core::access::Role;
 use berth_core::decision::{Change, Decision, Record};
-use berth_core::deployment::Deployment;
+use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Lock, Moment, Session, Ticket};
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
@@ -160,10 +160,12 @@ impl<'d> Run<'d> {
             match record {
                 Record::Session(it) => drop(ids.sessions.insert((it.environment, it.number), it.id)),
                 Record::Ticket(it) => drop(ids.tickets.insert((it.environment, it.number), it.id)),
-                Record::Deployment(it) => drop(ids.deployments.insert((it.environment, it.number), it.id)),
+                Record::EnvironmentDeployment(it) => {
+                    ids.deployments.insert((it.target.environment, it.number), it.id);
+                }
                 Record::Environment(_)
                 | Record::Pipeline(_)
-                | Record::Rollout(_)
+                | Record::StagesDeployment(_)
                 | Record::Run(_)
                 | Record::Approval(_)
                 | Record::Stage(_)
@@ -308,9 +310,9 @@ impl Records for Rows<'_, '_> {
         ticket::by_id(*self.tx.borrow_mut(), id).unwrap()
     }
 
-    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment> {
+    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<EnvironmentDeployment> {
         let id = *self.ids.deployments.get(&(environment, number))?;
-        deployment::by_id(*self.tx.borrow_mut(), id).unwrap()
+        deployment::by_id(*self.tx.borrow_mut(), id).unwrap()?.into_environment().ok()
     }
 
     fn last_fence(&self, place: Place) -> Fence {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
 
-use berth_core::deployment::Deployment;
+use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::{Lock, Session, Ticket};
 use berth_core::event::{Actor, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
@@ -40,7 +40,7 @@ pub(super) struct Dump {
     /// Of each environment, the newest first.
     histories: BTreeMap<EnvironmentId, Vec<Session>>,
     tickets: BTreeMap<TicketId, Ticket>,
-    deployments: BTreeMap<DeploymentId, Deployment>,
+    deployments: BTreeMap<DeploymentId, EnvironmentDeployment>,
     events: Vec<Told>,
 }
 
@@ -162,7 +162,9 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
         histories: by_id(&ids.environments, |id| paged(tx, id).map(Some))?,
         sessions: by_id(&ids.sessions, |id| session::by_id(tx, id))?,
         tickets: by_id(&ids.tickets, |id| Ok(ticket::by_id(tx, id)?.map(as_recorded)))?,
-        deployments: by_id(&ids.deployments, |id| deployment::by_id(tx, id))?,
+        deployments: by_id(&ids.deployments, |id| {
+            Ok(deployment::by_id(tx, id)?.and_then(|it| it.into_environment().ok()))
+        })?,
     })
 }
 

@@ -15,7 +15,7 @@ use super::plan::{Plan, PlannedStep};
 use super::report::{order, report};
 use super::state::{Outcome, Run, StepRun, StepStatus};
 use crate::decision::Decision;
-use crate::deployment::report::Order;
+use crate::deployment::environment::report::Order;
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;

@@ -1,33 +1,39 @@
-//! Rollouts: deployments through the stages of a pipeline, asked for by people and by new heads alike.
+//! Starts and cancels deployments through the stages of a pipeline, for API requests and for pushes.
 
 use std::collections::BTreeSet;
 
 use berth_core::decision::Refusal;
-use berth_core::deployment::{Cancel, CancelCause};
+use berth_core::deployment::run;
+use berth_core::deployment::stages::{self, UNFINISHED_MAX};
+use berth_core::deployment::{
+    Bypass, Cancel, CancelCause, Deployment, DeploymentStatus, StagesDeployment, StagesTarget, Trigger,
+};
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::{CommitId, Reason};
 use berth_core::pipeline::state::Pipeline;
-use berth_core::rollout::{self, Bypass, Rollout, Status, Trigger, UNFINISHED_MAX};
-use berth_core::run;
 use berth_store::Tx;
-use berth_store::records::rollout as rollouts;
+use berth_store::records::deployment;
 
+use crate::aggregate::DeploymentAggregate;
 use crate::error::EngineError;
 use crate::plans::Plans;
-use crate::whole::Whole;
 
-pub struct Asked {
+pub struct StartRequest {
     pub commit: CommitId,
     pub trigger: Trigger,
     pub by: Actor,
     pub reason: Option<Reason>,
-    /// Why it waits for nobody.
+    /// Why the deployment ignores its gates.
     pub bypass: Option<Reason>,
 }
 
-/// It waits to be planned; the background work sees to it.
-pub fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Result<Rollout, EngineError> {
+/// Queues a deployment; a background job plans and begins it.
+pub fn start(
+    tx: &mut Tx<'_>,
+    pipeline: &Pipeline,
+    asked: StartRequest,
+) -> Result<StagesDeployment, EngineError> {
     if pipeline.outline.stages.is_empty() {
         let text = format!("the pipeline \"{}\" has no stages to deploy through", pipeline.slug);
         return Err(Refusal::InvalidState(text).into());
@@ -37,67 +43,72 @@ pub fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Result<Rollo
         return Err(Refusal::InvalidState(text.into()).into());
     }
     let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
-    let line = rollouts::in_line(tx, pipeline.id)?;
+    let line = deployment::unfinished_of_pipeline(tx, pipeline.id)?;
     if line.len() >= UNFINISHED_MAX {
         if asked.trigger == Trigger::Api {
             let text =
                 format!("{UNFINISHED_MAX} deployments of this pipeline have not ended; cancel one first");
             return Err(Refusal::InvalidState(text).into());
         }
-        // Nobody could be told no: what has not begun gives way now instead of later.
-        for waiting in line.iter().filter(|it| it.status == Status::Queued && it.bypass.is_none()) {
-            let decision = rollout::supersede(waiting, id, tx.now());
+        // A push cannot be refused: it supersedes the queued deployments.
+        for waiting in
+            line.iter().filter(|it| it.status == DeploymentStatus::Queued && it.target.bypass.is_none())
+        {
+            let decision = stages::supersede(waiting, id, tx.now());
             tx.commit(decision)?;
         }
     }
-    let number = rollouts::next_number(tx, pipeline.id)?;
+    let number = deployment::next_number(tx, pipeline.id)?;
     let bypass = asked.bypass.map(|reason| Bypass { by: asked.by.clone(), reason });
-    let decision = rollout::start(Rollout {
+    let decision = stages::start(Deployment {
         id,
         number,
         pipeline: pipeline.id,
         definition_hash: pipeline.definition_hash.clone(),
         commit: asked.commit,
         resolved_commit: None,
-        trigger: asked.trigger,
         reason: asked.reason,
         requested_by: asked.by,
-        retried_by: BTreeSet::new(),
-        bypass,
-        status: Status::Queued,
+        status: DeploymentStatus::Queued,
         created_at: tx.now(),
         started_at: None,
         finished_at: None,
+        target: StagesTarget { trigger: asked.trigger, retried_by: BTreeSet::new(), bypass },
     });
     Ok(tx.commit(decision)?)
 }
 
-/// Told to stop; what has not begun never will.
-pub fn cancel(tx: &mut Tx<'_>, plans: &Plans, rollout: &Rollout, told: Cancel) -> Result<(), EngineError> {
-    match Whole::load(tx, plans, rollout.id)? {
-        Some(mut whole) => {
-            let decision = run::cancel::cancel(&whole.run, &whole.plan, &told, tx.now());
-            whole.apply(tx, decision)
+/// Cancels a deployment: a queued one ends at once, a running one is told to stop.
+pub fn cancel(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    deployment: &StagesDeployment,
+    told: Cancel,
+) -> Result<(), EngineError> {
+    match DeploymentAggregate::load(tx, plans, deployment.id)? {
+        Some(mut aggregate) => {
+            let decision = run::cancel::cancel(&aggregate.run, &aggregate.plan, &told, tx.now());
+            aggregate.apply(tx, decision)
         }
-        None if rollout.status.is_final() => Ok(()),
+        None if deployment.status.is_final() => Ok(()),
         None => {
-            let decision = rollout::cancel(rollout, told, tx.now());
+            let decision = stages::cancel(deployment, told, tx.now());
             tx.commit(decision)?;
             Ok(())
         }
     }
 }
 
-/// Their pipeline is gone.
+/// Cancels all unfinished deployments of a deleted pipeline.
 pub fn cancel_all(
     tx: &mut Tx<'_>,
     plans: &Plans,
     pipeline: PipelineId,
     by: &Actor,
 ) -> Result<(), EngineError> {
-    for rollout in rollouts::in_line(tx, pipeline)? {
+    for unfinished in deployment::unfinished_of_pipeline(tx, pipeline)? {
         let told = Cancel { by: by.clone(), cause: CancelCause::PipelineDeleted, reason: None };
-        cancel(tx, plans, &rollout, told)?;
+        cancel(tx, plans, &unfinished, told)?;
     }
     Ok(())
 }

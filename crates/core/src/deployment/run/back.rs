@@ -79,7 +79,7 @@ pub fn stay(run: &Run, plan: &Plan, stage: usize, why: &str, now: Timestamp) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::plan::PlannedStage;
+    use crate::deployment::run::plan::PlannedStage;
 
     fn stage(name: &str, kind: StageKind) -> PlannedStage {
         PlannedStage {

@@ -6,7 +6,7 @@ use super::park;
 use super::plan::{Plan, PlannedStep};
 use super::state::{Outcome, Run, StageStatus, StepRun, StepStatus};
 use crate::decision::Decision;
-use crate::deployment::report::Order;
+use crate::deployment::environment::report::Order;
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;

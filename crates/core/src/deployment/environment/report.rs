@@ -1,8 +1,8 @@
-//! Report: what a runner says about its attempt, and what it is told in return.
+//! Applies what a runner reports about its attempt, and answers whether it may continue.
 
-use super::state::{Cause, Deployment, Failure, Status, Work};
-use super::telling;
+use super::deployment_event;
 use crate::decision::Decision;
+use crate::deployment::{Cause, DeploymentStatus, EnvironmentDeployment, Failure, Work};
 use crate::environment::fence::Fence;
 use crate::environment::{Condition, Draft, Lock, Moment};
 use crate::event::EventKind;
@@ -32,13 +32,11 @@ pub enum Order {
 /// The answer to a sign of life.
 pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> Order {
     let Some(deployment) = lock.deployment(id) else { return Order::Stale };
-    match &deployment.status {
-        Status::Running(attempt) if attempt.nonce == nonce && lock.is_current(deployment) => Order::Continue,
-        Status::Running(attempt) | Status::Cancelling { attempt, .. } if attempt.nonce == nonce => {
-            Order::Cancel
-        }
-        _ => Order::Stale,
+    if deployment.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
+        return Order::Stale;
     }
+    let may_continue = deployment.status == DeploymentStatus::Running && lock.is_current(deployment);
+    if may_continue { Order::Continue } else { Order::Cancel }
 }
 
 /// `Stale`: nothing was stored. An attempt that was told to stop is believed that it has, and nothing else.
@@ -51,10 +49,10 @@ pub fn report(
 ) -> Decision<Order> {
     let mut draft = Draft::begin(lock, moment);
     let Some(deployment) = draft.lock.deployment(id).cloned() else { return draft.finish(Order::Stale) };
-    if deployment.status.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
+    if deployment.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
         return draft.finish(Order::Stale);
     }
-    let is_cancelling = matches!(deployment.status, Status::Cancelling { .. });
+    let is_cancelling = matches!(deployment.status, DeploymentStatus::Cancelling(_));
     let counts = !is_cancelling && draft.lock.is_current(&deployment);
     let order = if counts { Order::Continue } else { Order::Stale };
     let status = if counts { ended(&deployment, outcome) } else { stopped(&mut draft, &deployment, outcome) };
@@ -92,15 +90,18 @@ pub fn refused(lock: &Lock, own: Fence, known: Fence, moment: &Moment) -> Option
     Some(draft.finish(()))
 }
 
-fn ended(deployment: &Deployment, outcome: &Outcome) -> Status {
+fn ended(deployment: &EnvironmentDeployment, outcome: &Outcome) -> DeploymentStatus {
     match (outcome, &deployment.status) {
-        (Outcome::Succeeded, _) => Status::Succeeded,
-        (Outcome::Failed(failure), _) => Status::Failed(failure.clone()),
-        (Outcome::Lost, _) => Status::Failed(lost()),
-        (Outcome::Stopped, Status::Cancelling { cancel, .. }) => Status::Cancelled(cancel.clone()),
-        (Outcome::Stopped, _) => {
-            Status::Failed(Failure { cause: Cause::Lost, detail: "it stopped before its end".into() })
+        (Outcome::Succeeded, _) => DeploymentStatus::Succeeded,
+        (Outcome::Failed(failure), _) => DeploymentStatus::Failed(failure.clone()),
+        (Outcome::Lost, _) => DeploymentStatus::Failed(lost()),
+        (Outcome::Stopped, DeploymentStatus::Cancelling(cancel)) => {
+            DeploymentStatus::Cancelled(cancel.clone())
         }
+        (Outcome::Stopped, _) => DeploymentStatus::Failed(Failure {
+            cause: Cause::Lost,
+            detail: "it stopped before its end".into(),
+        }),
     }
 }
 
@@ -109,44 +110,49 @@ fn lost() -> Failure {
 }
 
 /// It had been told to stop: what it says otherwise comes too late.
-fn stopped(draft: &mut Draft<'_>, deployment: &Deployment, outcome: &Outcome) -> Status {
+fn stopped(draft: &mut Draft<'_>, deployment: &EnvironmentDeployment, outcome: &Outcome) -> DeploymentStatus {
     if *outcome == Outcome::Succeeded {
-        let event = telling(EventKind::FinishedAfterCancel, &draft.lock.environment, deployment);
+        let event = deployment_event(EventKind::FinishedAfterCancel, &draft.lock.environment, deployment);
         draft.record(event);
     }
     match &deployment.status {
-        Status::Cancelling { cancel, .. } => Status::Cancelled(cancel.clone()),
+        DeploymentStatus::Cancelling(cancel) => DeploymentStatus::Cancelled(cancel.clone()),
         // Only a session that ended leaves running work that is not current, and its end cancels it.
-        _ => Status::Failed(lost()),
+        _ => DeploymentStatus::Failed(lost()),
     }
 }
 
-fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outcome: &Outcome) {
+fn conclude(
+    draft: &mut Draft<'_>,
+    deployment: EnvironmentDeployment,
+    status: DeploymentStatus,
+    outcome: &Outcome,
+) {
     let now = draft.now();
     let (kind, detail) = match &status {
-        Status::Succeeded => (EventKind::DeploymentSucceeded, None),
-        Status::Failed(failure) => (EventKind::DeploymentFailed, Some(failure.clone())),
+        DeploymentStatus::Succeeded => (EventKind::DeploymentSucceeded, None),
+        DeploymentStatus::Failed(failure) => (EventKind::DeploymentFailed, Some(failure.clone())),
         _ => (EventKind::DeploymentCancelled, None),
     };
-    let event = telling(kind, &draft.lock.environment, &deployment)
+    let event = deployment_event(kind, &draft.lock.environment, &deployment)
         .with_some("cause", detail.as_ref().map(|failure| failure.cause.as_str()))
         .with_some("detail", detail.as_ref().map(|failure| failure.detail.as_str()));
     draft.record(event);
     let environment = &mut draft.lock.environment;
-    match (&status, deployment.work) {
+    match (&status, deployment.target.work) {
         _ if *outcome == Outcome::Lost => environment.condition = Condition::Unknown,
-        (Status::Succeeded, work) => {
+        (DeploymentStatus::Succeeded, work) => {
             environment.deployed_commit = Some(deployment.commit.clone());
             let is_reset = work == Work::Reset;
             environment.condition = if is_reset { Condition::Clean } else { Condition::Dirty };
         }
         _ => {}
     }
-    if status == Status::Succeeded && deployment.work == Work::Reset {
-        let event = telling(EventKind::EnvironmentReset, &draft.lock.environment, &deployment);
+    if status == DeploymentStatus::Succeeded && deployment.target.work == Work::Reset {
+        let event = deployment_event(EventKind::EnvironmentReset, &draft.lock.environment, &deployment);
         draft.record(event);
     }
-    draft.retire(Deployment { status, finished_at: Some(now), ..deployment });
+    draft.retire(EnvironmentDeployment { status, finished_at: Some(now), ..deployment });
 }
 
 /// The last attempt of an ended session has stopped: whoever holds the environment, or will, may begin.

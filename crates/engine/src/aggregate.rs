@@ -1,72 +1,58 @@
-//! A deployment as a whole: its run, its plan, and the head that others look at. What changes in one is followed by the
-//! other in the same transaction.
+//! A deployment with its run and its plan. The status of the deployment follows the status of its run in the same
+//! transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::decision::{Change, Decision, Record};
-use berth_core::deployment::report::{self as head_report, Order, Outcome};
-use berth_core::deployment::{Cancel, Cause, Deployment, Status};
-use berth_core::environment::{Condition, Lock};
+use berth_core::deployment::environment::report::{self as environment_report, Order, Outcome};
+use berth_core::deployment::run::back::stay;
+use berth_core::deployment::run::{
+    Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
+};
+use berth_core::deployment::{Cancel, Cause, stages};
+use berth_core::environment::Condition;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::name::Reason;
 use berth_core::pipeline::model::OnFailure;
-use berth_core::pipeline::state::{self, Pipeline};
-use berth_core::rollout::{self, Rollout};
-use berth_core::run::back::stay;
-use berth_core::run::{
-    Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
-};
-use berth_store::query::deployments::{self, Either};
+use berth_store::records::plan;
 use berth_store::records::plan::BuildKey;
-use berth_store::records::{environment, pipeline, plan};
 use berth_store::{Read, StoreError, Tx};
 
 use super::gates;
+use super::loaded::LoadedDeployment;
 use super::plans::Plans;
-use super::rollback::{Asked, WayBack, note_end};
+use super::rollback::{RollbackPlan, RollbackRequest, note_end};
 use crate::analysis_requests;
 use crate::error::EngineError;
 
-pub struct Whole {
+pub struct DeploymentAggregate {
     pub run: Run,
     pub plan: Arc<Plan>,
-    pub head: Head,
-    /// What was decided and is not written yet.
+    pub deployment: LoadedDeployment,
+    /// Changes of the run that are decided but not written yet.
     held: Option<Held>,
 }
 
-/// Several decisions about a run in one transaction are written once, by [`Whole::write`].
+/// Collects several decisions about a run, to write the row once per transaction ([`DeploymentAggregate::write`]).
 #[derive(Default)]
 struct Held(Option<Box<RunChange>>);
 
-pub enum Head {
-    /// In an environment: the lock decides whether it may go on.
-    Environment {
-        lock: Box<Lock>,
-        deployment: Box<Deployment>,
-    },
-    Stages {
-        rollout: Box<Rollout>,
-        is_paused: bool,
-    },
-}
-
-impl Whole {
-    /// `None`: there is no such deployment, or it has not begun.
+impl DeploymentAggregate {
+    /// `None` if the deployment does not exist or has not begun.
     pub fn load(db: &mut impl Read, plans: &Plans, id: DeploymentId) -> Result<Option<Self>, EngineError> {
         let Some(run) = plans.run(db, id)? else { return Ok(None) };
-        let Some(head) = Head::load_known(db, plans, id)? else { return Ok(None) };
-        Ok(Some(Self { run, plan: plans.get(db, id)?, head, held: None }))
+        let Some(deployment) = LoadedDeployment::load_cached(db, plans, id)? else { return Ok(None) };
+        Ok(Some(Self { run, plan: plans.get(db, id)?, deployment, held: None }))
     }
 
-    /// A run is laid out, and what follows at once, follows: a run without steps has ended already.
+    /// Creates the run and applies its immediate consequences: a run without steps ends at once.
     pub(super) fn begin(
         tx: &mut Tx<'_>,
         decision: Decision<()>,
         plan: Plan,
-        head: Head,
+        deployment: LoadedDeployment,
     ) -> Result<Self, EngineError> {
         let laid_out = decision.changes.iter().find_map(|change| match change {
             Change::Put(Record::Run(it)) => Some(it.run.clone()),
@@ -76,39 +62,39 @@ impl Whole {
         let run = laid_out.ok_or_else(|| EngineError::bug("a run that was not laid out"))?;
         let mut before = run.clone();
         before.stages.iter_mut().for_each(|stage| stage.status = StageStatus::Pending);
-        let mut whole = Self { run, plan: Arc::new(plan), head, held: None };
-        whole.note_build(tx, &before)?;
-        whole.follow(tx)?;
-        gates::settle(tx, &mut whole)?;
-        Ok(whole)
+        let mut aggregate = Self { run, plan: Arc::new(plan), deployment, held: None };
+        aggregate.note_build(tx, &before)?;
+        aggregate.follow(tx)?;
+        gates::settle(tx, &mut aggregate)?;
+        Ok(aggregate)
     }
 
-    /// What a runner shall do about an attempt.
+    /// What the runner of an attempt has to do.
     pub fn order(&self, step: StepRunId, nonce: &str) -> Order {
-        match (report::order(&self.run, step, nonce), self.head.order()) {
+        match (report::order(&self.run, step, nonce), self.deployment.order()) {
             (Order::Stale, _) => Order::Stale,
             (Order::Cancel, _) | (Order::Continue, Order::Cancel | Order::Stale) => Order::Cancel,
             (Order::Continue, Order::Continue) => Order::Continue,
         }
     }
 
-    /// Whether a further step may begin.
+    /// Whether another step may start.
     pub fn may_grant(&self) -> bool {
-        self.goes_on() && !self.head.is_paused()
+        self.goes_on() && !self.deployment.is_paused()
     }
 
-    /// Whether anything of it may still succeed.
+    /// Whether the deployment can still succeed.
     pub fn goes_on(&self) -> bool {
-        self.head.order() == Order::Continue
+        self.deployment.order() == Order::Continue
     }
 
-    /// Why what runs has to stop.
-    pub fn told_to_stop(&self) -> Option<&Cancel> {
+    /// Why the running steps have to stop, if they do.
+    pub fn pending_cancel(&self) -> Option<&Cancel> {
         let of_stage = self.run.stages.iter().filter(|stage| stage.status == StageStatus::Cancelling);
-        of_stage.filter_map(|stage| stage.cancel.as_ref()).next().or(self.head.cancel())
+        of_stage.filter_map(|stage| stage.cancel.as_ref()).next().or(self.deployment.cancel())
     }
 
-    /// Writes what a rule decided about the run, and everything that follows from it.
+    /// Writes a decision about the run and everything that follows from it.
     pub fn apply<A>(&mut self, tx: &mut Tx<'_>, decision: Decision<A>) -> Result<A, EngineError> {
         let next = decision.changes.iter().find_map(|change| match change {
             Change::Put(Record::Run(it)) => Some(it.run.clone()),
@@ -123,7 +109,7 @@ impl Whole {
             self.follow(tx)?;
             gates::settle(tx, self)?;
             if let Some(back) = back {
-                // Who enters a stage looks at the rows of those inside.
+                // Entering a stage reads the rows of the deployments inside.
                 self.flush(tx)?;
                 back.start(tx)?;
             }
@@ -138,12 +124,12 @@ impl Whole {
         Ok(tx.commit(decision)?)
     }
 
-    /// From here on changes of the run are held back.
+    /// Defers writes of the run until [`Self::write`].
     pub(super) fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
-    /// Writes what was held back.
+    /// Writes the deferred changes.
     pub(super) fn write(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         self.flush(tx)?;
         self.held = None;
@@ -156,41 +142,41 @@ impl Whole {
         Ok(tx.commit(Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () })?)
     }
 
-    /// What has come to an end in its stages is noted. A stage that failed may want to go back: the same transaction
-    /// sees to it, so that no failure is forgotten and none is answered twice.
-    fn note_stages(&mut self, tx: &mut Tx<'_>, before: &Run) -> Result<Option<WayBack>, EngineError> {
-        let Head::Stages { rollout, .. } = &self.head else { return Ok(None) };
+    /// Records stages that have ended. A failed stage with `on_failure: rollback` starts its rollback in the same
+    /// transaction, so each failure is handled exactly once.
+    fn note_stages(&mut self, tx: &mut Tx<'_>, before: &Run) -> Result<Option<RollbackPlan>, EngineError> {
+        let LoadedDeployment::Stages { deployment, .. } = &self.deployment else { return Ok(None) };
         let mut wants_back = None;
         for (index, is) in self.run.stages.iter().enumerate() {
             let (was, is_end) =
                 (&before.stages[index], matches!(is.status, StageStatus::Succeeded | StageStatus::Failed));
-            // One that ended before it was let in has left nothing.
+            // A stage that ended before the deployment entered it has nothing to record.
             let was_inside = was.status.is_open() || is.tries > was.tries;
             if !is_end || !was_inside || is.kind != StageKind::Stage || was.status == is.status {
                 continue;
             }
-            note_end(tx, rollout, &self.run, &self.plan, index)?;
+            note_end(tx, deployment, &self.run, &self.plan, index)?;
             let on_failure = self.plan.stages[index].on_failure;
             if is.status == StageStatus::Failed && on_failure == OnFailure::Rollback {
                 wants_back = Some(index).filter(|index| self.run.has_touched(*index));
             }
         }
         let Some(index) = wants_back else { return Ok(None) };
-        let asked = Asked {
-            pipeline: rollout.pipeline,
+        let asked = RollbackRequest {
+            pipeline: deployment.pipeline,
             stage: self.run.stages[index].name.clone(),
-            of: rollout.id,
+            of: deployment.id,
             to: None,
             by: Actor::system(),
-            reason: Reason::parse(&format!("#{} failed in this stage", rollout.number)).ok(),
+            reason: Reason::parse(&format!("#{} failed in this stage", deployment.number)).ok(),
         };
-        let why = match WayBack::find(tx, asked) {
+        let why = match RollbackPlan::find(tx, asked) {
             Ok(found) => return Ok(Some(found)),
             Err(EngineError::Problem(why)) => why.detail,
-            // It would be the same next time, and the stage has failed whatever its past is like.
+            // A retry would fail in the same way; the stage has failed regardless.
             Err(EngineError::Fault(inside) | EngineError::Store(StoreError::Bug(inside))) => {
-                tracing::error!(%inside, deployment = %rollout.id, "a stage that failed could not go back");
-                "something broke on our side".into()
+                tracing::error!(%inside, deployment = %deployment.id, "automatic rollback failed");
+                "internal error".into()
             }
             Err(other) => return Err(other),
         };
@@ -204,9 +190,9 @@ impl Whole {
         Ok(None)
     }
 
-    /// The head was told to stop: so is the run. Nothing if that has happened already.
+    /// Cancels the run if its deployment is cancelling. Idempotent.
     pub fn follow_cancel(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
-        match self.head.cancel().cloned() {
+        match self.deployment.cancel().cloned() {
             Some(told) => {
                 let decision = cancel::cancel(&self.run, &self.plan, &told, tx.now());
                 self.apply(tx, decision)
@@ -215,33 +201,33 @@ impl Whole {
         }
     }
 
-    /// The head follows the run.
+    /// Updates the status of the deployment from its run.
     pub fn follow(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         let status = self.run.status();
-        match &mut self.head {
-            Head::Stages { rollout, .. } => {
-                let decision = rollout::follow(rollout, status, tx.now());
-                **rollout = tx.commit(decision)?;
+        match &mut self.deployment {
+            LoadedDeployment::Stages { deployment, .. } => {
+                let decision = stages::follow(deployment, status, tx.now());
+                **deployment = tx.commit(decision)?;
             }
-            Head::Environment { lock, deployment } => {
+            LoadedDeployment::Environment { lock, deployment } => {
                 let outcome = match status {
                     RunStatus::Succeeded => Outcome::Succeeded,
-                    // Whatever else failed: if the end of one step is not known, nobody knows what is there.
+                    // If the outcome of any step is unknown, the state of the environment is unknown.
                     RunStatus::Failed(_) if is_in_doubt(&self.run) => Outcome::Lost,
                     RunStatus::Failed(failure) => Outcome::Failed(failure),
                     RunStatus::Cancelled(_) => Outcome::Stopped,
                     RunStatus::Waiting
                         if is_unknown(&self.run) && lock.environment.condition != Condition::Unknown =>
                     {
-                        let decision = head_report::doubt(lock, &tx.moment()?);
+                        let decision = environment_report::doubt(lock, &tx.moment()?);
                         **lock = lock.after(&decision);
                         return Ok(tx.commit(decision)?);
                     }
                     RunStatus::Running | RunStatus::Waiting | RunStatus::Cancelling(_) => return Ok(()),
                 };
-                let Some(attempt) = deployment.status.attempt() else { return Ok(()) };
+                let Some(attempt) = deployment.attempt() else { return Ok(()) };
                 let decision =
-                    head_report::report(lock, deployment.id, &attempt.nonce, &outcome, &tx.moment()?);
+                    environment_report::report(lock, deployment.id, &attempt.nonce, &outcome, &tx.moment()?);
                 **lock = lock.after(&decision);
                 tx.commit(decision)?;
             }
@@ -249,7 +235,7 @@ impl Whole {
         Ok(())
     }
 
-    /// What the build left is kept for others; one that came to nothing is open to them again.
+    /// Stores the result of the build stage for reuse, or releases its claim if the build failed.
     fn note_build(&self, tx: &mut Tx<'_>, before: &Run) -> Result<(), EngineError> {
         let Some(stage) = self.run.stages.iter().position(|stage| stage.kind == StageKind::Build) else {
             return Ok(());
@@ -266,24 +252,21 @@ impl Whole {
         }
         let left = (is == StageStatus::Succeeded).then_some(&left);
         if left.is_some() {
-            // A build that failed and was retried had given its place up.
+            // A retried build released its claim when it failed.
             plan::claim_build(tx, self.build_key(), self.run.deployment)?;
         }
         Ok(plan::end_build(tx, self.run.deployment, left)?)
     }
 
     pub(super) fn build_key(&self) -> BuildKey<'_> {
-        let (commit, definition_hash) = match &self.head {
-            Head::Environment { deployment, .. } => (&deployment.commit, &deployment.definition_hash),
-            Head::Stages { rollout, .. } => (&rollout.commit, &rollout.definition_hash),
-        };
+        let (commit, definition_hash) = self.deployment.source();
         let commit = self.plan.source.as_ref().map_or(commit.as_str(), |source| &source.commit);
         BuildKey { pipeline: self.run.pipeline, commit, definition_hash }
     }
 }
 
 impl Held {
-    /// Keeps what is about the run, and gives back the rest.
+    /// Takes the changes of the run and returns the rest.
     fn take(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let mut rest = Vec::new();
         for change in changes {
@@ -297,7 +280,7 @@ impl Held {
     }
 }
 
-/// It waits because nobody knows what a step did, not for people or for time.
+/// Whether the run waits because the outcome of a step is unknown, not for a person or for time.
 fn is_unknown(run: &Run) -> bool {
     run.steps.iter().any(|step| step.status == StepStatus::Waiting && !step.is_held())
 }
@@ -305,91 +288,4 @@ fn is_unknown(run: &Run) -> bool {
 fn is_in_doubt(run: &Run) -> bool {
     let is_lost = |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == Cause::Lost);
     run.steps.iter().any(|step| step.status == StepStatus::Failed && is_lost(step))
-}
-
-impl Head {
-    /// A deployment that has not ended is among those of its environment, which are read anyway.
-    fn load_known(db: &mut impl Read, plans: &Plans, id: DeploymentId) -> Result<Option<Self>, EngineError> {
-        if let Some(environment) = plans.environment_of(id)
-            && let Some(lock) = environment::by_id(db, environment)?
-            && let Some(deployment) = lock.deployment(id).cloned()
-        {
-            return Ok(Some(Head::Environment { lock: Box::new(lock), deployment: Box::new(deployment) }));
-        }
-        let head = Self::load(db, id)?;
-        if let Some(Head::Environment { deployment, .. }) = &head {
-            plans.seen_in(deployment.environment, id);
-        }
-        Ok(head)
-    }
-
-    pub fn load(db: &mut impl Read, id: DeploymentId) -> Result<Option<Self>, EngineError> {
-        Ok(match deployments::by_id(db, id)? {
-            None => None,
-            Some(Either::Environment(deployment)) => {
-                let lock = environment::by_id(db, deployment.environment)?;
-                let lock = lock.ok_or_else(|| EngineError::bug("a deployment without an environment"))?;
-                Some(Head::Environment { lock: Box::new(lock), deployment })
-            }
-            Some(Either::Stages(rollout)) => {
-                let found = pipeline::by_id(db, rollout.pipeline)?;
-                // Of a deleted pipeline nothing more begins.
-                let is_stopped = |found: Pipeline| matches!(found.status, state::Status::Stopped { .. });
-                let is_paused = found.is_none_or(|found| is_stopped(found) && rollout.bypass.is_none());
-                Some(Head::Stages { rollout, is_paused })
-            }
-        })
-    }
-
-    fn order(&self) -> Order {
-        match self {
-            Head::Environment { lock, deployment } => match deployment.status.attempt() {
-                Some(attempt) => head_report::order(lock, deployment.id, &attempt.nonce),
-                None => Order::Stale,
-            },
-            Head::Stages { rollout, .. } => match rollout.status {
-                rollout::Status::Running | rollout::Status::Waiting => Order::Continue,
-                rollout::Status::Cancelling(_) => Order::Cancel,
-                _ => Order::Stale,
-            },
-        }
-    }
-
-    /// Of the deployment.
-    pub fn number(&self) -> i64 {
-        match self {
-            Head::Environment { deployment, .. } => deployment.number,
-            Head::Stages { rollout, .. } => rollout.number,
-        }
-    }
-
-    /// Somebody with the right to do so chose to wait for nobody.
-    pub fn passes_gates(&self) -> bool {
-        match self {
-            Head::Environment { .. } => false,
-            Head::Stages { rollout, .. } => rollout.bypass.is_some(),
-        }
-    }
-
-    pub fn is_paused(&self) -> bool {
-        match self {
-            Head::Environment { lock, .. } => lock.is_paused,
-            Head::Stages { is_paused, .. } => *is_paused,
-        }
-    }
-
-    fn cancel(&self) -> Option<&Cancel> {
-        match self {
-            Head::Environment { lock, deployment } => {
-                match &lock.deployment(deployment.id).unwrap_or(deployment).status {
-                    Status::Cancelling { cancel, .. } => Some(cancel),
-                    _ => None,
-                }
-            }
-            Head::Stages { rollout, .. } => match &rollout.status {
-                rollout::Status::Cancelling(cancel) => Some(cancel),
-                _ => None,
-            },
-        }
-    }
 }

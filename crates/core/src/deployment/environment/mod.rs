@@ -1,0 +1,32 @@
+//! State transitions of a deployment in an environment: granted to a runner once, reported, or cancelled.
+//!
+//! Every message from a runner carries the nonce of its attempt and is checked against the session that requested the
+//! deployment, so a late message finds that its session has ended and changes nothing.
+
+pub mod cancel;
+pub mod grant;
+pub mod report;
+
+pub use grant::{Grant, obstacles};
+
+use super::{EnvironmentDeployment, Work};
+use crate::environment::Environment;
+use crate::event::{EventKind, NewEvent, Subject};
+
+/// The fields that every event about such a deployment carries.
+pub(crate) fn deployment_event(
+    kind: EventKind,
+    environment: &Environment,
+    deployment: &EnvironmentDeployment,
+) -> NewEvent {
+    let event = NewEvent::new(kind, Subject::new("deployment", deployment.id, None))
+        .about(Subject::new("environment", environment.id, Some(environment.name.as_str())))
+        .about(Subject::new("pipeline", environment.pipeline, None))
+        .with("commitId", deployment.commit.as_str())
+        .with_some("context", deployment.reason.as_ref())
+        .with("fence", deployment.target.fence.number());
+    match deployment.target.work {
+        Work::Session(session) => event.with("sessionId", session.to_string()),
+        Work::Reset => event.with("reset", true),
+    }
+}

@@ -1,0 +1,125 @@
+//! A deployment together with what decides whether it may proceed: the lock of its environment, or its pipeline.
+
+use berth_core::deployment::environment::report::{self, Order};
+use berth_core::deployment::{Cancel, DeploymentStatus, EnvironmentDeployment, StagesDeployment};
+use berth_core::environment::Lock;
+use berth_core::id::{DeploymentId, PipelineId};
+use berth_core::name::CommitId;
+use berth_core::pipeline::state::{Pipeline, Status};
+use berth_store::Read;
+use berth_store::records::{deployment, environment, pipeline};
+
+use crate::error::EngineError;
+use crate::plans::Plans;
+
+pub enum LoadedDeployment {
+    Environment { lock: Box<Lock>, deployment: Box<EnvironmentDeployment> },
+    Stages { deployment: Box<StagesDeployment>, is_paused: bool },
+}
+
+/// Evaluates `$body` with the deployment of either kind.
+macro_rules! with_deployment {
+    ($self:expr, $deployment:ident => $body:expr) => {
+        match $self {
+            LoadedDeployment::Environment { deployment: $deployment, .. } => $body,
+            LoadedDeployment::Stages { deployment: $deployment, .. } => $body,
+        }
+    };
+}
+
+impl LoadedDeployment {
+    /// An unfinished deployment is part of its environment's lock, which is loaded anyway.
+    pub(super) fn load_cached(
+        db: &mut impl Read,
+        plans: &Plans,
+        id: DeploymentId,
+    ) -> Result<Option<Self>, EngineError> {
+        if let Some(environment) = plans.environment_of(id)
+            && let Some(lock) = environment::by_id(db, environment)?
+            && let Some(deployment) = lock.deployment(id).cloned()
+        {
+            return Ok(Some(Self::Environment { lock: Box::new(lock), deployment: Box::new(deployment) }));
+        }
+        let loaded = Self::load(db, id)?;
+        if let Some(Self::Environment { deployment, .. }) = &loaded {
+            plans.seen_in(deployment.target.environment, id);
+        }
+        Ok(loaded)
+    }
+
+    pub fn load(db: &mut impl Read, id: DeploymentId) -> Result<Option<Self>, EngineError> {
+        let Some(found) = deployment::by_id(db, id)? else { return Ok(None) };
+        Ok(Some(match found.into_environment() {
+            Ok(deployment) => {
+                let lock = environment::by_id(db, deployment.target.environment)?;
+                let lock = lock.ok_or_else(|| EngineError::bug("a deployment without an environment"))?;
+                Self::Environment { lock: Box::new(lock), deployment: Box::new(deployment) }
+            }
+            Err(deployment) => {
+                let found = pipeline::by_id(db, deployment.pipeline)?;
+                let has_bypass = deployment.target.bypass.is_some();
+                let is_stopped = |it: Pipeline| matches!(it.status, Status::Stopped { .. });
+                // No step of a deleted pipeline starts.
+                let is_paused = found.is_none_or(|it| is_stopped(it) && !has_bypass);
+                Self::Stages { deployment: Box::new(deployment), is_paused }
+            }
+        }))
+    }
+
+    pub(super) fn order(&self) -> Order {
+        match self {
+            Self::Environment { lock, deployment } => match deployment.attempt() {
+                Some(attempt) => report::order(lock, deployment.id, &attempt.nonce),
+                None => Order::Stale,
+            },
+            Self::Stages { deployment, .. } => match deployment.status {
+                DeploymentStatus::Running | DeploymentStatus::Waiting => Order::Continue,
+                DeploymentStatus::Cancelling(_) => Order::Cancel,
+                _ => Order::Stale,
+            },
+        }
+    }
+
+    pub fn id(&self) -> DeploymentId {
+        with_deployment!(self, it => it.id)
+    }
+
+    pub fn pipeline(&self) -> PipelineId {
+        with_deployment!(self, it => it.pipeline)
+    }
+
+    pub fn number(&self) -> i64 {
+        with_deployment!(self, it => it.number)
+    }
+
+    /// The commit and the hash of the definition that the deployment runs.
+    pub(super) fn source(&self) -> (&CommitId, &str) {
+        with_deployment!(self, it => (&it.commit, &it.definition_hash))
+    }
+
+    /// Whether the deployment ignores windows, approvals and pauses.
+    pub fn has_bypass(&self) -> bool {
+        matches!(self, Self::Stages { deployment, .. } if deployment.target.bypass.is_some())
+    }
+
+    pub fn is_paused(&self) -> bool {
+        match self {
+            Self::Environment { lock, .. } => lock.is_paused,
+            Self::Stages { is_paused, .. } => *is_paused,
+        }
+    }
+
+    /// Set while the deployment is cancelling.
+    pub(super) fn cancel(&self) -> Option<&Cancel> {
+        let status = match self {
+            Self::Environment { lock, deployment } => {
+                &lock.deployment(deployment.id).unwrap_or(deployment).status
+            }
+            Self::Stages { deployment, .. } => &deployment.status,
+        };
+        match status {
+            DeploymentStatus::Cancelling(cancel) => Some(cancel),
+            _ => None,
+        }
+    }
+}
