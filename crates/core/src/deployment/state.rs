@@ -274,20 +274,20 @@ pub enum Cause {
     StepFailed,
     /// The definition asks for something this version cannot do.
     NotRunnable,
-    /// The runner went away: nobody knows how far it came.
+    /// The runner is lost; the outcome is unknown.
     Lost,
     TimedOut,
-    /// A signal ended it that nobody of us sent.
+    /// Ended by a signal that Berth did not send.
     Killed,
-    /// Its sources are not to be had.
+    /// The commit is not in the repository.
     CommitNotFound,
-    /// Several commits begin like the abbreviation that was sent.
+    /// The abbreviated hash matches several commits.
     CommitAmbiguous,
-    /// Somebody who was asked said no.
+    /// An approver rejected it.
     ApprovalRejected,
-    /// Nobody who was asked answered in time.
+    /// The approval was not granted in time.
     ApprovalExpired,
-    /// Somebody ended its soak with a no.
+    /// A person ended the soak as failed.
     SoakRejected,
 }
 
@@ -312,14 +312,14 @@ impl Cause {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Blocked {
     PipelineStopped,
-    /// By these deployments of ended sessions.
+    /// Deployments of ended sessions may still be running.
     EnvironmentContested {
         pending: Vec<DeploymentId>,
     },
     EnvironmentResetting {
         reset: DeploymentId,
     },
-    /// One of the same session comes first.
+    /// An earlier deployment of the same session is unfinished.
     Queue {
         behind: DeploymentId,
     },

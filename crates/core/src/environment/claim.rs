@@ -1,4 +1,4 @@
-//! Claim: the lock for whoever comes first; a place in line for the others, if they want one.
+//! Claims an environment: the first caller gets the lock, later callers get a ticket in the queue if they ask for one.
 
 use super::check_declared;
 use super::draft::{Draft, Moment};
@@ -13,7 +13,7 @@ pub struct Claim {
     pub by: Holder,
     pub token: Option<TokenId>,
     pub wish: Wish,
-    /// Held by somebody else: wait in line for so long.
+    /// How long to wait in the queue if another session holds the environment.
     pub wait_seconds: Option<i64>,
 }
 
@@ -33,7 +33,7 @@ pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
     claim_as(lock, cmd, None, moment)
 }
 
-/// For one of several environments of which the caller wants one: the ticket is one of `group`.
+/// Claims one of several environments: a ticket joins `group`, of which only one ticket is granted.
 pub fn claim_in_group(lock: &Lock, cmd: &Claim, group: TicketGroupId, moment: &Moment) -> Ruling<Claimed> {
     claim_as(lock, cmd, Some(group), moment)
 }

@@ -1,4 +1,4 @@
-//! Environments come and go with the definition. Their fences stay.
+//! Declares and removes environments as the pipeline definition changes. Fences survive removal.
 
 use super::draft::{Draft, Moment};
 use super::fence::Fence;
@@ -21,11 +21,11 @@ pub struct Declare {
     pub name: EnvName,
     pub configuration: Configuration,
     pub definition_hash: String,
-    /// The highest number an environment of this name has had in a pipeline of this name.
+    /// The highest fence that an environment of this name ever had in a pipeline of this name.
     pub last_fence: Fence,
 }
 
-/// A definition names an environment for the first time.
+/// Creates an environment that appears in the definition for the first time.
 pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
     let environment = Environment {
         id: cmd.id,
@@ -48,7 +48,7 @@ pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
     Decision { changes, events: Vec::new(), effects: Vec::new(), answer: environment }
 }
 
-/// A definition names it again, perhaps with other words. Whoever holds it keeps it on the old terms.
+/// Updates the configuration of an environment. An active session keeps its old terms.
 pub fn redeclare(
     lock: &Lock,
     configuration: Configuration,
@@ -62,7 +62,7 @@ pub fn redeclare(
     draft.finish(())
 }
 
-/// The definition no longer names it: nobody new gets in, and whoever holds it keeps it until their session ends.
+/// Removes an environment from the definition: no new sessions; the active one continues until it ends.
 pub fn undeclare(lock: &Lock, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
@@ -70,13 +70,13 @@ pub fn undeclare(lock: &Lock, moment: &Moment) -> Decision<()> {
     draft.finish(())
 }
 
-/// Its pipeline is deleted: the session ends too.
+/// Ends the active session and the queue because the pipeline is deleted.
 pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
     draft.dissolve(TicketCause::EnvironmentDeleted);
     end(&mut draft, by.clone());
-    // Nobody is left to put it back for.
+    // A reset would restore the environment for no one.
     let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
     let cancel = Cancel { by, cause: CancelCause::EnvironmentDeleted, reason: None };
     for reset in resets {

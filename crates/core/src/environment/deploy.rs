@@ -1,4 +1,4 @@
-//! Deploy in a session: the holder asks, the deployment bears the session's fence.
+//! Deploys a commit in a session. The deployment carries the session's fence.
 
 use super::draft::{Draft, Moment};
 use super::limits::DEPLOYMENTS_UNFINISHED_MAX;
@@ -16,20 +16,20 @@ use crate::name::{CommitId, Reason};
 pub struct Deploy {
     pub by: Holder,
     pub commit: CommitId,
-    /// What for.
+    /// Free text from the requester.
     pub context: Option<Reason>,
     pub on_conflict: OnConflict,
-    /// Do not wait for the work of former sessions; the caller has the right to say so.
+    /// Start without waiting for the work of ended sessions. The caller has checked the permission.
     pub override_drain: Option<Reason>,
 }
 
-/// What happens when the session has a deployment that has not ended.
+/// How to treat a request while the session has an unfinished deployment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// One after the other.
+    /// Run after it.
     #[default]
     Queue,
-    /// In place of those that have not started.
+    /// Replace deployments that have not started.
     Supersede,
     Reject,
 }
@@ -51,7 +51,7 @@ pub fn deploy(
     }
     let earlier: Vec<_> = queued(&draft.lock).collect();
     if let Some(reason) = &overrides {
-        // It runs after those that wait already: they do not wait for the drain either.
+        // The new deployment runs after the queued ones, so they must not wait for the drain either.
         for deployment in draft.lock.deployments.iter_mut().filter(|it| earlier.contains(&it.id)) {
             deployment.target.overrides_drain = Some(reason.clone());
         }
@@ -74,16 +74,16 @@ pub fn deploy(
     }
 }
 
-/// A failed deployment of the session, once more.
+/// Retries a failed deployment of the session.
 #[derive(Debug, Clone)]
 pub struct Retry {
     pub by: Holder,
     pub of: DeploymentId,
-    /// What the failed one deployed, resolved where that is known.
+    /// The commit of the failed deployment, resolved if known.
     pub commit: CommitId,
 }
 
-/// What has ended stays as it ended: a retry is a new deployment. The caller has made sure that `of` failed.
+/// A retry is a new deployment, because finished ones never change. The caller has checked that `of` failed.
 pub fn retry(lock: &Lock, named: &Named<'_>, cmd: &Retry, moment: &Moment) -> Ruling<EnvironmentDeployment> {
     let mut draft = Draft::begin(lock, moment);
     if let Err(refusal) = check(&mut draft, named, &cmd.by, OnConflict::Queue) {
@@ -129,7 +129,8 @@ fn queued(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
     waiting.filter(move |it| ours(&it.target.work) && it.status == DeploymentStatus::Queued).map(|it| it.id)
 }
 
-/// The one exception to "never two at once", and it is on record. A reset that is due is given up with it.
+/// Overrides the drain: the only case in which two deployments may run at once. It is audited, and cancels pending
+/// resets.
 fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
     let pending: Vec<_> = draft.lock.left_over().map(|deployment| deployment.id.to_string()).collect();
     let event = telling::environment(EventKind::DrainOverridden, &draft.lock)

@@ -1,4 +1,4 @@
-//! A decision in the making: a copy of the lock, what left it, and what there is to tell.
+//! A decision under construction: a copy of the lock, the records that left it, and the events to append.
 
 use super::fence::Fence;
 use super::lock::Lock;
@@ -10,12 +10,12 @@ use crate::event::{Actor, NewEvent};
 use crate::id::{Entropy, TicketId};
 use crate::time::Timestamp;
 
-/// What a rule needs from outside: the time, the installation's epoch, and chance.
+/// External inputs of a rule: time, the installation's epoch and randomness.
 #[derive(Debug, Clone)]
 pub struct Moment {
     pub now: Timestamp,
     pub epoch: i64,
-    /// A silent runner is called lost after so many seconds.
+    /// Seconds of silence after which a runner counts as lost.
     pub lost_s: i64,
     pub entropy: Entropy,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Draft<'a> {
     before: &'a Lock,
     pub(crate) lock: Lock,
     moment: &'a Moment,
-    /// Whose doing it is, where that is not the caller's.
+    /// The actor, if it is not the caller.
     by: Option<Actor>,
     gone: Vec<Record>,
     events: Vec<NewEvent>,
@@ -32,14 +32,14 @@ pub(crate) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins with what time has made due.
+    /// Starts from the lock with all expired timers applied.
     pub(crate) fn begin(before: &'a Lock, moment: &'a Moment) -> Self {
         let mut draft = Self::of(before, moment);
         settle::run(&mut draft);
         draft
     }
 
-    /// As it stands, whatever may be due.
+    /// Starts from the lock as stored, without applying timers.
     pub(super) fn of(before: &'a Lock, moment: &'a Moment) -> Self {
         Self {
             before,
@@ -52,15 +52,15 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Ends the same way, and hands out what changed: what left the lock first, so that a session is ended before
-    /// the next one is opened.
+    /// Applies timers again and returns the changes. Records that left the lock come first, so that a session ends
+    /// before the next one opens.
     pub(crate) fn finish<A>(mut self, answer: A) -> Decision<A> {
         settle::run(&mut self);
         settle::announce(&mut self);
         self.close(answer)
     }
 
-    /// Leaves what time has made due to the next decision: nothing is granted here.
+    /// Returns the changes without applying timers, so nothing is granted.
     pub(super) fn close<A>(mut self, answer: A) -> Decision<A> {
         self.lock.environment.agenda = agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
@@ -82,12 +82,12 @@ impl<'a> Draft<'a> {
         Decision { changes, events: self.events, effects: Vec::new(), answer }
     }
 
-    /// A "no" that still keeps what time has done.
+    /// Refuses the command but keeps the effects of expired timers.
     pub(crate) fn refuse<A>(self, refusal: Refusal) -> Ruling<A> {
         self.finish(Err(refusal))
     }
 
-    /// This record is written, and is no longer part of the lock.
+    /// Writes a record that is no longer part of the lock.
     pub(super) fn gone(&mut self, record: Record) {
         self.gone.push(record);
     }
@@ -100,7 +100,7 @@ impl<'a> Draft<'a> {
         self.moment.lost_s
     }
 
-    /// Before this decision.
+    /// Whether the environment was contested before this decision.
     pub(crate) fn was_contested(&self) -> bool {
         self.before.is_contested()
     }
@@ -109,14 +109,14 @@ impl<'a> Draft<'a> {
         self.events.push(NewEvent { by: self.by.clone(), ..event });
     }
 
-    /// Runs `work` as something nobody asked for.
+    /// Runs `work` with the system as the actor of its events.
     pub(crate) fn as_system(&mut self, work: impl FnOnce(&mut Self)) {
         let by = self.by.replace(Actor::system());
         work(self);
         self.by = by;
     }
 
-    /// Every id of a decision comes from one draw of chance and a count.
+    /// Derives the entropy of the next id from the decision's entropy and a counter.
     pub(super) fn draw(&mut self) -> Entropy {
         let mut entropy = self.moment.entropy;
         entropy[9] ^= self.drawn;
@@ -144,14 +144,14 @@ impl<'a> Draft<'a> {
         self.gone.push(Record::EnvironmentDeployment(Box::new(deployment)));
     }
 
-    /// Puts a deployment back in its next state.
+    /// Replaces a deployment that stays in the lock.
     pub(crate) fn replace(&mut self, deployment: EnvironmentDeployment) {
         if let Some(old) = self.lock.deployments.iter_mut().find(|old| old.id == deployment.id) {
             *old = deployment;
         }
     }
 
-    /// A deployment as this decision leaves it.
+    /// The deployment after this decision.
     pub(crate) fn as_retired(&self, deployment: &EnvironmentDeployment) -> EnvironmentDeployment {
         let retired = self.gone.iter().rev().find_map(|record| match record {
             Record::EnvironmentDeployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
@@ -161,7 +161,7 @@ impl<'a> Draft<'a> {
         found.unwrap_or(deployment).clone()
     }
 
-    /// Takes a ticket out of the line.
+    /// Removes a ticket from the queue.
     pub(crate) fn leave(&mut self, id: TicketId, status: TicketStatus) -> Option<Ticket> {
         let index = self.lock.tickets.iter().position(|ticket| ticket.id == id)?;
         let ticket = Ticket { status, ..self.lock.tickets.remove(index) };
@@ -169,7 +169,7 @@ impl<'a> Draft<'a> {
         Some(ticket)
     }
 
-    /// A ticket as this decision leaves it.
+    /// The ticket after this decision.
     pub(crate) fn as_left(&self, ticket: &Ticket) -> Ticket {
         let left = self.gone.iter().rev().find_map(|record| match record {
             Record::Ticket(left) if left.id == ticket.id => Some(left.as_ref().clone()),
@@ -178,7 +178,7 @@ impl<'a> Draft<'a> {
         left.unwrap_or_else(|| ticket.clone())
     }
 
-    /// The named session as this decision leaves it.
+    /// The session after this decision.
     pub(crate) fn as_ended(&self, named: &Session) -> Session {
         let ended = self.gone.iter().rev().find_map(|record| match record {
             Record::Session(session) if session.id == named.id => Some(session.as_ref().clone()),
@@ -188,8 +188,8 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The agenda says again what the rest says. A difference in it alone is no change and has no event: somebody brought
-/// the next look forward, and there was nothing to see. The sweep puts it right.
+/// The agenda is derived from the rest of the lock, so a difference in the agenda alone is no change and appends no
+/// event. The sweep corrects it.
 fn is_same(before: &Lock, after: &mut Lock) -> bool {
     let agenda = std::mem::replace(&mut after.environment.agenda, before.environment.agenda.clone());
     let is_same = after == before;

@@ -1,7 +1,7 @@
-//! When a ticket is granted, as far as that can be told.
+//! Estimates when a ticket will be granted.
 //!
-//! The holder's session has to end, and every ticket ahead gets a session of its own first. A session lasts no longer than
-//! its time limits; how long it really lasts is told by the sessions before it.
+//! The active session must end first, and every ticket ahead gets a session of its own. A session lasts at most until
+//! its time limits; the lengths of earlier sessions say how long it usually lasts.
 
 use super::lock::Lock;
 use super::settle::ends_at;
@@ -10,48 +10,48 @@ use crate::id::TicketId;
 use crate::pipeline::model::ReleaseRule;
 use crate::time::Timestamp;
 
-/// Ended sessions that are looked at, newest first.
+/// Ended sessions that an estimate uses, newest first.
 pub const SESSIONS_MAX: i64 = 32;
-/// Fewer say less than a time limit does.
+/// With fewer ended sessions the time limits are the better estimate.
 const SESSIONS_MIN: usize = 3;
 
 /// What an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// Time limits alone: every session ahead ends by itself by then.
+    /// Time limits only: every session ahead will have expired by then.
     Expiry,
-    /// At least one session ahead is expected to last as long as earlier ones did.
+    /// At least one session ahead is expected to last as long as earlier ones.
     History,
-    /// A session ahead has no time limit, and none has ended that it could be compared with.
+    /// A session ahead has no time limit, and there are no ended sessions to compare it with.
     Unknown,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Eta {
-    /// `None` exactly where the basis is unknown.
+    /// `None` if and only if the basis is unknown.
     pub seconds: Option<i64>,
     pub basis: Basis,
 }
 
-/// The session that holds the environment.
+/// The active session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holding {
-    /// It ends by itself, or is taken over, in so many seconds.
+    /// Seconds until it expires or is taken over.
     pub ends_in: Option<i64>,
-    /// So long it has lasted.
+    /// Seconds since the claim.
     pub elapsed: i64,
 }
 
-/// A ticket that is granted before.
+/// A ticket ahead in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ahead {
-    /// Its session ends by itself after so many seconds.
+    /// Seconds until its session will expire after the grant.
     pub lasts: Option<i64>,
-    /// It does not wait longer than this.
+    /// Seconds until the ticket itself expires.
     pub expires_in: i64,
 }
 
-/// `None` for a ticket that does not wait. `lengths`: how many seconds ended sessions lasted.
+/// `None` for a ticket that is not waiting. `lengths` are the durations of ended sessions, in seconds.
 pub fn eta(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option<Eta> {
     let index = lock.position(id)?.checked_sub(1)?;
     let until = |at: Timestamp| at.seconds_since(now).max(0);
@@ -66,7 +66,7 @@ pub fn eta(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option
     Some(estimate(holder, ahead, lengths))
 }
 
-/// The time limits that a ticket's session will have.
+/// The time limit that the ticket's session will have.
 fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
     let configuration = &lock.environment.configuration;
     let seconds = |length: u64| i64::try_from(length).unwrap_or(i64::MAX);
@@ -78,14 +78,14 @@ fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
     idle.chain(ttl).min()
 }
 
-/// `holder`: `None` while the environment is free.
+/// `holder` is `None` while the environment is free.
 pub fn estimate(holder: Option<Holding>, ahead: impl IntoIterator<Item = Ahead>, lengths: &[i64]) -> Eta {
     let mut lengths = lengths.to_vec();
     lengths.sort_unstable();
     let first = holder.map_or(Some((0, Basis::Expiry)), |it| remaining(it.ends_in, it.elapsed, &lengths));
     let Some((mut seconds, mut basis)) = first else { return Eta { seconds: None, basis: Basis::Unknown } };
     for ticket in ahead {
-        // It gives up before its turn comes.
+        // The ticket expires before its grant.
         if ticket.expires_in <= seconds {
             continue;
         }
@@ -98,7 +98,7 @@ pub fn estimate(holder: Option<Holding>, ahead: impl IntoIterator<Item = Ahead>,
     Eta { seconds: Some(seconds), basis }
 }
 
-/// How much longer a session lasts that has lasted `elapsed` seconds; `lengths` are sorted.
+/// Remaining seconds of a session that has lasted `elapsed` seconds; `lengths` are sorted.
 fn remaining(limit: Option<i64>, elapsed: i64, lengths: &[i64]) -> Option<(i64, Basis)> {
     let is_told = lengths.len() >= SESSIONS_MIN || limit.is_none();
     match (limit, typical(elapsed, lengths).filter(|_| is_told)) {
@@ -108,8 +108,8 @@ fn remaining(limit: Option<i64>, elapsed: i64, lengths: &[i64]) -> Option<(i64, 
     }
 }
 
-/// The median of what was left of earlier sessions after as long a time. One that outlasted them all is expected to go on
-/// for the length of a whole one.
+/// The median remaining time of earlier sessions that lasted at least as long. A session that outlasted all of them is
+/// expected to last one more typical session.
 fn typical(elapsed: i64, lengths: &[i64]) -> Option<i64> {
     let longer = &lengths[lengths.partition_point(|length| *length <= elapsed)..];
     match median(longer) {
@@ -181,7 +181,7 @@ mod tests {
             if let (Some(most), Some(seconds)) = (with_limits.seconds, estimate(h, Vec::new(), &past).seconds) {
                 prop_assert!(seconds <= most);
             }
-            // Where no ticket gives up, the same holds for the whole queue.
+            // If no ticket expires, the same holds for the whole queue.
             let patient: Vec<_> = line.iter().map(|it| Ahead { expires_in: i64::MAX, ..*it }).collect();
             let (limits, both) = (estimate(h, patient.clone(), &[]), estimate(h, patient, &past));
             if let Some(most) = limits.seconds {

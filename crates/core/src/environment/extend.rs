@@ -1,4 +1,4 @@
-//! Extend: the holder goes on.
+//! Extends a session.
 
 use super::draft::{Draft, Moment};
 use super::lock::Lock;
@@ -7,8 +7,8 @@ use super::{Named, telling};
 use crate::decision::Ruling;
 use crate::event::EventKind;
 
-/// Without a length the session gets its own again. An end never comes nearer by this, and a session without one
-/// stays without.
+/// Without a length, the session gets its original TTL again. Extending never shortens a session, and a session without
+/// expiry stays without.
 pub fn extend(
     lock: &Lock,
     named: &Named<'_>,

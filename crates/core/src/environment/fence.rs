@@ -1,7 +1,8 @@
-//! The fence: one number that rises at every change of holder and never falls.
+//! The fencing token: a number that increases with every change of holder and never decreases.
 //!
-//! `epoch << 40 | counter`. The counter is the environment's; the epoch is the installation's and rises when counters
-//! may have been lost, as after a restore. Together they stay below 2^53, so that every JSON client can hold them.
+//! Layout: `epoch << 40 | counter`. The counter belongs to the environment. The epoch belongs to the installation and
+//! is raised when counters may have been lost, as after a restore. Both together stay below 2^53, so that JSON clients
+//! can represent them.
 
 use std::fmt;
 
@@ -10,28 +11,27 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 pub const EPOCH_MAX: i64 = 8_191;
-/// By how much it rises at least when counters may have been lost.
+/// The least increase of the epoch when counters may have been lost.
 pub const EPOCHS_RAISED: i64 = 16;
-/// How far above the day of the calendar an epoch may be that is believed of a runner.
+/// How far ahead of the calendar an epoch reported by a runner may be.
 pub const EPOCHS_TOLD_MAX: i64 = 256;
 const DAY_S: i64 = 24 * 60 * 60;
 const YEAR_2026: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const COUNTER_BITS: u32 = 40;
 
-/// The epoch of a database with this one that is older than what really happened. It is above every epoch known to have
-/// been given, and not below the days since 2026: what is restored on a later day is above what was restored before,
-/// although the same backup says the same epoch each time.
+/// The epoch after a restore: above every epoch known to have been used, and at least the number of days since 2026.
+/// Restoring the same backup on a later day thus gives a higher epoch than before.
 pub fn raised_epoch(epoch: i64, given: Option<i64>, now: Timestamp) -> i64 {
     let known = given.unwrap_or(epoch).max(epoch) + EPOCHS_RAISED;
     known.max(days_of(now))
 }
 
-/// What a runner has seen, and its disk did not forget.
+/// Evidence from a runner's disk, which the restore did not reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Witness {
-    /// The highest epoch.
+    /// The highest epoch that the runner has seen.
     Epoch(i64),
-    /// A fence that was given, although nobody here knows: also its own epoch has lost something.
+    /// A fence that was issued but is missing from the database: even the current epoch has lost counters.
     Fence(Fence),
 }
 
@@ -44,21 +44,21 @@ impl Witness {
     }
 }
 
-/// What follows from an epoch that a runner has seen.
+/// The consequence of a runner's evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// Nothing that the installation does not know.
+    /// Nothing new.
     Known,
-    /// The installation has lost it: fences go on in this one, above it.
+    /// The installation lost it: fences continue in this higher epoch.
     Above(i64),
-    /// Higher than any that can have been given. `most` would be believed today.
+    /// Higher than any epoch that can have been issued. `most` is the highest plausible one today.
     Absurd { most: i64 },
 }
 
-/// Whoever has a runner's credential can say any number, and epochs do not come back: a word from outside must not be
-/// able to use them up. Epochs follow the calendar and are given ahead of it only by restores, sixteen at a time. So a
-/// runner is believed up to a few restores ahead of today, whatever the own epoch is: however often somebody lies, no
-/// more than those are lost, and the calendar makes up for them. What is higher is for people to look at.
+/// A client with a runner's credential can report any number, and epochs are never reused, so reports must not exhaust
+/// them. Epochs follow the calendar; only restores run ahead of it, sixteen at a time. A report is therefore believed
+/// up to a few restores ahead of today. False reports cost at most those epochs, and the calendar catches up. Higher
+/// values need a person to look.
 pub fn heard_epoch(own: i64, witness: Witness, now: Timestamp) -> Heard {
     let (heard, most) = (witness.epoch(), days_of(now) + EPOCHS_TOLD_MAX);
     match () {
@@ -68,13 +68,13 @@ pub fn heard_epoch(own: i64, witness: Witness, now: Timestamp) -> Heard {
     }
 }
 
-/// Since 2026. A clock that is far ahead must not use all epochs up.
+/// Days since 2026, bounded so that a wrong clock cannot exhaust the epochs.
 fn days_of(now: Timestamp) -> i64 {
     let days = now.seconds_since(YEAR_2026) / DAY_S;
     if (0..=EPOCH_MAX).contains(&days) { days } else { 0 }
 }
 
-/// Zero: nobody has held the environment yet.
+/// Zero means that the environment was never claimed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(i64);
@@ -84,7 +84,7 @@ impl Fence {
         Self(number)
     }
 
-    /// From somebody who may say anything. `None`: no fence is like that.
+    /// Validates an untrusted number.
     pub const fn given(number: i64) -> Option<Self> {
         if number > 0 && number >> COUNTER_BITS <= EPOCH_MAX { Some(Self(number)) } else { None }
     }
@@ -101,7 +101,7 @@ impl Fence {
         self.0 >> COUNTER_BITS
     }
 
-    /// The number of the next holder. An installation never goes back to an earlier epoch.
+    /// The fence of the next holder. An installation never returns to an earlier epoch.
     #[must_use]
     pub fn next(self, epoch: i64) -> Self {
         assert!((0..=EPOCH_MAX).contains(&epoch), "epoch {epoch} is out of range");
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(heard_epoch(3, 3, day(0)), Heard::Known);
         assert_eq!(heard_epoch(3, -1, day(0)), Heard::Known);
         assert_eq!(heard_epoch(3, 4, day(0)), Heard::Above(5));
-        // A backup of the first day, put back without a word: what was given since may be as high as the day.
+        // A backup of the first day, restored silently: fences issued since may reach the current day.
         assert_eq!(heard_epoch(0, 319, day(319)), Heard::Above(320));
         let most = 319 + EPOCHS_TOLD_MAX;
         assert_eq!(heard_epoch(0, most + 1, day(319)), Heard::Absurd { most });

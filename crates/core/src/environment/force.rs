@@ -1,7 +1,7 @@
-//! Force claim: takes the lock from whoever holds it, in one step that never passes through free.
+//! Force-claims an environment: takes the lock from its holder in one step, never passing through free.
 //!
-//! A takeover may be told to wait, for a grace period or for the running deployment. Then it stands at the head of
-//! the line, and the holder can see it coming.
+//! A takeover may wait for a grace period or for the running deployment. It then stands at the head of the queue, where
+//! the holder can see it.
 
 use super::claim::{Claimed, Opened, check_room, open};
 use super::draft::{Draft, Moment};
@@ -23,7 +23,7 @@ pub struct Force {
     pub wish: Wish,
     pub why: Option<Reason>,
     pub mode: Mode,
-    /// `If-Match`: exactly this holder, or nobody.
+    /// `If-Match`: take over only from the holder with this fence.
     pub expected: Option<Fence>,
 }
 
@@ -55,7 +55,7 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
     if let Err(refusal) = check_room(&draft.lock).and_then(|()| check_first(&draft.lock)) {
         return draft.refuse(refusal);
     }
-    // A place in line outlives the moment it waits for.
+    // The ticket must outlive the moment of the takeover.
     let expires_at = at.unwrap_or(draft.now()).plus_seconds(WAIT_S_DEFAULT);
     let takeover = Takeover { target, at, why: why(cmd) };
     let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, Some(takeover), None);
@@ -73,7 +73,7 @@ fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
     open(draft, successor, &cmd.by, &cmd.wish)
 }
 
-/// One takeover is announced at a time: a second one could not say when its moment comes.
+/// Only one takeover may be pending: a second one could not say when it happens.
 fn check_first(lock: &Lock) -> Result<(), Refusal> {
     let Some((ticket, takeover)) = lock.pending_takeover() else { return Ok(()) };
     let when = takeover.at.map_or("when its deployment has ended".to_owned(), |at| format!("at {at}"));
@@ -82,7 +82,7 @@ fn check_first(lock: &Lock) -> Result<(), Refusal> {
     Err(Refusal::InvalidState(text))
 }
 
-/// Those who only know `context` have said why there.
+/// Clients that only know `context` give the reason there.
 fn why(cmd: &Force) -> Option<Reason> {
     cmd.why.clone().or_else(|| cmd.wish.context.clone())
 }

@@ -1,4 +1,4 @@
-//! Hand over: the holder gives the lock to somebody else. A takeover with consent: one step, a higher fence.
+//! Hands a session over to another member: a takeover with consent, in one step and with a higher fence.
 
 use super::draft::{Draft, Moment};
 use super::lock::Lock;
@@ -21,7 +21,7 @@ pub fn hand_over(
     }
     let wish = match named.held_by(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
-        // What was agreed for the environment goes with it; its deployments do not.
+        // The new session keeps the terms of the old one, but not its deployments.
         Ok(session) => Wish {
             commit: session.commit.clone(),
             context: session.context.clone(),
@@ -29,7 +29,7 @@ pub fn hand_over(
             deploy: false,
         },
     };
-    // It would have to go on against somebody who was not told, or be dodged.
+    // A pending takeover is aimed at the current holder; handing over would evade it.
     if let Some((ticket, _)) = draft.lock.pending_takeover() {
         let text = format!(
             "{} has announced to take it over; it cannot be handed to anybody else",

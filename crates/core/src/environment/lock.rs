@@ -1,5 +1,5 @@
-//! The lock: everything one decision about an environment needs to see, and all it can change. Its root is the
-//! environment: whatever changes, the environment's version rises.
+//! The lock: everything that one decision about an environment reads and may change. The environment is the aggregate
+//! root; its version increases with every change.
 
 use super::state::{Condition, Environment, Session, State, Takeover, Ticket, TicketStatus};
 use crate::decision::{Change, Decision, Record};
@@ -10,15 +10,15 @@ use crate::name::CommitId;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lock {
     pub environment: Environment,
-    /// The active one.
+    /// The active session.
     pub session: Option<Session>,
-    /// Those who wait, in the order in which they will be granted.
+    /// Waiting tickets, in the order in which they will be granted.
     pub tickets: Vec<Ticket>,
-    /// Deployments that have not ended, in the order in which they were asked for.
+    /// Unfinished deployments, oldest first.
     pub deployments: Vec<EnvironmentDeployment>,
-    /// The pipeline is stopped: nothing starts.
+    /// The pipeline is stopped, so nothing starts.
     pub is_paused: bool,
-    /// What a reset deploys, if that is known.
+    /// The commit that a reset deploys, if known.
     pub tracked: Option<CommitId>,
 }
 
@@ -33,7 +33,7 @@ impl Lock {
         }
     }
 
-    /// Attempts of ended sessions that may still run. A reset's own do not count: it is not older work.
+    /// Deployments of ended sessions that may still be running. Resets do not count.
     pub fn left_over(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments.iter().filter(move |deployment| {
@@ -50,17 +50,17 @@ impl Lock {
         self.reset().is_some()
     }
 
-    /// The reset that is due or runs.
+    /// The reset that is queued or running.
     pub fn reset(&self) -> Option<&EnvironmentDeployment> {
         self.resets().next()
     }
 
-    /// A second one may wait for one that was told to stop.
+    /// Usually one; a second one may wait for a cancelling one.
     pub(crate) fn resets(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
         self.deployments.iter().filter(|deployment| deployment.target.work == Work::Reset)
     }
 
-    /// One that will put the environment back: one that was told to stop will not.
+    /// Whether a reset will complete; a cancelling one will not.
     pub(crate) fn is_being_reset(&self) -> bool {
         self.resets().any(|reset| !matches!(reset.status, DeploymentStatus::Cancelling(_)))
     }
@@ -69,12 +69,12 @@ impl Lock {
         self.deployments.iter().find(|deployment| deployment.id == id)
     }
 
-    /// From 1; `None` for a ticket that does not wait.
+    /// Counts from 1; `None` for a ticket that is not waiting.
     pub fn position(&self, id: TicketId) -> Option<usize> {
         self.tickets.iter().position(|ticket| ticket.id == id).map(|index| index + 1)
     }
 
-    /// The takeover the present holder has to expect.
+    /// The takeover that is scheduled for the active session.
     pub fn pending_takeover(&self) -> Option<(&Ticket, &Takeover)> {
         let active = self.session.as_ref()?.id;
         let pending = |ticket: &'_ Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == active);
@@ -82,7 +82,7 @@ impl Lock {
         Some((ticket, ticket.takeover.as_ref()?))
     }
 
-    /// Whether a deployment of the active session has not ended: then idle time does not run.
+    /// Whether the active session has an unfinished deployment; the idle timer stops meanwhile.
     pub fn is_busy(&self) -> bool {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments
@@ -90,7 +90,7 @@ impl Lock {
             .any(|deployment| matches!(deployment.target.work, Work::Session(id) if Some(id) == active))
     }
 
-    /// Whether one of them has started.
+    /// Whether a deployment of the active session is running.
     pub fn is_deploying(&self) -> bool {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments.iter().any(|deployment| {
@@ -101,7 +101,7 @@ impl Lock {
 }
 
 impl Lock {
-    /// The lock as a decision about it leaves it, without asking the store.
+    /// The lock after a decision, without reading it from the store again.
     #[must_use]
     pub fn after<A>(&self, decision: &Decision<A>) -> Lock {
         let mut lock = self.clone();

@@ -1,10 +1,10 @@
-//! The lock on an environment: who holds it, who waits, and what may happen in it meanwhile.
+//! The lock on an environment: who holds it, who waits for it, and what may happen in it.
 //!
-//! Every rule is a function of a [`Lock`], a command and a [`Moment`]. Each begins by letting time do what is due
-//! (an expired session ends, the next in line is granted) and ends the same way, so that no state is ever written in
-//! which the environment is free while somebody with a valid ticket waits.
+//! Every rule is a function of a [`Lock`], a command and a [`Moment`]. Each rule first applies expired timers (a
+//! session ends, the next ticket is granted) and applies them again at the end, so no stored state has a free
+//! environment with a valid ticket waiting.
 //!
-//! A timer only decides when we *try* to end something; the record and the fence decide what is so.
+//! A timer only decides when to *try* to end something; the record and the fence decide whether it has ended.
 
 pub mod claim;
 pub mod declare;
@@ -36,17 +36,17 @@ pub use state::{
 
 use crate::decision::Refusal;
 
-/// What a command says about the session it means.
+/// The session that a command refers to.
 #[derive(Debug, Clone)]
 pub struct Named<'a> {
-    /// As it was when it was loaded; it may have ended.
+    /// As loaded; it may have ended.
     pub session: &'a Session,
-    /// `If-Match`: go on only if this is still the fence of the environment's holder.
+    /// `If-Match`: proceed only if this is still the fence of the active session.
     pub expected: Option<fence::Fence>,
 }
 
 impl Named<'_> {
-    /// The active session, if it is the named one. Otherwise how that one ended.
+    /// The active session if it is the named one; otherwise a refusal that says how the named one ended.
     pub(crate) fn active<'d>(&self, draft: &'d mut Draft<'_>) -> Result<&'d mut Session, Refusal> {
         check_fence(&draft.lock, self.expected)?;
         let current_fence = draft.lock.environment.fence;
@@ -57,7 +57,7 @@ impl Named<'_> {
         }
     }
 
-    /// The same, for its holder alone.
+    /// Like [`Self::active`], and checks that `by` is the holder.
     pub(crate) fn held_by<'d>(
         &self,
         by: &Holder,
@@ -71,7 +71,7 @@ impl Named<'_> {
     }
 }
 
-/// `If-Match`: the holder is still the one the caller has seen.
+/// `If-Match`: the holder is still the one that the caller saw.
 fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusal> {
     let current = lock.session.as_ref().map(|session| session.fence);
     match expected {
@@ -80,7 +80,7 @@ fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusa
     }
 }
 
-/// Once the definition does not name it, nobody new gets in.
+/// New sessions need an environment that the definition still declares.
 fn check_declared(lock: &Lock) -> Result<(), Refusal> {
     if lock.environment.is_declared {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The moves every rule is made of: a session opens or ends, a deployment is planned, somebody joins the line.
+//! Building blocks of the rules: open or end a session, plan a deployment, queue a ticket.
 
 use super::draft::Draft;
 use super::fence::Fence;
@@ -15,7 +15,7 @@ use crate::name::{CommitId, Reason};
 use crate::pipeline::model::{OnRelease, ReleaseRule};
 use crate::time::Timestamp;
 
-/// How a session ends, all but the time.
+/// Why and by whom a session ends.
 pub(crate) struct Ending {
     pub(crate) reason: EndReason,
     pub(crate) by: Actor,
@@ -23,13 +23,13 @@ pub(crate) struct Ending {
     pub(crate) successor: Option<SessionId>,
 }
 
-/// A deployment that is asked for.
+/// A requested deployment.
 pub(crate) struct Asked {
     pub(crate) commit: CommitId,
     pub(crate) by: Actor,
     pub(crate) context: Option<Reason>,
     pub(crate) overrides_drain: Option<Reason>,
-    /// The failed deployment that it repeats.
+    /// The failed deployment that this one retries.
     pub(crate) retry_of: Option<DeploymentId>,
 }
 
@@ -40,7 +40,7 @@ impl Asked {
 }
 
 impl Draft<'_> {
-    /// A new active session; the caller has made sure that there is none. Tells nobody yet.
+    /// Opens a session without appending an event. The caller has checked that none is active.
     pub(crate) fn open(&mut self, id: SessionId, holder: Holder, wish: &Wish) -> Fence {
         let now = self.now();
         let fence = self.next_fence();
@@ -73,7 +73,7 @@ impl Draft<'_> {
             drain: None,
             end: None,
         };
-        // Looked at without a session, everything that still runs is left over.
+        // Without an active session, everything still running counts as left over.
         self.lock.session = None;
         let pending: Vec<_> = self.lock.left_over().map(|deployment| deployment.id).collect();
         if !pending.is_empty() {
@@ -88,7 +88,7 @@ impl Draft<'_> {
         SessionId::from_parts(self.now(), self.draw())
     }
 
-    /// Opens a session, deploys its commit if that is wished, and tells of both.
+    /// Opens a session, deploys its commit if requested, and appends the events.
     pub(crate) fn grant(&mut self, id: SessionId, holder: &Holder, wish: &Wish) -> Option<DeploymentId> {
         let previous = self.lock.environment.fence;
         self.open(id, holder.clone(), wish);
@@ -102,7 +102,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The active session asks for a deployment.
+    /// Plans a deployment of the active session.
     pub(crate) fn deploy(&mut self, asked: Asked) -> DeploymentId {
         let now = self.now();
         let (work, fence) = match &mut self.lock.session {
@@ -154,7 +154,8 @@ impl Draft<'_> {
         id
     }
 
-    /// Ends the active session: what it had not started is cancelled, what runs is told to stop. The caller tells.
+    /// Ends the active session: cancels its queued deployments and tells the running one to stop. The caller appends
+    /// the event.
     pub(crate) fn end(&mut self, ending: Ending) -> Option<Session> {
         let mut session = self.lock.session.take()?;
         let Ending { reason, by, why, successor } = ending;
@@ -172,8 +173,8 @@ impl Draft<'_> {
         Some(session)
     }
 
-    /// A changed environment is put back where its definition says so. Takes its number at once, before the next
-    /// holder's, so that theirs is higher.
+    /// Plans a reset of a changed environment if its definition asks for one. It takes its fence now, so that the next
+    /// holder's is higher.
     pub(crate) fn plan_reset(&mut self) {
         let environment = &self.lock.environment;
         let is_wanted = environment.configuration.on_release == OnRelease::DeployTracked
@@ -211,7 +212,7 @@ impl Draft<'_> {
             status: TicketStatus::Waiting,
         };
         self.lock.tickets.push(ticket.clone());
-        // Takeovers stand at the head; all else by arrival.
+        // Takeovers first, then by arrival.
         self.lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
         let event = telling::ticket(EventKind::TicketQueued, &self.lock, &ticket)
             .with("position", self.lock.position(ticket.id).unwrap_or_default());
@@ -219,7 +220,7 @@ impl Draft<'_> {
         ticket
     }
 
-    /// Everybody leaves the line.
+    /// Cancels all tickets.
     pub(crate) fn dissolve(&mut self, cause: TicketCause) {
         for id in self.lock.tickets.iter().map(|ticket| ticket.id).collect::<Vec<_>>() {
             let status = TicketStatus::Cancelled { at: self.now(), cause };
@@ -232,12 +233,12 @@ impl Draft<'_> {
 }
 
 impl Lock {
-    /// The active session lives on: its holder did something. An end never comes nearer by this.
+    /// Restarts the timers of the active session after activity. Never shortens it.
     pub(crate) fn prolong(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
         session.note_activity(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
-        // Without an expiry there is nothing to put off.
+        // A session without expiry stays without.
         if let (Some(at), Some(later)) = (session.expires_at, later) {
             session.expires_at = Some(at.max(later));
         }

@@ -1,4 +1,4 @@
-//! Leaving the queue: one ticket, or all tickets of a claim-any.
+//! Leaves the queue with one ticket, or with all tickets of a claim-any group.
 
 use super::draft::{Draft, Moment};
 use super::lock::Lock;
@@ -8,7 +8,7 @@ use crate::decision::{Change, Decision, Record, Refusal, Ruling};
 use crate::event::EventKind;
 use crate::id::{TicketGroupId, TicketId};
 
-/// `ticket` as it was loaded; one that no longer waits is answered as it is.
+/// Idempotent: a ticket that is no longer waiting is returned unchanged.
 pub fn leave(lock: &Lock, ticket: &Ticket, by: &Holder, may_force: bool, moment: &Moment) -> Ruling<Ticket> {
     let mut draft = Draft::begin(lock, moment);
     let is_waiting = draft.lock.position(ticket.id).is_some();
@@ -20,9 +20,9 @@ pub fn leave(lock: &Lock, ticket: &Ticket, by: &Holder, may_force: bool, moment:
     draft.finish(Ok(answer))
 }
 
-/// Groups that a decision ends, and why their other tickets leave: one was granted, or its owner left. Each of the others is
-/// to be withdrawn in the same transaction. Tickets that expire or are revoked end by themselves, and an environment that
-/// is deleted leaves the rest of the group waiting.
+/// The groups that a decision ends, and why: one of their tickets was granted, or the owner left. The caller withdraws
+/// the other tickets in the same transaction. Expired and revoked tickets end alone, and deleting an environment leaves
+/// the rest of the group waiting.
 pub fn ended_groups(changes: &[Change]) -> Vec<(TicketGroupId, TicketCause)> {
     let ended = changes.iter().filter_map(|Change::Put(record)| {
         let Record::Ticket(ticket) = record else { return None };
@@ -38,8 +38,7 @@ pub fn ended_groups(changes: &[Change]) -> Vec<(TicketGroupId, TicketCause)> {
     ended.collect()
 }
 
-/// Takes a ticket of an ended group out of its queue. The environment is held, and stays so: nothing is granted on the way,
-/// least of all to the group that has just got another one.
+/// Removes a ticket of an ended group from its queue. Grants nothing: the environment stays held.
 pub fn withdraw(lock: &Lock, ticket: TicketId, cause: TicketCause, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::of(lock, moment);
     match cause {

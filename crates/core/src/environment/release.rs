@@ -1,4 +1,4 @@
-//! Release: the named session ends, or nothing does.
+//! Releases the named session.
 
 use super::draft::{Draft, Moment};
 use super::lock::Lock;
@@ -11,14 +11,14 @@ use crate::event::EventKind;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Released {
     pub session: Session,
-    /// False: it had ended before.
+    /// False if the session had already ended.
     pub released: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct Release {
     pub by: Holder,
-    /// May end other people's sessions too.
+    /// Whether the caller may end sessions of other members.
     pub may_force: bool,
 }
 

@@ -1,8 +1,7 @@
-//! Restored: the records are an older copy, and what came after it is not known.
+//! Resets an environment after the database was restored from a backup.
 //!
-//! Whoever held the environment may have released it since, and somebody else may have held it. So nobody holds it and
-//! nobody waits for it any more, and what is in it is not known. The raised epoch puts the next fence above all that were
-//! given in the time that is missing.
+//! Sessions may have ended and begun since the backup. So the environment has no holder and no queue, and its content
+//! is unknown. The raised epoch puts the next fence above all that were issued in the missing time.
 
 use super::draft::{Draft, Moment};
 use super::lock::Lock;
@@ -13,7 +12,7 @@ use crate::decision::Decision;
 use crate::event::{Actor, EventKind};
 
 pub fn restored(lock: &Lock, moment: &Moment) -> Decision<()> {
-    // Nothing that time has made due comes first: nobody is granted what they may have had long ago.
+    // Timers are not applied: a grant now could be one that was already used.
     let mut draft = Draft::of(lock, moment);
     draft.as_system(|draft| {
         draft.dissolve(TicketCause::Restored);

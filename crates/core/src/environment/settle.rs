@@ -1,4 +1,4 @@
-//! What time alone makes due: sessions end, places in line run out, takeovers come, the next one is granted.
+//! Applies expired timers: sessions and tickets expire, takeovers happen, the next ticket is granted.
 
 use super::draft::{Draft, Moment};
 use super::limits::WARNING_S_MAX;
@@ -11,7 +11,7 @@ use crate::event::{Actor, EventKind};
 use crate::id::SessionId;
 use crate::time::Timestamp;
 
-/// For the sweep: does what is due, and nothing if nothing is.
+/// For the sweep. No change if nothing is due.
 pub fn settle(lock: &Lock, moment: &Moment) -> Decision<()> {
     Draft::begin(lock, moment).finish(())
 }
@@ -25,12 +25,12 @@ pub(super) fn run(draft: &mut Draft<'_>) {
     });
 }
 
-/// At the very end of a decision: an end that was just put off is not worth a word.
+/// Appends the expiry warning. Called last, so that a session that was just extended is not warned.
 pub(super) fn announce(draft: &mut Draft<'_>) {
     draft.as_system(announce_end);
 }
 
-/// When the active session will end by itself, and why.
+/// When the active session will end on its own, and why.
 pub fn ends_at(lock: &Lock) -> Option<(Timestamp, EndReason)> {
     let session = lock.session.as_ref()?;
     let expiry = session.expires_at.map(|at| (at, EndReason::Expired));
@@ -39,7 +39,7 @@ pub fn ends_at(lock: &Lock) -> Option<(Timestamp, EndReason)> {
     [expiry, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
 }
 
-/// When the next thing happens by itself.
+/// When the next timer expires.
 pub fn due_at(lock: &Lock) -> Option<Timestamp> {
     let end = ends_at(lock).map(|(at, _)| at);
     let warning = lock.session.as_ref().and_then(|session| warns_at(lock, session));
@@ -48,7 +48,7 @@ pub fn due_at(lock: &Lock) -> Option<Timestamp> {
     [end, warning, takeover].into_iter().flatten().chain(tickets).min()
 }
 
-/// `None` once it was announced.
+/// `None` once the warning was sent.
 fn warns_at(lock: &Lock, session: &Session) -> Option<Timestamp> {
     let (at, reason) = ends_at(lock)?;
     let length = match reason {
@@ -97,7 +97,7 @@ fn end_overdue_session(draft: &mut Draft<'_>) {
     after_end(draft);
 }
 
-/// What every end but a takeover brings: the reset takes its number, then the next one is granted.
+/// Runs after every end except a takeover: plans the reset, then grants the next ticket.
 pub(super) fn after_end(draft: &mut Draft<'_>) {
     draft.plan_reset();
     grant_next(draft);
@@ -122,7 +122,7 @@ fn take_over_when_due(draft: &mut Draft<'_>) {
     grant(draft, successor, &ticket);
 }
 
-/// The waiter is granted inside the decision that freed the environment: a free moment would let a newcomer win.
+/// Grants in the decision that freed the environment, so that a new claim cannot overtake the queue.
 fn grant_next(draft: &mut Draft<'_>) {
     if draft.lock.session.is_some() || !draft.lock.environment.is_declared {
         return;

@@ -1,4 +1,4 @@
-//! The records: an environment, its sessions, and the tickets of those who wait.
+//! Environments, sessions and tickets.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,61 +16,61 @@ pub struct Environment {
     pub id: EnvironmentId,
     pub pipeline: PipelineId,
     pub name: EnvName,
-    /// What the definition says about it, and the definition that said so.
+    /// The configuration from the pipeline definition with this hash.
     pub configuration: Configuration,
     pub definition_hash: String,
-    /// False once the definition no longer names it. The record stays, so that its fence never falls.
+    /// False once the definition no longer declares it. The record stays, so that its fence never decreases.
     pub is_declared: bool,
-    /// The last number given.
+    /// The last fence issued.
     pub fence: Fence,
-    /// How many sessions, tickets and deployments there have been.
+    /// Totals of sessions, tickets and deployments.
     pub sessions: i64,
     pub tickets: i64,
     pub deployments: i64,
     pub condition: Condition,
     pub deployed_commit: Option<CommitId>,
     pub agenda: Agenda,
-    /// Rises with every change to anything in the lock.
+    /// Increases with every change to anything in the lock.
     pub version: i64,
     pub created_at: Timestamp,
 }
 
-/// What is known of an environment's content when nothing is under way.
+/// What is known about the content of an environment while nothing is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// Reset, or never used.
     Clean,
     /// A session has deployed.
     Dirty,
-    /// Work was lost: nobody knows.
+    /// The outcome of some work is unknown.
     Unknown,
 }
 
-/// What the store finds an environment by; worked out anew by every decision.
+/// Index columns for the store, derived by every decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Agenda {
     pub waiting: i64,
     pub unfinished: i64,
     pub holder: Option<SessionId>,
-    /// When time alone will change something.
+    /// When the next timer expires.
     pub due_at: Option<Timestamp>,
-    /// A deployment that may start, unless the pipeline is stopped.
+    /// A deployment that may start unless the pipeline is stopped.
     pub startable: Option<DeploymentId>,
 }
 
-/// What people see of it.
+/// The state that users see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Clean,
     Dirty,
-    /// A reset is due or runs.
+    /// A reset is queued or running.
     Resetting,
-    /// Work of an ended session may still run.
+    /// Work of an ended session may still be running.
     Contested,
     Unknown,
 }
 
-/// A person or a service account, with the name they had when they claimed.
+/// A person or a service account, with its name at the time of the claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     #[serde(rename = "type")]
@@ -85,37 +85,37 @@ impl Holder {
     }
 }
 
-/// One holding of an environment's lock.
+/// An exclusive lock on an environment, from claim to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     pub id: SessionId,
     pub environment: EnvironmentId,
-    /// Its place in the environment's history, from 1.
+    /// Position in the environment's lock history, from 1.
     pub number: i64,
     pub fence: Fence,
     pub holder: Holder,
-    /// What was asked for last.
+    /// The commit requested last.
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
     pub claimed_at: Timestamp,
     pub extended_at: Option<Timestamp>,
-    /// Rises with every extension.
+    /// Number of extensions so far.
     pub extensions: i64,
     pub ttl_seconds: Option<i64>,
     pub expires_at: Option<Timestamp>,
-    /// As the definition said when it was claimed: a later definition neither ends nor prolongs it.
+    /// The idle timeout at the time of the claim; later definitions do not change it.
     pub idle_seconds: Option<i64>,
-    /// When its holder or a deployment of theirs last did something.
+    /// Last activity of the holder or of a deployment of the session.
     pub active_at: Timestamp,
-    /// The end that was announced.
+    /// The expiry for which a warning was sent.
     pub warned_of: Option<Timestamp>,
-    /// How many deployments it has asked for.
+    /// Number of deployments requested in the session.
     pub deployments: i64,
     pub drain: Option<Drain>,
     pub end: Option<End>,
 }
 
-/// What a session had to wait for when it was opened.
+/// Work of ended sessions that must stop before the session can deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     pub pending: Vec<DeploymentId>,
@@ -129,7 +129,7 @@ pub struct End {
     pub reason: EndReason,
     pub by: Actor,
     pub why: Option<Reason>,
-    /// The session that took its place in the same moment.
+    /// The session that replaced it in the same decision.
     pub successor: Option<SessionId>,
 }
 
@@ -142,7 +142,7 @@ pub enum EndReason {
     Overridden,
     Expired,
     Idle,
-    /// The database is an older copy.
+    /// The database was restored from a backup.
     Restored,
 }
 
@@ -189,42 +189,42 @@ impl SessionStatus {
     }
 }
 
-/// What somebody wants of an environment once they hold it.
+/// What a caller wants from an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wish {
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
     pub ttl_seconds: Option<i64>,
-    /// Whether the commit is deployed at once.
+    /// Deploy the commit right after the grant.
     pub deploy: bool,
 }
 
-/// A place in line.
+/// A position in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
     pub id: TicketId,
     pub environment: EnvironmentId,
-    /// The order of arrival, from 1.
+    /// Order of arrival, from 1.
     pub number: i64,
     pub holder: Holder,
-    /// With this token it was asked for; revoked with it.
+    /// The API token that created the ticket; revoking it revokes the ticket.
     pub token: Option<TokenId>,
     pub wish: Wish,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub takeover: Option<Takeover>,
-    /// Of a claim-any: one ticket of the group is granted, and the others leave their queues with it.
+    /// For a claim of one of several environments: granting one ticket of the group withdraws the others.
     pub group: Option<TicketGroupId>,
-    /// Whether its owner may still claim; looked up whenever the lock is loaded.
+    /// Whether the owner may still claim; checked when the lock is loaded.
     pub is_entitled: bool,
     pub status: TicketStatus,
 }
 
-/// A forced claim that waits for its moment, at the head of the line.
+/// A pending force claim, at the head of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takeover {
     pub target: SessionId,
-    /// `None`: when the running deployment has ended.
+    /// `None` means: when the running deployment has ended.
     pub at: Option<Timestamp>,
     pub why: Option<Reason>,
 }
@@ -251,12 +251,12 @@ impl TicketStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TicketCause {
-    /// Somebody left the line.
+    /// The owner left the queue.
     Requested,
-    /// Its owner may no longer claim, or its token was revoked.
+    /// The owner may no longer claim, or the token was revoked.
     Revoked,
     EnvironmentDeleted,
-    /// The database is an older copy.
+    /// The database was restored from a backup.
     Restored,
     /// Another ticket of its group was granted.
     GrantedElsewhere,
@@ -274,16 +274,16 @@ impl TicketCause {
     }
 }
 
-/// Who holds an environment, for whoever is refused.
+/// Who holds an environment; part of a refused claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locked {
     pub session: Session,
     pub queue_length: usize,
-    /// It is the caller who holds it.
+    /// The caller is the holder.
     pub is_self: bool,
 }
 
-/// How a session ended, for whoever still wants to use it.
+/// How a session ended; part of the refusal of a command for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotActive {
     pub session: Session,
@@ -291,7 +291,7 @@ pub struct NotActive {
 }
 
 impl Session {
-    /// Its holder or a deployment of theirs did something. A clock that was set back does not undo what was later.
+    /// Restarts the idle timer. A clock that was set back does not move it backwards.
     pub(crate) fn note_activity(&mut self, now: Timestamp) {
         self.active_at = self.active_at.max(now);
     }

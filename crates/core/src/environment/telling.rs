@@ -1,4 +1,4 @@
-//! What events say about sessions and tickets.
+//! Builds the events about environments, sessions and tickets.
 
 use super::fence::Fence;
 use super::lock::Lock;
@@ -31,7 +31,7 @@ pub(super) fn opened(lock: &Lock, opened: &Session, previous: Fence) -> NewEvent
         .with_some("expiresAt", opened.expires_at)
 }
 
-/// The environment's fence is that of the successor by then, if there is one.
+/// By then the environment's fence may already be the successor's.
 pub(super) fn ended(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
     let event = session(kind, lock, ended);
     match &ended.end {

@@ -13,23 +13,23 @@ use crate::id::DeploymentId;
 pub enum Outcome {
     Succeeded,
     Failed(Failure),
-    /// It was told to stop and has; nothing of it runs any more.
+    /// Cancelled; nothing of it is running any more.
     Stopped,
-    /// Its runner is gone. Whatever it was doing has stopped, and nobody knows how far it came.
+    /// The runner is lost. The work has stopped, but its outcome is unknown.
     Lost,
 }
 
-/// What a runner shall do.
+/// What a runner has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Continue,
     /// Stop the work and report that it has stopped.
     Cancel,
-    /// The attempt is over; nothing that was said is kept.
+    /// The attempt is over; the report was discarded.
     Stale,
 }
 
-/// The answer to a sign of life.
+/// The response to a heartbeat.
 pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> Order {
     let Some(deployment) = lock.deployment(id) else { return Order::Stale };
     if deployment.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
@@ -39,7 +39,7 @@ pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> Order {
     if may_continue { Order::Continue } else { Order::Cancel }
 }
 
-/// `Stale`: nothing was stored. An attempt that was told to stop is believed that it has, and nothing else.
+/// Returns `Stale` if nothing was stored. A cancelled attempt can only report that it has stopped.
 pub fn report(
     lock: &Lock,
     id: DeploymentId,
@@ -61,16 +61,16 @@ pub fn report(
     draft.finish(order)
 }
 
-/// Nobody knows how far an attempt came: until somebody says, nobody knows what is in the environment.
+/// Marks the content of the environment as unknown, because the outcome of an attempt is.
 pub fn doubt(lock: &Lock, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.condition = Condition::Unknown;
     draft.finish(())
 }
 
-/// A runner has refused an attempt with fence `own`: it has executed work under a fence of this environment that was never
-/// given, as far as is known here, or under `own` itself, of another session. There was a holder whom the records have
-/// lost. `None`: it is known.
+/// A runner refused an attempt with fence `own`, because it has executed work under the fence `known`, which the
+/// database does not know or which belongs to another session: the database lost a holder. `None` if the fence is
+/// known.
 pub fn refused(lock: &Lock, own: Fence, known: Fence, moment: &Moment) -> Option<Decision<()>> {
     let given = lock.environment.fence;
     if known <= given && known != own {
@@ -109,7 +109,7 @@ fn lost() -> Failure {
     Failure { cause: Cause::Lost, detail: "its runner went away; how far it came is not known".into() }
 }
 
-/// It had been told to stop: what it says otherwise comes too late.
+/// Ends a cancelled deployment. A success reported after the cancel comes too late.
 fn stopped(draft: &mut Draft<'_>, deployment: &EnvironmentDeployment, outcome: &Outcome) -> DeploymentStatus {
     if *outcome == Outcome::Succeeded {
         let event = deployment_event(EventKind::FinishedAfterCancel, &draft.lock.environment, deployment);
@@ -117,7 +117,7 @@ fn stopped(draft: &mut Draft<'_>, deployment: &EnvironmentDeployment, outcome: &
     }
     match &deployment.status {
         DeploymentStatus::Cancelling(cancel) => DeploymentStatus::Cancelled(cancel.clone()),
-        // Only a session that ended leaves running work that is not current, and its end cancels it.
+        // Running work is only outdated when its session ended, which cancels it.
         _ => DeploymentStatus::Failed(lost()),
     }
 }
@@ -155,7 +155,7 @@ fn conclude(
     draft.retire(EnvironmentDeployment { status, finished_at: Some(now), ..deployment });
 }
 
-/// The last attempt of an ended session has stopped: whoever holds the environment, or will, may begin.
+/// Completes the drain when the last attempt of an ended session has stopped.
 fn drain(draft: &mut Draft<'_>) {
     let now = draft.now();
     if draft.lock.is_contested() {

@@ -1,4 +1,4 @@
-//! Advance: what follows from what has happened. Every decision about a run ends with it.
+//! Applies the consequences of a change to a run. Every decision about a run ends with it.
 
 use super::draft::Draft;
 use super::held;
@@ -9,7 +9,7 @@ use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 
 pub(super) fn advance(draft: &mut Draft<'_>) {
-    // Every round ends a stage or stops, so there are no more rounds than stages.
+    // Every iteration ends a stage or stops the loop, so the number of stages bounds it.
     for stage in 0..draft.run.stages.len() {
         if draft.run.stages[stage].status == StageStatus::Pending {
             arrive(draft, stage);
@@ -27,7 +27,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
     }
 }
 
-/// Its turn has come. A stage proper belongs to one deployment at a time, so it waits to be let in.
+/// Starts the next stage. Stages run one deployment at a time, so this one queues first.
 fn arrive(draft: &mut Draft<'_>, stage: usize) {
     match draft.run.stages[stage].kind {
         StageKind::Stage => draft.stage(stage).status = StageStatus::Queued,
@@ -50,7 +50,7 @@ fn within(draft: &mut Draft<'_>, stage: usize) {
     ready_steps(draft, stage);
     let steps = || draft.run.steps.iter().filter(move |step| step.stage == stage);
     let any = |status: StepStatus| steps().any(|step| step.status == status);
-    // What it has begun elsewhere runs as well.
+    // A polling step counts as running.
     let is_alive = any(StepStatus::Running) || steps().any(|it| it.is_polling());
     let status = if any(StepStatus::Failed) {
         if is_alive { StageStatus::Running } else { StageStatus::Failed }
@@ -75,7 +75,7 @@ fn within(draft: &mut Draft<'_>, stage: usize) {
     }
 }
 
-/// Steps are in an order in which nobody needs a later one, except where the definition says so: until nothing moves.
+/// Marks steps ready until nothing changes: a step may need one that is later in the list.
 fn ready_steps(draft: &mut Draft<'_>, stage: usize) {
     let ats: Vec<usize> = draft.run.of_stage(stage).collect();
     for _ in 0..=ats.len() {
@@ -143,8 +143,8 @@ pub(super) fn fail_for(draft: &mut Draft<'_>, stage: usize, failure: Option<Fail
     (it.status, it.finished_at, it.failure) = (StageStatus::Failed, Some(now), failure);
 }
 
-/// Its stage failed before it was done. A step shows its latest attempt: what ran without success, or nobody knows how,
-/// has failed, also if it was to be tried again.
+/// Ends a step whose stage failed. A step shows its latest attempt: one that ran without success or with an unknown
+/// outcome has failed, even if a retry was due.
 fn leave(draft: &mut Draft<'_>, at: usize) {
     let step = &draft.run.steps[at];
     if step.failures + step.losses == 0 {
@@ -157,7 +157,7 @@ fn leave(draft: &mut Draft<'_>, at: usize) {
     report::fail(draft, at, failure);
 }
 
-/// It ends when the last of what runs has stopped.
+/// Ends a failed or cancelled stage once its last running step has stopped.
 fn wind_down(draft: &mut Draft<'_>, stage: usize) {
     let ats: Vec<usize> = draft.run.of_stage(stage).collect();
     if ats.iter().any(|at| draft.run.steps[*at].live.is_some()) {
@@ -183,7 +183,7 @@ fn wind_down(draft: &mut Draft<'_>, stage: usize) {
     draft.record(event);
 }
 
-/// A stage was told to stop. One in which nothing runs ends here, and those after it are skipped.
+/// Ends a cancelled stage if none of its steps is running, and skips the stages after it.
 pub(super) fn settle_cancelled(draft: &mut Draft<'_>, stage: usize) {
     wind_down(draft, stage);
     if draft.run.stages[stage].status == StageStatus::Cancelled {
@@ -191,8 +191,7 @@ pub(super) fn settle_cancelled(draft: &mut Draft<'_>, stage: usize) {
     }
 }
 
-/// None of these stages comes to its turn. What has ended before stays as it is, also a step that an earlier try of its
-/// stage has done.
+/// Skips stages that will not start. Finished steps keep their status, including those of an earlier try.
 pub(super) fn skip_from(draft: &mut Draft<'_>, first: usize) {
     for stage in first..draft.run.stages.len() {
         if draft.run.stages[stage].status.is_final() {

@@ -1,5 +1,5 @@
-//! Back: what a rollback runs is the pinned plan of an earlier deployment, cut down to one stage, with what its build
-//! left.
+//! The plan of a rollback: the pinned plan of an earlier deployment, cut down to one stage, with the results of its
+//! build.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::pipeline::model::OnFailure;
 use crate::time::Timestamp;
 
 impl Plan {
-    /// The build and this stage. It does not soak, and what `is_approved` says of a step is not asked again. Should it
-    /// fail, nothing goes back from it in turn.
+    /// The build and one stage. Soaks are removed, as are approval steps for which `is_approved` returns true. A failed
+    /// rollback is not rolled back in turn.
     pub fn only(&self, stage: &str, gates: Vec<Gate>, is_approved: impl Fn(&StepId) -> bool) -> Option<Self> {
         let mut found =
             self.stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage)?.clone();
@@ -32,7 +32,7 @@ impl Plan {
 }
 
 impl Run {
-    /// What its build left, whoever did it; `None` where there is none, or it did not succeed.
+    /// The results of the build; `None` if there is no build or it did not succeed.
     pub fn built(&self) -> Option<Built> {
         let build = self.stages.iter().position(|it| it.kind == StageKind::Build)?;
         let stage = &self.stages[build];
@@ -52,20 +52,20 @@ impl Run {
         self.steps.iter().any(|it| is_it(it) && it.status == StepStatus::Succeeded)
     }
 
-    /// The digest of the artifact that a stage found under this name when it began.
+    /// The digest of the artifact that the stage saw under this name when it began.
     pub fn kept_before(&self, stage: &str, name: &str) -> Option<String> {
         let stage = self.stages.iter().position(|it| it.name == stage)?;
         let earlier = self.steps.iter().rev().filter(|it| it.stage < stage);
         earlier.filter_map(|it| it.artifacts.get(name)).next().cloned()
     }
 
-    /// Whether anything of the stage has ever run: only then is there something to take back.
+    /// Whether any step of the stage ever ran; otherwise there is nothing to roll back.
     pub fn has_touched(&self, stage: usize) -> bool {
         self.of_stage(stage).any(|at| self.steps[at].tries > 0)
     }
 }
 
-/// The stage has failed and wants to go back, and there is no way: it says so.
+/// Records why a failed stage could not be rolled back.
 pub fn stay(run: &Run, plan: &Plan, stage: usize, why: &str, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     if let Some(failure) = &mut draft.stage(stage).failure {

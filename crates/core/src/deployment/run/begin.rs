@@ -1,4 +1,4 @@
-//! Begin: a run is laid out as its plan says, and its first stage starts.
+//! Creates the run from its plan and starts its first stage.
 
 use super::draft::Draft;
 use super::plan::{Plan, StageKind};
@@ -11,15 +11,15 @@ use crate::time::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an earlier deployment of the same commit and definition built.
+/// Build results of an earlier deployment of the same commit and definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
     pub by: DeploymentId,
-    /// By the step's position in the build.
+    /// By the position of the step in the build.
     pub steps: BTreeMap<usize, Left>,
 }
 
-/// What a step left: its outputs, and the digests of its artifacts, by name.
+/// The outputs of a step, and the digests of its artifacts by name.
 pub type Left = (BTreeMap<String, String>, BTreeMap<String, String>);
 
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
     draft.finish(())
 }
 
-/// The build is as done as if this deployment had done it.
+/// Marks the build as done with the results of the earlier deployment.
 fn reuse(draft: &mut Draft<'_>, built: Built, now: Timestamp) {
     let Some(stage) = draft.run.stages.iter().position(|it| it.kind == StageKind::Build) else { return };
     let it = draft.stage(stage);
@@ -91,13 +91,13 @@ fn reuse(draft: &mut Draft<'_>, built: Built, now: Timestamp) {
                 step.status = StepStatus::Succeeded;
                 (step.outputs, step.artifacts) = (outputs, artifacts);
             }
-            // It was skipped then, and its condition has not changed since.
+            // The step was skipped then, and its condition has not changed since.
             None => step.status = StepStatus::Skipped,
         }
     }
 }
 
-/// Every id of a decision comes from one draw of chance and a count.
+/// Derives the entropy of the next id from the decision's entropy and a counter.
 fn drawn(moment: &Moment, count: usize) -> crate::id::Entropy {
     let mut entropy = moment.entropy;
     let [high, low] = u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();

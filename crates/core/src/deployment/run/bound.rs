@@ -1,4 +1,4 @@
-//! What an approval is bound to.
+//! The content that an approval is bound to.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::state::{Run, StepRun, StepStatus};
 
 use std::collections::BTreeSet;
 
-/// Everything that was approved, as text: commit, definition, what the build left, and the plan of the stage with its
-/// inputs and versions of secrets. For a step also what those before it left. Whoever hashes it has its digest.
+/// Everything that was approved, as text to hash: commit, definition, build results, and the plan of the stage with its
+/// inputs and secret versions. For a step also the results of the steps before it.
 pub fn bound_to(
     run: &Run,
     plan: &Plan,
@@ -37,7 +37,7 @@ pub fn bound_to(
     bound.to_string()
 }
 
-/// What everything that a step waits for has left, also through others.
+/// The results of all steps that a step needs, directly or indirectly.
 fn needed(run: &Run, plan: &Plan, at: usize) -> Vec<Value> {
     let (stage, first) = (run.steps[at].stage, at - run.steps[at].index);
     let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Cancel: what has not started never will; what runs is told to stop.
+//! Cancels a run or one of its stages: queued steps never start, running steps are told to stop.
 
 use super::draft::Draft;
 use super::plan::Plan;
@@ -8,7 +8,7 @@ use crate::deployment::Cancel;
 use crate::event::EventKind;
 use crate::time::Timestamp;
 
-/// The whole deployment. One that has ended, or is being stopped, stays as it is.
+/// Cancels all stages. Idempotent.
 pub fn cancel(run: &Run, plan: &Plan, cancel: &Cancel, now: Timestamp) -> Decision<()> {
     let current = run.stages.iter().position(|stage| !stage.status.is_final());
     let mut draft = Draft::of(run, plan, now);
@@ -18,7 +18,7 @@ pub fn cancel(run: &Run, plan: &Plan, cancel: &Cancel, now: Timestamp) -> Decisi
     draft.finish(())
 }
 
-/// One stage: those after it are skipped.
+/// Cancels one stage and skips those after it.
 pub fn cancel_stage(
     run: &Run,
     plan: &Plan,
@@ -50,7 +50,7 @@ fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
         .with("cause", cancel.cause.as_str())
         .with_some("reason", cancel.reason.as_ref());
     draft.record(event);
-    // One whose turn has not come has nothing that runs: it ends here, and so do those after it.
+    // A stage that has not started has nothing to stop, so it ends here.
     super::advance::settle_cancelled(draft, stage);
 }
 

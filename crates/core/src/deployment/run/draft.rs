@@ -1,4 +1,4 @@
-//! A decision about a run in the making: a copy of it, which of its parts changed, and what there is to tell.
+//! A decision about a run under construction: a copy of the run, the parts that changed, and the events to append.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,22 +11,22 @@ use crate::event::{EventKind, NewEvent, Subject};
 use crate::id::StepRunId;
 use crate::time::Timestamp;
 
-/// A run as it is written: its head, and those of its steps and attempts that changed.
+/// A run to be written, with the steps and attempts that changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunChange {
-    /// All of it, so that whoever decides further need not load it again.
+    /// Complete, so that further decisions need not load it again.
     pub run: Run,
-    /// The version that was changed; none for a new run.
+    /// The version before the change; zero for a new run.
     pub since: i64,
     /// Positions in `run.steps`.
     pub steps: BTreeSet<usize>,
     pub attempts: Vec<Attempt>,
-    /// One of many calls of a custom step, which is nothing to tell, or is told by others.
+    /// The change appends no event, like a poll of a custom step.
     pub is_quiet: bool,
 }
 
 impl RunChange {
-    /// What was decided next, before this was written.
+    /// Merges a later change that was decided before this one was written.
     pub fn then(&mut self, next: RunChange) {
         self.run = next.run;
         self.steps.extend(next.steps);
@@ -53,7 +53,7 @@ impl<'a> Draft<'a> {
         Self { run, plan, now, steps, attempts, events, is_changed: false, is_call: false }
     }
 
-    /// Moves whatever can move, and hands out what changed.
+    /// Applies all consequences and returns the changes.
     pub(super) fn finish<A>(mut self, answer: A) -> Decision<A> {
         super::advance::advance(&mut self);
         if !self.is_changed {
@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
         self.steps.extend(0..self.run.steps.len());
     }
 
-    /// An attempt begins, or goes on. The caller has seen that none is alive.
+    /// Opens a new attempt or continues a parked one. The caller has checked that none is live.
     pub(super) fn open(&mut self, at: usize, cmd: &GrantStep) -> Attempt {
         let now = self.now;
         let step = self.step(at);
@@ -117,7 +117,7 @@ impl<'a> Draft<'a> {
         attempt
     }
 
-    /// The live attempt has ended, for ever.
+    /// Ends the live attempt.
     pub(super) fn close(&mut self, at: usize, outcome: Outcome) {
         let now = self.now;
         let step = self.step(at);
@@ -128,12 +128,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What people said is told by what they were asked.
+    /// Suppresses the event: the approval has its own.
     pub(super) fn is_told_elsewhere(&mut self) {
         self.is_call = true;
     }
 
-    /// The live attempt goes on without a process.
+    /// Parks the live attempt, which continues without a process.
     pub(super) fn park(&mut self, at: usize) {
         let now = self.now;
         if let Some(attempt) = self.step(at).live.take() {
@@ -142,7 +142,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// An attempt that goes on without a process has ended, for ever.
+    /// Ends a parked attempt.
     pub(super) fn close_parked(&mut self, at: usize, outcome: Outcome) {
         let now = self.now;
         let Some(memory) = self.run.steps[at].memory.clone() else { return };
@@ -192,12 +192,12 @@ impl Run {
         self.steps.iter().position(|step| step.id == id)
     }
 
-    /// One of its steps has failed: it cannot succeed any more, and only waits for what runs.
+    /// Whether a step of the stage has failed; the stage then only waits for its running steps.
     pub(super) fn has_failed(&self, stage: usize) -> bool {
         self.steps.iter().any(|step| step.stage == stage && step.status == StepStatus::Failed)
     }
 
-    /// Positions of a stage's steps in `steps`.
+    /// Positions of the stage's steps in `steps`.
     pub(super) fn of_stage(&self, stage: usize) -> impl Iterator<Item = usize> + '_ {
         self.steps.iter().enumerate().filter(move |(_, step)| step.stage == stage).map(|(at, _)| at)
     }

@@ -1,4 +1,4 @@
-//! Enter: a stage belongs to one deployment at a time. Who waits for it is let in when it is free.
+//! Entering a stage: one deployment at a time; the others queue.
 
 use super::advance::{fail_for, skip_from, start};
 use super::draft::Draft;
@@ -9,42 +9,42 @@ use crate::deployment::Failure;
 use crate::id::DeploymentId;
 use crate::time::Timestamp;
 
-/// Another deployment of the same pipeline, and how it stands in the stage in question.
+/// Another unfinished deployment of the pipeline, with its status in the stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contender {
     pub deployment: DeploymentId,
     pub number: i64,
     pub status: StageStatus,
-    /// It goes back: nobody takes its place, and it takes nobody's.
+    /// A rollback neither supersedes nor is superseded.
     pub is_rollback: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// It may go in, or is in.
+    /// The deployment may enter, or has entered.
     Free,
     Behind(DeploymentId),
-    /// A newer one waits for the same stage: this one will never be needed.
+    /// A newer deployment waits for the same stage.
     SupersededBy(DeploymentId),
 }
 
 impl Run {
-    /// The stage it waits for.
+    /// The stage that the run waits to enter.
     pub fn queued_for(&self) -> Option<(usize, &str)> {
         let found = self.stages.iter().position(|stage| stage.status == StageStatus::Queued)?;
         Some((found, self.stages[found].name.as_str()))
     }
 
-    /// The stage it waits for, or has entered without having begun anything in it.
+    /// The stage that the run waits to enter, or has entered without starting a step.
     pub fn not_begun(&self) -> Option<usize> {
         self.queued_for().map(|(stage, _)| stage).or_else(|| self.unbegun())
     }
 
-    /// The stage that was entered and in which nothing has begun since.
+    /// The entered stage in which no step has started since.
     pub fn unbegun(&self) -> Option<usize> {
         let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running)?;
         let since = self.stages[stage].started_at;
-        // What waits for people or for time has no tries: the last look is before something runs.
+        // Approval and soak steps have no tries; only steps on a runner count as a start.
         let has_begun =
             self.steps.iter().any(|step| step.stage == stage && step.tries > 0 && step.started_at >= since);
         (!has_begun).then_some(stage)
@@ -55,14 +55,13 @@ impl Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waits {
     pub number: i64,
-    /// Somebody has approved it for this stage, or has said that it passes every gate: a newer one does not take that
-    /// away.
+    /// The deployment was approved for this stage or has a bypass, so a newer one does not supersede it.
     pub is_kept: bool,
-    /// It passes every gate, also a rollback that waits at one.
+    /// The deployment has a bypass, so it passes even a waiting rollback.
     pub passes: bool,
 }
 
-/// `others` are all others of its pipeline that have not ended.
+/// `others` are all other unfinished deployments of the pipeline.
 pub fn entry(waits: Waits, others: &[Contender]) -> Entry {
     let Waits { number, is_kept, passes } = waits;
     let waiting = others.iter().filter(|it| it.status == StageStatus::Queued);
@@ -77,7 +76,7 @@ pub fn entry(waits: Waits, others: &[Contender]) -> Entry {
     }
 }
 
-/// A rollback goes first: it waits for what is inside, and for rollbacks that were asked for earlier.
+/// A rollback goes first: it waits only for the deployment inside and for earlier rollbacks.
 pub fn entry_back(number: i64, others: &[Contender]) -> Entry {
     let is_earlier =
         |it: &&Contender| it.is_rollback && it.status == StageStatus::Queued && it.number < number;
@@ -91,7 +90,7 @@ fn inside(others: &[Contender]) -> Option<&Contender> {
     others.iter().find(|it| it.status.is_open())
 }
 
-/// The caller has seen that the stage is free.
+/// The caller has checked that the stage is free.
 pub fn enter(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     if let Some((stage, _)) = run.queued_for() {
@@ -100,7 +99,7 @@ pub fn enter(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     draft.finish(())
 }
 
-/// People said no, or too few said yes in time: the stage fails before anything of it has begun.
+/// Fails the stage before it starts, because its approval was rejected or expired.
 pub fn refused(run: &Run, plan: &Plan, failure: Failure, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     if let Some(stage) = run.not_begun() {
@@ -109,7 +108,7 @@ pub fn refused(run: &Run, plan: &Plan, failure: Failure, now: Timestamp) -> Deci
     draft.finish(())
 }
 
-/// A newer one has overtaken it: what it waited for it will never do.
+/// Ends a run that a newer deployment supersedes.
 pub fn overtaken(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     if let Some((stage, _)) = run.queued_for() {
@@ -133,7 +132,7 @@ mod tests {
         Waits { number, is_kept: false, passes: false }
     }
 
-    /// `3q` waits, `2r` runs, `4qb` waits to go back.
+    /// `3q` is queued, `2r` is running, `4qb` is a queued rollback.
     fn others(told: &str) -> Vec<Contender> {
         let one = |word: &str| {
             let number = i64::from(word.as_bytes()[0] - b'0');
@@ -170,7 +169,7 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_is_let_in_beside_another_and_only_who_waits_gives_way(
-            // By number: no two have the same.
+            // Keyed by number, which is unique.
             told in proptest::collection::btree_map(1i64..9, (0usize..9, any::<bool>()), 0..6), number in 1i64..9
         ) {
             use StageStatus::*;

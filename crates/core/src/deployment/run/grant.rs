@@ -1,4 +1,4 @@
-//! Grant: a runner may execute a step. The last look before anything happens outside.
+//! Grants a step to a runner: the last check before anything happens outside.
 
 use super::draft::Draft;
 use super::plan::Plan;
@@ -13,14 +13,14 @@ pub struct GrantStep {
     pub step: StepRunId,
     pub runner: String,
     pub nonce: String,
-    /// What the runner was told of its own silence.
+    /// The silence after which the runner was told to stop its work.
     pub lost_ms: Option<i64>,
-    /// Its deployment waits for no window.
+    /// The deployment ignores windows.
     pub passes_gates: bool,
 }
 
 impl Run {
-    /// Positions of the steps that a runner may have now.
+    /// Positions of the steps that may be granted now.
     pub fn ready(&self, now: Timestamp) -> Vec<usize> {
         let is_due = |it: &StepRun| {
             it.not_before.is_none_or(|at| at <= now) && it.overdue_at().is_none_or(|by| by > now)
@@ -28,7 +28,7 @@ impl Run {
         self.grantable().filter(|at| is_due(&self.steps[*at])).collect()
     }
 
-    /// The first moment at which a step may be granted.
+    /// When the next step may be granted.
     pub fn ready_at(&self) -> Option<Timestamp> {
         let moments = self.grantable().map(|at| self.steps[at].not_before);
         moments.map(|at| at.unwrap_or(Timestamp::from_micros(0))).min()
@@ -37,15 +37,15 @@ impl Run {
     fn grantable(&self) -> impl Iterator<Item = usize> + '_ {
         let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running);
         let steps = self.steps.iter().enumerate().filter(move |(_, step)| Some(step.stage) == stage);
-        // Once one has failed the stage only waits for what runs.
+        // A stage with a failed step only waits for its running steps.
         let may_start = !stage.is_some_and(|stage| self.has_failed(stage));
-        // What it has begun elsewhere runs, and is looked at.
+        // A polling step is already running and must be polled.
         let goes_on = move |it: &StepRun| may_start || it.is_polling();
         steps.filter(move |(_, it)| it.status == StepStatus::Ready && goes_on(it)).map(|(at, _)| at)
     }
 }
 
-/// The same nonce again gets the same grant.
+/// Idempotent by nonce.
 pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<Decision<Attempt>, Refusal> {
     let refused = |text: &str| Refusal::InvalidState(text.to_owned());
     let at = run.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
@@ -58,7 +58,7 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     if !run.ready(now).contains(&at) {
         return Err(refused("it has to wait"));
     }
-    // A window may have shut since the stage was entered. What has begun goes on.
+    // A window may have closed since the stage was entered. Started steps continue.
     let stage = run.steps[at].stage;
     let is_shut = || run.unbegun() == Some(stage) && plan.stages[stage].shut_until(now).is_some();
     if !cmd.passes_gates && run.steps[at].live.is_none() && is_shut() {
@@ -70,7 +70,7 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     step.status = StepStatus::Running;
     (step.not_before, step.failure, step.finished_at) = (None, None, None);
     step.started_at = step.started_at.or(Some(now));
-    // The calls of one attempt are one start.
+    // All calls of one attempt count as one start.
     if attempt.calls == 1 {
         let event = draft.about_step(EventKind::StepStarted, at);
         draft.record(event);

@@ -1,5 +1,5 @@
-//! Held: steps that no runner ever has. An approval waits for people, a soak for time; both wait in rows, so a server
-//! that starts again goes on with them.
+//! Steps that never run on a runner: an approval waits for people, a soak for time. Their state is in rows, so it
+//! survives a restart of the server.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -54,7 +54,7 @@ struct SoakParams {
 }
 
 impl StepRun {
-    /// It waits for people or for time. What waits because its outcome is unknown has a failure to tell.
+    /// Whether the step waits for people or for time. A step with an unknown outcome also waits, but has a failure.
     pub fn is_held(&self) -> bool {
         self.status == StepStatus::Waiting && self.failure.is_none()
     }
@@ -71,13 +71,13 @@ impl PlannedStep {
 }
 
 impl Run {
-    /// The first moment at which a soak ends by itself, or the time of a step that runs elsewhere is over.
+    /// When the next soak ends or the next polling step times out.
     pub fn wakes_at(&self) -> Option<Timestamp> {
         let soaks = self.held().filter_map(|at| self.steps[at].not_before);
         soaks.chain(self.steps.iter().filter_map(|step| step.overdue_at())).min()
     }
 
-    /// Positions of steps that wait for people or for time, where nothing has been told to stop.
+    /// Positions of steps that wait for people or for time, in stages that are not cancelling.
     pub fn held(&self) -> impl Iterator<Item = usize> + '_ {
         let goes_on = |step: &StepRun| {
             matches!(self.stages[step.stage].status, StageStatus::Running | StageStatus::Waiting)
@@ -92,12 +92,12 @@ impl Plan {
         &self.stages[step.stage].steps[step.index]
     }
 
-    /// Whether it is people whom it waits for.
+    /// Whether the step waits for people.
     pub fn asks(&self, step: &StepRun) -> bool {
         self.step(step).is_approval() || step.asks().is_some()
     }
 
-    /// `Err` is for people.
+    /// `Err` is a message for users.
     pub fn question(&self, run: &Run, at: usize) -> Result<Question, String> {
         if let Some(asks) = run.steps[at].asks() {
             let (approvals, from, self_approval, timeout) = (1, Vec::new(), true, None);
@@ -121,7 +121,7 @@ impl Plan {
     }
 }
 
-/// Its turn has come. False: it is a step for a runner.
+/// Starts the wait of an approval or soak step. False if the step needs a runner.
 pub(super) fn hold(draft: &mut Draft<'_>, at: usize) -> bool {
     let (plan, now) = (draft.plan, draft.now);
     let planned = plan.step(&draft.run.steps[at]);
@@ -145,7 +145,7 @@ pub(super) fn hold(draft: &mut Draft<'_>, at: usize) -> bool {
     true
 }
 
-/// Soaks whose time is over, and steps that take too long elsewhere.
+/// Ends soaks that are over and polling steps that have timed out.
 pub fn wake(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     let due: Vec<usize> =
@@ -157,7 +157,7 @@ pub fn wake(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     draft.finish(())
 }
 
-/// Somebody does not wait for the end of a soak.
+/// Ends a soak early with success.
 pub fn end_soak(
     run: &Run,
     plan: &Plan,
@@ -172,7 +172,7 @@ pub fn end_soak(
     Ok(draft.finish(()))
 }
 
-/// Somebody has seen enough: the step fails. `by` is their name.
+/// Ends a soak with a failure; `by` is the name of the person.
 pub fn reject_soak(
     run: &Run,
     plan: &Plan,
@@ -190,7 +190,7 @@ pub fn reject_soak(
     Ok(draft.finish(()))
 }
 
-/// Enough people said yes; `by` is the last of them. Nothing if the step does not wait any more.
+/// The approval was granted; `by` is the name of the last approver. No change if the step is not waiting any more.
 pub fn approved(run: &Run, plan: &Plan, step: StepRunId, by: &str, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     match asking(run, plan, step) {
@@ -201,7 +201,7 @@ pub fn approved(run: &Run, plan: &Plan, step: StepRunId, by: &str, now: Timestam
     draft.finish(())
 }
 
-/// Somebody said no, or nobody said yes in time.
+/// The approval was rejected or expired.
 pub fn refused(run: &Run, plan: &Plan, step: StepRunId, failure: Failure, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     if let Some(at) = asking(run, plan, step) {

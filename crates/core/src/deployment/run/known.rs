@@ -1,4 +1,4 @@
-//! What a step of a plan knows when its turn comes.
+//! The expression contexts of a step when it starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::pipeline::grammar::SecretName;
 use crate::pipeline::secrets::{in_text, in_value};
 
 impl Plan {
-    /// What the stage knew when it was planned, and the outputs there are by now. Secrets are not in it.
+    /// The contexts at planning time plus the outputs so far. Secrets are not included.
     pub fn contexts_for(&self, run: &Run, stage: usize) -> Contexts {
         let mut contexts = self.stages.get(stage).map(|planned| planned.contexts.clone()).unwrap_or_default();
         let build = self.stages.iter().position(|planned| planned.kind == StageKind::Build);
@@ -26,7 +26,7 @@ impl Plan {
         contexts
     }
 
-    /// Whether the step runs, now that everything it needs has ended.
+    /// Evaluates the step's condition, once everything it needs has ended.
     pub fn decide_when(&self, run: &Run, stage: usize, index: usize) -> Result<bool, EvaluationError> {
         let planned = self.stages.get(stage).and_then(|planned| planned.steps.get(index));
         match planned.map(|step| &step.when) {
@@ -40,7 +40,7 @@ impl Plan {
     }
 }
 
-/// Everything the step is to be given before it can run.
+/// The secrets that the step needs.
 pub fn secrets_used(step: &PlannedStep) -> BTreeSet<SecretName> {
     let mut found = Vec::new();
     for text in step.env.values() {
@@ -53,7 +53,7 @@ pub fn secrets_used(step: &PlannedStep) -> BTreeSet<SecretName> {
     found.into_iter().map(|(name, _)| name).chain(in_files).collect()
 }
 
-/// A step that was skipped or failed has no outputs, whatever an earlier attempt left.
+/// A skipped or failed step has no outputs, whatever an earlier attempt produced.
 fn succeeded(run: &Run, stage: Option<usize>) -> impl Iterator<Item = &StepRun> {
     let is_it = move |step: &&StepRun| Some(step.stage) == stage && step.status == StepStatus::Succeeded;
     run.steps.iter().map(Arc::as_ref).filter(is_it)

@@ -1,18 +1,18 @@
-//! Bounds of a run.
+//! Limits of a run.
 
-/// A step whose runner got lost is run again by itself at most so often.
+/// Automatic retries of a step whose runner was lost.
 pub const LOST_RETRIES_MAX: u32 = 3;
-/// Attempts of one step in all, whatever the reason.
+/// Attempts of one step in total.
 pub const ATTEMPTS_MAX: u32 = 1_000;
-/// Steps that name no time limit of their own.
+/// Timeout of steps that set none.
 pub const STEP_S_DEFAULT: u64 = 3_600;
-/// Calls of one attempt of a custom step: a poll a second for more than a day.
+/// Calls of one attempt of a custom step: one poll per second for more than a day.
 pub const CALLS_MAX: u32 = 100_000;
-/// Polls one after the other whose end nobody knows; then the step's end is not known.
+/// Consecutive lost polls after which the outcome of the step is unknown.
 pub const POLL_LOSSES_MAX: u32 = 5;
-/// Before a lost poll is made again.
+/// Pause before a lost poll is repeated.
 pub const POLL_LOST_PAUSE_S: i64 = 5;
-/// Before something is tried again that never started.
+/// Pause before an attempt that never started is repeated.
 pub const NEVER_STARTED_PAUSE_S: i64 = 1;
-/// So often in a row; then it fails.
+/// Consecutive attempts that never started, after which the step fails.
 pub const NEVER_STARTED_MAX: u32 = 10;

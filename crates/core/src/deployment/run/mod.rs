@@ -1,8 +1,8 @@
-//! The run of a deployment: its plan, how far it has come, and the rules that move it.
+//! The run of a deployment: its plan, the state of its stages and steps, and the transitions.
 //!
-//! A step may be granted once everything it needs has passed. What comes from a runner carries the nonce of its
-//! attempt; an attempt that has ended stays as it ended. A stage fails when one of its steps has failed and nothing of
-//! it runs any more; retry is the one way out.
+//! A step may be granted once every step it needs has passed. Messages from runners carry the nonce of their attempt,
+//! and a finished attempt never changes. A stage fails when one of its steps has failed and none is running any more; a
+//! retry is the only way to continue it.
 
 mod advance;
 pub mod back;

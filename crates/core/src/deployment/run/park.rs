@@ -1,8 +1,8 @@
-//! Park: a custom step has answered that it is not done. Its attempt goes on without a process: in rows, until it is
-//! called again, or until people have agreed that it is.
+//! Parks a custom step that has answered that it is not done. Its attempt continues without a process, as rows, until
+//! it is called again or people have agreed.
 //!
-//! A call with something to remember is a poll, and may be made twice. Any other call may have taken effect: when nobody
-//! knows how it ended, it is not made again by itself.
+//! A call with stored state is a poll and may be repeated. Any other call may have had side effects, so it is not
+//! repeated automatically when its outcome is unknown.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,41 +22,41 @@ use crate::id::StepRunId;
 use crate::pipeline::seconds::Seconds;
 use crate::time::Timestamp;
 
-/// What is kept of a custom step between its calls.
+/// State of a custom step between its calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Calls of this attempt that were granted.
+    /// Calls granted in this attempt.
     pub calls: u32,
-    /// When the first was.
+    /// When the first call was granted.
     pub since: Timestamp,
-    /// When its time is over.
+    /// When the step times out.
     pub by: Timestamp,
-    /// What the step answered to be remembered.
+    /// State that the step wants back with the next call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub state: Option<Value>,
-    /// What it wants people to agree to, as long as they have not.
+    /// A pending request for approval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub asks: Option<Asks>,
-    /// Who agreed.
+    /// Name of the approver.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approved_by: Option<String>,
-    /// The next answer is to the call that they agreed to: it may have taken effect, whatever else is remembered.
+    /// The next response is to the approved call, which may have had side effects.
     #[serde(default)]
     pub is_agreed_to: bool,
-    /// Polls one after the other whose end nobody knows.
+    /// Consecutive polls with an unknown outcome.
     #[serde(default)]
     pub lost: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asks {
-    /// For people; as the step says it.
+    /// Text of the step, shown to the approvers.
     pub context: Option<String>,
-    /// Since when.
+    /// When the step asked.
     pub since: Timestamp,
 }
 
-/// An answer that is not the end.
+/// A response of a custom step that is not final.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Parking {
     Polls { state: Value, pause_ms: u64 },
@@ -64,17 +64,17 @@ pub enum Parking {
 }
 
 impl StepRun {
-    /// What it began is under way somewhere, and it is looked at from time to time.
+    /// Whether the step works elsewhere and is polled.
     pub fn is_polling(&self) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.state.is_some() && memory.asks.is_none())
     }
 
-    /// It waits for people.
+    /// The pending request for approval.
     pub fn asks(&self) -> Option<&Asks> {
         self.memory.as_ref().and_then(|memory| memory.asks.as_ref()).filter(|_| self.is_held())
     }
 
-    /// The moment at which its time is over, while nothing of it runs.
+    /// When the step times out, while none of its processes is running.
     pub(super) fn overdue_at(&self) -> Option<Timestamp> {
         let is_parked = self.live.is_none() && self.status == StepStatus::Ready && self.is_polling();
         self.memory.as_ref().filter(|_| is_parked).map(|memory| memory.by)
@@ -82,14 +82,14 @@ impl StepRun {
 }
 
 impl Run {
-    /// Whether this attempt is not over: it will be called again.
+    /// Whether the attempt will be called again.
     pub fn goes_on_with(&self, step: StepRunId, number: u32) -> bool {
         let found = self.position(step).map(|at| &self.steps[at]);
         found.is_some_and(|it| it.tries == number && it.memory.is_some())
     }
 }
 
-/// `Stale`: nothing was stored.
+/// Returns `Stale` if nothing was stored.
 pub fn park(
     run: &Run,
     plan: &Plan,
@@ -101,7 +101,7 @@ pub fn park(
     let found = run.position(step).and_then(|at| Some((at, run.steps[at].live.as_ref()?)));
     let (at, live) = match (order(run, step, nonce), found) {
         (Order::Continue, Some(found)) => found,
-        // It has ended its call, and is not called again.
+        // The call of a cancelled step has ended, and there is no next one.
         (Order::Cancel, _) => return report(run, plan, step, nonce, Outcome::Stopped, now),
         _ => return Decision::calm(Order::Stale),
     };
@@ -124,7 +124,7 @@ pub fn park(
             memory.state = Some(state);
             let pause_ms = i64::try_from(pause_ms).unwrap_or(i64::MAX);
             (it.status, it.not_before) = (StepStatus::Ready, Some(now.plus_millis(pause_ms)));
-            // Of many polls only the first is news.
+            // Only the first of many polls appends an event.
             if is_news {
                 let event = draft.about_step(EventKind::StepTriggered, at);
                 draft.record(event);
@@ -138,8 +138,7 @@ pub fn park(
     draft.finish(Order::Continue)
 }
 
-/// A call of which nobody knows the end, or of which nothing ran, may be made again as it was: then the attempt goes on.
-/// False: it has ended.
+/// Repeats a call that never ran, or a poll with an unknown outcome. False if the attempt has ended.
 pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> bool {
     let (now, step) = (draft.now, &draft.run.steps[at]);
     let Some(memory) = &step.memory else { return false };
@@ -164,7 +163,7 @@ pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> boo
     true
 }
 
-/// People have agreed: it is called again, and told so.
+/// Schedules the next call after the approval.
 pub(super) fn agreed(draft: &mut Draft<'_>, at: usize, by: &str) {
     draft.is_told_elsewhere();
     let now = draft.now;
@@ -173,14 +172,14 @@ pub(super) fn agreed(draft: &mut Draft<'_>, at: usize, by: &str) {
     let Some(memory) = &mut it.memory else { return };
     let asked = memory.asks.take().map_or(now, |asks| asks.since);
     (memory.approved_by, memory.is_agreed_to) = (Some(by.to_owned()), true);
-    // The time that people took is not the step's.
+    // Waiting for people does not count towards the timeout.
     let waited = now.as_micros() - asked.as_micros();
     memory.by = Timestamp::from_micros(memory.by.as_micros().saturating_add(waited));
-    // Where nobody was asked, one that asks again and again does not keep a runner busy.
+    // A step that asks again and again without an approval must not keep a runner busy.
     it.not_before = (waited == 0).then(|| now.plus_seconds(POLL_LOST_PAUSE_S));
 }
 
-/// Steps whose time is over while nothing of them runs.
+/// Fails parked steps that have timed out.
 pub(super) fn time_out(draft: &mut Draft<'_>) {
     let now = draft.now;
     let is_over = |step: &StepRun| step.overdue_at().is_some_and(|by| by <= now);
@@ -199,14 +198,14 @@ impl Memory {
         Self { calls, since, by, state, asks, approved_by, is_agreed_to: false, lost: 0 }
     }
 
-    /// The next call only looks, and may be made twice.
+    /// Whether the next call is a poll, which may be repeated.
     pub const fn is_poll(&self) -> bool {
         self.state.is_some() && !self.is_agreed_to
     }
 }
 
 impl PlannedStep {
-    /// How long it may take in all.
+    /// The timeout.
     pub fn seconds(&self) -> i64 {
         i64::try_from(self.timeout.map_or(STEP_S_DEFAULT, Seconds::as_secs)).unwrap_or(i64::MAX)
     }

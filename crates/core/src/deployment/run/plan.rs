@@ -1,4 +1,4 @@
-//! The plan: what a deployment will do, pinned when it begins and never changed after.
+//! The plan of a deployment, pinned when it begins and never changed.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The commit the sources are taken from; `None` for a pipeline without a repository.
+    /// The source commit; `None` for a pipeline without a repository.
     pub source: Option<Source>,
-    /// The build, if there is one, then every stage in order; or the build and the one environment.
+    /// The build, if any, then all stages in order, or the one environment.
     pub stages: Vec<PlannedStage>,
-    /// Steps that fail are looked into without anybody asking.
+    /// Analyze failed steps automatically.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub analyses_failures: bool,
 }
@@ -28,28 +28,28 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     pub repository: RepositoryId,
-    /// The whole hash.
+    /// The full hash.
     pub commit: String,
-    /// When it was committed, as the commit itself says.
+    /// The commit time, as recorded in the commit.
     #[serde(default)]
     pub committed_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedStage {
-    /// `build` for the build: no stage may have that name.
+    /// `build` is reserved for the build.
     pub name: String,
     pub kind: StageKind,
-    /// What expressions see of `vars`, `stage`, `pipeline` and the rest that is known now.
+    /// The expression contexts known at planning time: `vars`, `stage`, `pipeline` and others.
     pub contexts: BTreeMap<String, Value>,
-    /// Those that are skipped here are not in it.
+    /// Without the steps that are skipped in this stage.
     pub steps: Vec<PlannedStep>,
-    /// What has to be met before anything of it begins.
+    /// Conditions to meet before the stage starts.
     #[serde(default)]
     pub gates: Vec<Gate>,
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// Which version of each secret the stage uses, where it was found.
+    /// The pinned version of each secret.
     pub secrets: BTreeMap<SecretName, PinnedSecret>,
 }
 
@@ -61,20 +61,20 @@ pub enum StageKind {
     Environment,
 }
 
-/// What a stage asks for before it is begun.
+/// A condition to meet before a stage starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
     Approval(Requires),
     Open(Window),
-    /// As a version planned it that could not ask: by so many people, whoever they are.
+    /// From plans of an old version: this many approvals by any members.
     Approvals(u32),
-    /// As a version planned it that knew no time. Nobody can say when it is open: it stays shut.
+    /// From plans of an old version without times: stays closed.
     Window,
 }
 
 impl PlannedStage {
-    /// The rule by which it has to be approved.
+    /// The approval rule of the stage.
     pub fn rule(&self) -> Option<Requires> {
         self.gates.iter().find_map(|gate| match gate {
             Gate::Approval(rule) => Some(rule.clone()),
@@ -86,7 +86,7 @@ impl PlannedStage {
         })
     }
 
-    /// Whether its authors may be barred from approving it. A value that is not known yet may turn out to be false.
+    /// Whether authors may be excluded from approving. A value that is not known yet may turn out to be false.
     pub fn may_bar_authors(&self) -> bool {
         let bars = |it: &PlannedStep| {
             it.params.get("self_approval").is_some_and(|value| *value != Value::Bool(true))
@@ -95,7 +95,7 @@ impl PlannedStage {
             || self.steps.iter().any(|step| step.is_approval() && bars(step))
     }
 
-    /// Why it may not be begun now, as far as time decides. `Some(None)`: nobody knows until when.
+    /// When the window opens, if it is closed now. `Some(None)` if that is unknown.
     pub fn shut_until(&self, now: Timestamp) -> Option<Option<Timestamp>> {
         self.gates.iter().find_map(|gate| match gate {
             Gate::Open(window) => match window.opens_next(now) {
@@ -109,7 +109,7 @@ impl PlannedStage {
 }
 
 impl Plan {
-    /// Whether anybody is ever asked.
+    /// Whether any stage or step needs an approval.
     pub fn has_approvals(&self) -> bool {
         let is_rule = |gate: &Gate| matches!(gate, Gate::Approval(_) | Gate::Approvals(_));
         let may_ask = |it: &PlannedStep| it.is_approval() || it.custom.is_some();
@@ -129,14 +129,14 @@ pub struct PlannedStep {
     pub id: StepId,
     pub name: String,
     pub kind: StepType,
-    /// What a custom step is here.
+    /// The pinned step registry of a custom step.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub custom: Option<Pinned>,
-    /// Positions in the same stage. A step that is skipped here keeps nobody waiting: what it needed is needed instead.
+    /// Positions in the same stage. The needs of a skipped step pass to the steps that need it.
     pub needs: Vec<usize>,
     pub when: When,
-    /// As written: expressions are evaluated once, just before the step, with the stage's contexts, the outputs and the
-    /// secrets. Filling them in earlier would let a value bring expressions of its own.
+    /// As written. Expressions are evaluated once, just before the step starts. Evaluating earlier would let a value
+    /// inject expressions of its own.
     pub params: Map<String, Value>,
     pub env: BTreeMap<EnvVarName, String>,
     pub secret_files: BTreeMap<EnvVarName, SecretName>,
@@ -147,18 +147,18 @@ pub struct PlannedStep {
     pub retry: Option<Retry>,
     pub on_lost: OnLost,
     pub runs_on: Vec<Label>,
-    /// Its own, or that of the organization when it was planned.
+    /// From the step, or the organization's default at planning time.
     #[serde(skip_serializing_if = "Network::is_host", default)]
     pub network: Network,
 }
 
-/// Whether a step runs.
+/// When a step runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
     Always,
-    /// Its condition was false already at planning.
+    /// The condition was false at planning time.
     Never,
-    /// Decided when everything it needs has ended.
+    /// Evaluated when everything the step needs has ended.
     If(String),
 }

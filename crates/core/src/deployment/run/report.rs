@@ -1,4 +1,4 @@
-//! Report: how an attempt ended, and what follows from it.
+//! Applies the end of an attempt to the run.
 
 use super::draft::Draft;
 use super::limits::{ATTEMPTS_MAX, LOST_RETRIES_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S};
@@ -13,7 +13,7 @@ use crate::id::StepRunId;
 use crate::step::OnLost;
 use crate::time::Timestamp;
 
-/// The answer to a sign of life.
+/// The response to a heartbeat.
 pub fn order(run: &Run, step: StepRunId, nonce: &str) -> Order {
     let found = run.steps.iter().find(|it| it.id == step);
     match found.filter(|it| it.live.as_ref().is_some_and(|live| live.nonce == nonce)) {
@@ -23,7 +23,7 @@ pub fn order(run: &Run, step: StepRunId, nonce: &str) -> Order {
     }
 }
 
-/// `Stale`: nothing was stored. What was told to stop is believed that it has, and nothing else.
+/// Returns `Stale` if nothing was stored. A cancelled attempt can only report that it has stopped.
 pub fn report(
     run: &Run,
     plan: &Plan,
@@ -44,7 +44,7 @@ pub fn report(
     draft.close(at, outcome.clone());
     match order {
         Order::Cancel => stopped(&mut draft, at, &outcome),
-        // What it has begun elsewhere goes on: it is begun again only if it has said itself that it failed.
+        // The remote work continues: it is restarted only if the step itself reported a failure.
         _ if is_under_way && is_no_answer(&outcome) => give_up(&mut draft, at, outcome),
         _ => ended(&mut draft, at, outcome),
     }
@@ -95,7 +95,7 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
                 None => fail(draft, at, failure),
             }
         }
-        // Any other runner would only not know better.
+        // Another runner would merely not know about the later fence.
         Outcome::NeverStarted { detail, known_fence: Some(_) } => {
             fail(draft, at, Failure { cause: Cause::NotRunnable, detail });
         }
@@ -108,14 +108,14 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
                 false => again(draft, at, now.plus_seconds(NEVER_STARTED_PAUSE_S), Some(failure)),
             }
         }
-        // One that stops without having been told to has an end nobody knows.
+        // An attempt that stopped without being cancelled has an unknown outcome.
         Outcome::Interrupted | Outcome::Lost | Outcome::Stopped | Outcome::Unanswered { .. } => {
             lost(draft, at, &outcome);
         }
     }
 }
 
-/// In seconds; `None` if it is not tried again.
+/// In seconds; `None` if there is no retry.
 fn pause_before_retry(draft: &Draft<'_>, at: usize) -> Option<i64> {
     let (retry, step) = (planned(draft, at).retry?, &draft.run.steps[at]);
     if step.failures >= retry.attempts || draft.run.has_failed(step.stage) {
@@ -171,7 +171,7 @@ pub(super) fn fail(draft: &mut Draft<'_>, at: usize, failure: Failure) {
 }
 
 impl StepRun {
-    /// It was tried so often that it is not granted again: it fails instead of waiting for ever.
+    /// Whether the step has used up its attempts, so that it fails instead of waiting forever.
     pub(super) fn is_worn_out(&self) -> bool {
         self.tries >= ATTEMPTS_MAX
     }

@@ -1,4 +1,4 @@
-//! Resolve: somebody who knows says what became of a step whose outcome is unknown.
+//! Resolves a step with an unknown outcome: an operator says what happened.
 
 use super::draft::Draft;
 use super::plan::Plan;
@@ -19,7 +19,7 @@ pub fn resolve(
 ) -> Result<Decision<()>, Refusal> {
     let waiting = |at: &usize| {
         let it = &run.steps[*at];
-        // In a stage that is told to stop nothing succeeds any more, and nothing is run again.
+        // In a cancelling stage nothing succeeds and nothing is retried.
         let is_stopping = run.stages[it.stage].status == StageStatus::Cancelling;
         it.status == StepStatus::Waiting && !it.is_held() && !is_stopping
     };

@@ -1,4 +1,4 @@
-//! Retry: the one way out of a failed stage. The same plan, new attempts; the earlier ones stay visible.
+//! Retries a failed stage with the same plan. Earlier attempts stay visible.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum From {
-    /// Steps that did not succeed.
+    /// Only steps that did not succeed.
     #[default]
     Failed,
-    /// All of them.
+    /// All steps.
     Start,
 }
 
@@ -24,7 +24,7 @@ pub fn retry(
     plan: &Plan,
     name: &str,
     from: From,
-    // Approvals that do not hold any more.
+    // Approvals that no longer hold.
     asks_again: &BTreeSet<StepRunId>,
     now: Timestamp,
 ) -> Result<Decision<()>, Refusal> {
@@ -41,7 +41,7 @@ pub fn retry(
         .about_stage(EventKind::StageRetried, stage)
         .with("from", if from == From::Start { "start" } else { "failed" });
     draft.record(event);
-    // What somebody has cancelled stays so, and what was skipped for that with it.
+    // Cancelled stages, and those skipped because of them, stay as they are.
     let is_cancelled = |later: &usize| run.stages[*later].status == StageStatus::Cancelled;
     let end = (stage..run.stages.len()).find(is_cancelled).unwrap_or(run.stages.len());
     for later in stage..end {

@@ -1,4 +1,4 @@
-//! The run of a deployment: how far each stage and each step has come.
+//! The state of a run, its stages, steps and attempts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,10 @@ use crate::time::Timestamp;
 pub struct Run {
     pub deployment: DeploymentId,
     pub pipeline: PipelineId,
-    /// Rises by one with every change.
+    /// Increases by one with every change.
     pub version: i64,
     pub stages: Vec<StageRun>,
-    /// In the order of the plan: those of the first stage first. Shared, because every decision is about a copy of the
-    /// run and changes one or two.
+    /// In plan order. Shared, because every decision works on a copy of the run and changes one or two steps.
     pub steps: Vec<Arc<StepRun>>,
 }
 
@@ -30,25 +29,25 @@ pub struct StageRun {
     pub name: String,
     pub kind: StageKind,
     pub status: StageStatus,
-    /// How often it was begun.
+    /// How often the stage was started.
     pub tries: u32,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub failure: Option<Failure>,
     pub cancel: Option<Cancel>,
-    /// A build that an earlier deployment of the same commit and definition did.
+    /// The earlier deployment of the same commit and definition whose build is reused.
     pub reused_from: Option<DeploymentId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
-    /// An earlier stage comes first.
+    /// An earlier stage has not ended.
     Pending,
-    /// Its turn, but another deployment is in it.
+    /// Next in order, but another deployment is in the stage or a gate is closed.
     Queued,
     Running,
-    /// Nothing runs and nothing can, until somebody says something.
+    /// Nothing is running until a person or time lets it continue.
     Waiting,
     Cancelling,
     Succeeded,
@@ -65,7 +64,7 @@ impl StageStatus {
         )
     }
 
-    /// Begun and not ended.
+    /// Started and not finished.
     pub const fn is_open(self) -> bool {
         matches!(self, StageStatus::Running | StageStatus::Waiting | StageStatus::Cancelling)
     }
@@ -88,30 +87,30 @@ impl StageStatus {
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRun {
     pub id: StepRunId,
-    /// Its stage, and its place there.
+    /// Index of the stage, and of the step in it.
     pub stage: usize,
     pub index: usize,
     pub step: StepId,
     pub status: StepStatus,
-    /// Attempts so far; the number of the next one is one more. Never falls.
+    /// Attempts so far. Never decreases.
     pub tries: u32,
-    /// Failures that count for `retry`, since the stage was begun.
+    /// Failures since the stage started; they count for `retry`.
     pub failures: u32,
-    /// Attempts whose end nobody knows, since the stage was begun.
+    /// Attempts with an unknown outcome since the stage started.
     pub losses: u32,
-    /// Attempts of which nothing ever ran, one after the other up to now.
+    /// Consecutive attempts that never started.
     pub false_starts: u32,
-    /// A retry waits until then.
+    /// A retry waits until this time.
     pub not_before: Option<Timestamp>,
     /// The attempt that may be running.
     pub live: Option<Attempt>,
-    /// Of a custom step, from its first answer that was not the end until its attempt ends.
+    /// State of a custom step, from its first non-final response until its attempt ends.
     pub memory: Option<Memory>,
-    /// Of the last attempt that succeeded.
+    /// Outputs of the last successful attempt.
     pub outputs: BTreeMap<String, String>,
     /// Digests by name.
     pub artifacts: BTreeMap<String, String>,
-    /// Why it failed, or what is unknown.
+    /// Why the step failed, or what is unknown about it.
     pub failure: Option<Failure>,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -119,12 +118,12 @@ pub struct StepRun {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepStatus {
-    /// Others come first.
+    /// A step that it needs has not ended.
     Pending,
-    /// A runner may have it.
+    /// May be granted to a runner.
     Ready,
     Running,
-    /// Nobody knows whether its last attempt took effect: somebody has to say.
+    /// Waits for an approval, for time, or for an operator to resolve an unknown outcome.
     Waiting,
     Succeeded,
     Failed,
@@ -157,38 +156,38 @@ impl StepStatus {
         }
     }
 
-    /// Those that need it may begin.
+    /// Steps that need it may start.
     pub const fn is_passed(self) -> bool {
         matches!(self, StepStatus::Succeeded | StepStatus::Skipped)
     }
 }
 
-/// One execution of a step. The nonce is the runner's own: asking twice with it is asking once.
+/// One execution of a step. The runner chooses the nonce, so a repeated grant request is idempotent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub step: StepRunId,
     pub number: u32,
-    /// The runner's name since its last start.
+    /// The runner's name, unique per start of the runner.
     pub runner: String,
     pub nonce: String,
-    /// When its runner was silent for so long, it has stopped it. `None`: that is not known of this runner.
+    /// Milliseconds of silence after which the runner stops the attempt itself. `None` if unknown.
     pub lost_ms: Option<i64>,
     pub granted_at: Timestamp,
-    /// More than one only of a custom step, which is called until it is done.
+    /// More than one only for custom steps, which are called until they are done.
     pub calls: u32,
-    /// Since when it goes on without a process.
+    /// Since when the attempt continues without a process.
     pub parked_at: Option<Timestamp>,
     pub end: Option<AttemptEnd>,
 }
 
 impl Attempt {
-    /// A process of it may be running.
+    /// Whether a process of the attempt may be running.
     pub const fn is_live(&self) -> bool {
         self.end.is_none() && self.parked_at.is_none()
     }
 }
 
-/// Final for ever.
+/// How and when an attempt ended. Never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptEnd {
     pub at: Timestamp,
@@ -207,20 +206,20 @@ pub enum Outcome {
         failure: Failure,
         exit_code: Option<i32>,
     },
-    /// It was told to stop and has.
+    /// Cancelled and stopped.
     Stopped,
-    /// Its runner ended and took it along; nobody knows how far it came.
+    /// The runner shut down and stopped it; the outcome is unknown.
     Interrupted,
-    /// Its runner is gone; nobody knows how far it came.
+    /// The runner is lost; the outcome is unknown.
     Lost,
-    /// Nothing of it ever ran.
+    /// No process ever ran.
     NeverStarted {
         detail: String,
-        /// Its runner has executed work of a later holder of the environment, under this fence, and refuses this one.
+        /// The runner refused it because it has executed work of a later holder of the environment, under this fence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known_fence: Option<Fence>,
     },
-    /// It ended without an answer; nobody knows how far it came.
+    /// The process ended without a response; the outcome is unknown.
     Unanswered {
         detail: String,
     },
@@ -244,17 +243,17 @@ impl Outcome {
     }
 }
 
-/// What somebody who knows says about an unknown outcome.
+/// An operator's decision about an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// It took effect: go on.
+    /// The step took effect: continue.
     Ran,
     /// Run it again.
     Retry,
     Fail,
 }
 
-/// How the whole deployment stands.
+/// The status of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunStatus {
     Running,

@@ -1,4 +1,4 @@
-//! How a whole run stands: rolled up from its stages.
+//! Derives the status of a run from its stages.
 
 use super::state::{Run, RunStatus, StageRun, StageStatus};
 use crate::deployment::{Cancel, CancelCause, Cause, Failure};
@@ -24,7 +24,7 @@ impl Run {
         }
     }
 
-    /// Whether anything of it may be running somewhere.
+    /// Whether a process of the run may be running.
     pub fn is_alive(&self) -> bool {
         self.steps.iter().any(|step| step.live.is_some())
     }

@@ -30,25 +30,26 @@ fn bypass_used(deployment: &StagesDeployment) -> Option<NewEvent> {
     Some(deployment_event(EventKind::BypassUsed, deployment).with("reason", bypass.reason.as_str()))
 }
 
-/// Who retries is remembered: where self-approval is barred their word does not count. The stage tells of the retry.
+/// Records who retried a stage: they count as starters and may not approve where self-approval is off. The stage
+/// appends the event.
 pub fn retried(deployment: &StagesDeployment, by: BTreeSet<UserId>) -> Decision<StagesDeployment> {
     let mut next = deployment.clone();
     next.target.retried_by.extend(by);
     let is_new = next.target.retried_by != deployment.target.retried_by;
     let mut decision = if is_new { put(next, None) } else { Decision::calm(next) };
-    // It passes every gate once more.
+    // A retry uses the bypass again.
     decision.events.extend(bypass_used(deployment));
     decision
 }
 
-/// A stage goes back to what an earlier deployment left there.
+/// Rolls a stage back to an earlier deployment.
 #[derive(Debug, Clone)]
 pub struct RollBack<'a> {
     pub id: DeploymentId,
     pub number: i64,
     pub stage: &'a str,
     pub of: DeploymentId,
-    /// Its commit and its definition are used again.
+    /// The deployment whose commit and definition are used again.
     pub to: &'a StagesDeployment,
     pub by: Actor,
     pub reason: Option<Reason>,
@@ -89,7 +90,7 @@ pub fn roll_back(cmd: RollBack<'_>, now: Timestamp) -> Decision<StagesDeployment
     decision
 }
 
-/// Its plan is made, and its first stage begins. One that was cancelled or superseded meanwhile stays so.
+/// Starts a queued deployment whose plan is ready. No change if it was cancelled or superseded in the meantime.
 pub fn begin(
     deployment: &StagesDeployment,
     resolved_commit: Option<String>,
@@ -108,8 +109,8 @@ pub fn begin(
     put(begun, Some(event))
 }
 
-/// Follows its run, also out of a failure that is retried. Only the way to an end is worth an event: the stages tell
-/// the rest.
+/// Copies the status of the run, including from failed back to running after a retry. Only final and cancelling states
+/// append an event; the stages append the others.
 pub fn follow(deployment: &StagesDeployment, run: RunStatus, now: Timestamp) -> Decision<StagesDeployment> {
     let (status, kind) = match run {
         RunStatus::Running => (DeploymentStatus::Running, None),
@@ -123,7 +124,7 @@ pub fn follow(deployment: &StagesDeployment, run: RunStatus, now: Timestamp) -> 
             (DeploymentStatus::Cancelled(cancel), Some(EventKind::DeploymentCancelled))
         }
     };
-    // The run of a superseded one is cancelled, and that is not how it ended.
+    // A superseded deployment has a cancelled run but stays superseded.
     let comes_back = matches!(deployment.status, DeploymentStatus::Failed(_));
     if deployment.status.is_final() && !comes_back {
         return Decision::calm(deployment.clone());
@@ -131,17 +132,17 @@ pub fn follow(deployment: &StagesDeployment, run: RunStatus, now: Timestamp) -> 
     turn(deployment, status, kind, now)
 }
 
-/// It never began: its sources are not to be had, or its definition cannot be run.
+/// Fails a deployment that cannot begin: its sources are missing or its definition cannot run.
 pub fn fail(deployment: &StagesDeployment, failure: Failure, now: Timestamp) -> Decision<StagesDeployment> {
     end(deployment, DeploymentStatus::Failed(failure), EventKind::DeploymentFailed, now)
 }
 
-/// It never began, and never will.
+/// Cancels a deployment that has not begun.
 pub fn cancel(deployment: &StagesDeployment, cancel: Cancel, now: Timestamp) -> Decision<StagesDeployment> {
     end(deployment, DeploymentStatus::Cancelled(cancel), EventKind::DeploymentCancelled, now)
 }
 
-/// A newer one takes its place.
+/// Replaces the deployment with a newer one.
 pub fn supersede(
     deployment: &StagesDeployment,
     by: DeploymentId,
@@ -150,7 +151,7 @@ pub fn supersede(
     end(deployment, DeploymentStatus::Superseded { by }, EventKind::DeploymentSuperseded, now)
 }
 
-/// Once, and for good.
+/// No change if the deployment has already ended.
 fn end(
     deployment: &StagesDeployment,
     status: DeploymentStatus,

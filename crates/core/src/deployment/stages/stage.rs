@@ -1,7 +1,7 @@
-//! A stage between deployments: what is in it, what it had before, and whether anything new may come into it.
+//! The state of a stage across deployments: the current deployment, earlier ones, and whether promotion is paused.
 //!
-//! After a rollback promotion into the stage is paused: what was taken back would otherwise come again with the next
-//! push. Resuming the pipeline lifts it.
+//! A rollback pauses promotion into the stage, so that the next push does not bring the same change back. Resuming the
+//! pipeline lifts the pause.
 
 use crate::decision::{Change, Decision, Record, Refusal};
 use crate::event::{Actor, EventKind, NewEvent, Subject};
@@ -9,31 +9,31 @@ use crate::id::{DeploymentId, PipelineId};
 use crate::name::Reason;
 use crate::time::Timestamp;
 
-/// Ends in a stage that are looked at for one to go back to.
+/// Earlier ends in a stage that are searched for a rollback target.
 pub const PAST_MAX: i64 = 500;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stage {
     pub pipeline: PipelineId,
     pub name: String,
-    /// Rises by one with every change.
+    /// Increases by one with every change.
     pub version: i64,
-    /// The last deployment that succeeded here, and when.
+    /// The last deployment that succeeded in the stage, and when.
     pub current: Option<(DeploymentId, Timestamp)>,
     pub pause: Option<Pause>,
 }
 
-/// Nothing but rollbacks comes in.
+/// Only rollbacks may enter the stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pause {
     pub by: Actor,
     pub at: Timestamp,
     pub reason: Option<Reason>,
-    /// The deployment that goes back.
+    /// The rollback that paused the stage.
     pub rollback: DeploymentId,
 }
 
-/// How a try of a stage ended.
+/// How one try of a stage ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageEnd {
     pub pipeline: PipelineId,
@@ -42,17 +42,17 @@ pub struct StageEnd {
     pub tries: u32,
     pub is_success: bool,
     pub at: Timestamp,
-    /// Whose plan it was: its own, or that of the deployment a rollback went back to.
+    /// The deployment whose plan ran: itself, or the target of the rollback.
     pub origin: DeploymentId,
-    /// What a rollback has taken back.
+    /// The deployment that a rollback rolled back.
     pub of: Option<DeploymentId>,
-    /// When its commit was made, where that is known.
+    /// The commit time, if known.
     pub committed_at: Option<Timestamp>,
-    /// No stage comes after it: what is here is out.
+    /// Whether this is the last stage of the pipeline.
     pub is_last: bool,
 }
 
-/// An end, and whether somebody wanted it gone since.
+/// An end, and whether a rollback has undone it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Past {
     pub end: StageEnd,
@@ -60,13 +60,13 @@ pub struct Past {
 }
 
 impl Stage {
-    /// One that nothing has happened in.
+    /// A stage without deployments.
     pub fn new(pipeline: PipelineId, name: &str) -> Self {
         Self { pipeline, name: name.to_owned(), version: 0, current: None, pause: None }
     }
 }
 
-/// A try has ended; the run itself tells of it.
+/// Records the end of a try. The run appends the event.
 pub fn ended(stage: &Stage, end: StageEnd) -> Decision<()> {
     let mut changes = Vec::new();
     if end.is_success {
@@ -77,7 +77,7 @@ pub fn ended(stage: &Stage, end: StageEnd) -> Decision<()> {
     Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () }
 }
 
-/// A rollback was asked for.
+/// Pauses promotion for a rollback.
 pub fn pause(stage: &Stage, pause: Pause) -> Decision<()> {
     let event = NewEvent {
         by: Some(pause.by.clone()),
@@ -89,7 +89,7 @@ pub fn pause(stage: &Stage, pause: Pause) -> Decision<()> {
     Decision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
-/// Calm where nothing is paused.
+/// No change if nothing is paused.
 pub fn lift(stage: &Stage, reason: Option<&Reason>) -> Decision<()> {
     if stage.pause.is_none() {
         return Decision::calm(());
@@ -99,8 +99,8 @@ pub fn lift(stage: &Stage, reason: Option<&Reason>) -> Decision<()> {
     Decision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
-/// The deployment a stage goes back to when `of` is taken back and nobody says to which: the last that succeeded there,
-/// is not what is there now, and was not taken back itself. `past` is newest first.
+/// The default target of a rollback of `of`: the last other deployment that succeeded in the stage, is not the current
+/// one, and was not rolled back itself. `past` is newest first.
 pub fn way_back(of: DeploymentId, past: &[Past]) -> Result<DeploymentId, Refusal> {
     let leaving = past.iter().find(|it| it.end.deployment == of && it.end.is_success);
     let is_same = |it: &Past| leaving.is_some_and(|leaving| leaving.end.origin == it.end.origin);
@@ -135,7 +135,7 @@ mod tests {
         DeploymentId::from_parts(NOW, [number; 10])
     }
 
-    /// `1+` succeeded, `2-` failed, `4+3>1`: 4 took 3 back and went to 1. Oldest first.
+    /// `1+` succeeded, `2-` failed, `4+3>1` is a rollback of 3 to 1. Oldest first.
     fn past(story: &str) -> Vec<Past> {
         let mut past: Vec<Past> = Vec::new();
         for word in story.split_whitespace() {
@@ -170,17 +170,17 @@ mod tests {
             ("1+ 2+", 2, Some(1)),
             ("1+ 2-", 2, Some(1)),
             ("1+ 2- 3-", 3, Some(1)),
-            // It runs still.
+            // Deployment 3 is still running.
             ("1+ 2+", 3, Some(2)),
             ("1+", 1, None),
             ("1-", 1, None),
             ("", 1, None),
-            // Back again after a rollback: neither to what was bad, nor to what is there.
+            // A second rollback goes neither to the bad deployment nor to the current one.
             ("1+ 2+ 3+ 4+3>2", 4, Some(1)),
             ("1+ 2+ 3+2>1", 3, None),
-            // A rollback that failed did not leave what it went to.
+            // A failed rollback leaves its target available.
             ("1+ 2+ 3-2>1", 3, Some(1)),
-            // Somebody wanted the bad one after all, and then not.
+            // A rollback of a rollback, rolled back again.
             ("1+ 2+ 3+2>1 4+3>2", 4, Some(1)),
         ] {
             let found = way_back(deployment(of), &past(story)).ok();
