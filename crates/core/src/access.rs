@@ -1,11 +1,11 @@
-//! Who may do what: roles, actions, and the one table that joins them.
+//! Roles and actions, and the table that says which role may do what.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A member's role in one organization. Each role may do everything the one before it may.
+/// A member's role in one organization. Each role includes the permissions of the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -49,14 +49,14 @@ impl FromStr for Role {
 #[error("must be one of viewer, deployer, admin, owner")]
 pub struct UnknownRole;
 
-/// An action as a type, so that a use case can ask for the proof of exactly its own permission.
+/// An action as a type, so that a use case can require proof of exactly its own permission.
 pub trait Permit: Send + Sync + 'static {
     const ACTION: Action;
 }
 
 macro_rules! actions {
     ($($name:ident, $text:literal, $least:ident, $doc:literal;)+) => {
-        /// Everything a caller can be allowed or forbidden to do.
+        /// Everything that needs a permission.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Action {
             $(#[doc = $doc] $name,)+
@@ -69,7 +69,7 @@ macro_rules! actions {
                 match self { $(Action::$name => $text),+ }
             }
 
-            /// The lowest role that may do this.
+            /// The lowest role with this permission.
             pub const fn least_role(self) -> Role {
                 match self { $(Action::$name => Role::$least),+ }
             }
@@ -79,7 +79,7 @@ macro_rules! actions {
             }
         }
 
-        /// One type per action: see [`Permit`].
+        /// One type per action; see [`Permit`].
         pub mod permit {
             use super::{Action, Permit};
             $(

@@ -1,4 +1,4 @@
-//! What a rule answers: a decision, or a refusal. Neither has happened yet when the rule returns.
+//! The result of a rule: a decision or a refusal. A rule has no side effects; the caller commits the decision.
 
 use crate::analysis::{Analysis, FixPullRequest};
 use crate::approval::Approval;
@@ -10,7 +10,7 @@ use crate::environment::{Environment, Holder, Locked, NotActive, Session, Ticket
 use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
 
-/// Everything one command does, to be written in one commit.
+/// All effects of one command, written in one transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision<A> {
     pub changes: Vec<Change>,
@@ -20,17 +20,17 @@ pub struct Decision<A> {
 }
 
 impl<A> Decision<A> {
-    /// Nothing changes, nothing is recorded: the state is already as asked.
+    /// A decision without changes or events.
     pub fn calm(answer: A) -> Self {
         Self { changes: Vec::new(), events: Vec::new(), effects: Vec::new(), answer }
     }
 }
 
-/// A decision that may be a "no" and still changes something: whoever asks about a session that has run out learns
-/// who holds the environment now, and the expiry that made it so is written with the refusal.
+/// A decision whose answer may be a refusal and that may still have changes. A command for an expired session, for
+/// example, is refused, and the expiry is written with the refusal.
 pub type Ruling<A> = Decision<Result<A, Refusal>>;
 
-/// Changes are whole records: one load and one write per kind of record, not one per operation.
+/// A change writes a whole record, so every kind of record has one load and one write.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     Put(Record),
@@ -52,15 +52,15 @@ pub enum Record {
     FixPullRequest(Box<FixPullRequest>),
 }
 
-/// Something to do outside the database, kept in the outbox until it is done.
+/// A side effect outside the database, kept in the outbox until it is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
-    /// Which worker takes it.
+    /// The worker that handles it.
     pub kind: String,
     pub payload: serde_json::Value,
 }
 
-/// "No", with the reason: an answer, not a fault.
+/// Why a command was refused. A refusal is a result, not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("the record has changed since you read it: it is now at version {current}")]
@@ -71,18 +71,18 @@ pub enum Refusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
-    /// An approval that waits for nobody any more.
+    /// The approval has already ended.
     #[error("{0}")]
     ApprovalEnded(String),
     #[error("{0}")]
     AlreadyVoted(String),
-    /// The rule does not count this person.
+    /// The approval rule excludes this person.
     #[error("{0}")]
     NotEligible(String),
-    /// In words: why no earlier deployment is good enough.
+    /// The text says why no earlier deployment qualifies.
     #[error("{0}")]
     NothingToRollBackTo(String),
-    /// What was asked for is not repeated: a path may hold anything.
+    /// The requested name is not echoed, because a path may contain anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,
     #[error("the environment is held by {}", .0.session.holder.name)]
@@ -91,7 +91,7 @@ pub enum Refusal {
     SessionNotActive(Box<NotActive>),
     #[error("the session is held by {}", .0.name)]
     NotSessionHolder(Holder),
-    /// `None`: nobody holds the environment.
+    /// `None` if the environment is free.
     #[error("{}", match current {
         Some(fence) => format!("the environment has changed hands since you looked: it is now at fence {fence}"),
         None => "the environment has changed hands since you looked: nobody holds it now".to_owned(),

@@ -1,6 +1,6 @@
-//! Events: what happened, who did it, to what. Written in the transaction of the change itself.
+//! Events of the audit log: what happened, who did it, to what. Appended in the transaction of the change itself.
 //!
-//! Kinds are only ever added. A stored kind is text, so that an older program carries a newer kind along unharmed.
+//! Kinds are only ever added. A stored kind is text, so an older program can read newer kinds.
 
 mod summary;
 
@@ -144,7 +144,7 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// Who acted. The name is kept as it was then: history stays readable after a rename.
+/// Who acted. The name is a snapshot, so that the audit log stays readable after a rename.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     #[serde(rename = "type")]
@@ -152,7 +152,7 @@ pub struct Actor {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub id: Option<UserId>,
     pub name: String,
-    /// The API token the actor came with, if it was one.
+    /// The API token of the request, if one was used.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub token: Option<TokenId>,
 }
@@ -171,7 +171,7 @@ impl Actor {
     }
 }
 
-/// What an event is about: `pipeline` `pl_…`.
+/// What an event is about, like `pipeline` `pl_…`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     #[serde(rename = "type")]
@@ -187,14 +187,14 @@ impl Subject {
     }
 }
 
-/// An event about to be recorded; the transaction adds who, when and which request.
+/// An event to append; the transaction adds actor, time and request id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     pub kind: EventKind,
-    /// Who did it, where that is not the one whose request it is: a session that expires is ended by nobody's wish.
+    /// The actor, if it is not the caller: an expired session is ended by the system.
     pub by: Option<Actor>,
     pub subjects: Vec<Subject>,
-    /// Facts of this kind, never a secret and never a request body.
+    /// Details of this kind; never a secret or a request body.
     pub data: serde_json::Value,
 }
 
@@ -214,7 +214,7 @@ impl NewEvent {
         self
     }
 
-    /// As [`NewEvent::with`], for facts that are not always known.
+    /// Like [`NewEvent::with`], for optional details.
     #[must_use]
     pub fn with_some(self, name: &str, value: Option<impl fmt::Display>) -> Self {
         match value {
@@ -232,12 +232,12 @@ impl NewEvent {
     }
 }
 
-/// A recorded event.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub id: EventId,
     pub org: OrgId,
-    /// Position in the organization's history, from 1, without gaps.
+    /// Position in the organization's audit log, from 1, without gaps.
     pub sequence: i64,
     pub kind: String,
     pub occurred_at: Timestamp,
@@ -245,7 +245,7 @@ pub struct Event {
     pub request_id: Option<String>,
     pub subjects: Vec<Subject>,
     pub data: serde_json::Value,
-    /// The hash of the event before it, and of this one: what makes a later edit visible.
+    /// Hash chain: the hash of the previous event and of this one, which makes later edits detectable.
     pub previous_hash: String,
     pub hash: String,
 }

@@ -1,7 +1,7 @@
-//! Identifiers: a prefix that says what it is, then 128 bits that sort by time.
+//! Identifiers: a prefix for the kind, then 128 bits that sort by time.
 //!
-//! `pl_01k9x8…` is a UUID version 7 written in 26 characters of lower-case Crockford base 32: safe in a URL, and
-//! its text sorts as its time does. Made from time and entropy given as arguments, never from a clock.
+//! `pl_01k9x8…` is a UUIDv7 as 26 characters of lower-case Crockford base32: URL-safe, and its text sorts by time.
+//! Built from given time and entropy, never from a clock.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 pub type Entropy = [u8; 10];
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// The other way round: what each byte stands for.
+/// Decoding table.
 const DIGITS: [Option<u8>; 256] = {
     let (mut digits, mut digit) = ([None; 256], 0u8);
     while digit < 32 {
@@ -102,22 +102,22 @@ macro_rules! id {
 }
 
 id! {
-    /// An organization: the border of every token and every record.
+    /// An organization: the tenant of every token and record.
     OrgId = "org",
     /// A person or a service account.
     UserId = "usr",
     PipelineId = "pl",
     EnvironmentId = "env",
-    /// One holding of an environment's lock.
+    /// An exclusive lock on an environment.
     SessionId = "ses",
-    /// A place in line for an environment.
+    /// A position in the queue of an environment.
     TicketId = "tkt",
-    /// The tickets of one claim-any.
+    /// The tickets of one claim for any of several environments.
     TicketGroupId = "tkg",
     DeploymentId = "dep",
-    /// One look into why a step failed.
+    /// An analysis of a failed step.
     AnalysisId = "anl",
-    /// Something people are asked to agree to.
+    /// A request for approval.
     ApprovalId = "apr",
     /// A step of one deployment, in one stage.
     StepRunId = "stp",
@@ -133,33 +133,33 @@ id! {
     SecretId = "sec",
     /// A key that encrypts an organization's secrets.
     DataKeyId = "key",
-    /// A signed-in browser.
+    /// A browser session.
     SignInId = "sgn",
     WebhookId = "whk",
-    /// One event on its way to one webhook.
+    /// One event to be delivered to one webhook.
     DeliveryId = "dlv",
-    /// Work that must happen outside the database.
+    /// An entry of the outbox.
     EffectId = "eff",
 }
 
-/// So many bits of an event's id are its number in the history.
+/// Bits of an event id that hold its sequence number.
 const NUMBER_BITS: u32 = 40;
 
 impl EventId {
-    /// The same with a number at its end, by which the event is found.
+    /// Embeds the sequence number, by which the event is found.
     #[must_use]
     pub fn numbered(self, number: i64) -> Self {
         let number = u128::from(number.unsigned_abs()) & ((1 << NUMBER_BITS) - 1);
         Self(self.0 >> NUMBER_BITS << NUMBER_BITS | number)
     }
 
-    /// What it ends with; in one from before ids were numbered, any number.
+    /// The embedded sequence number; arbitrary for ids from before numbering.
     pub fn number(self) -> i64 {
         i64::try_from(self.0 & ((1 << NUMBER_BITS) - 1)).unwrap_or(i64::MAX)
     }
 }
 
-/// Reads an id where its text stands, without a copy of it.
+/// Deserializes an id without copying its text.
 struct Text<T>(PhantomData<T>);
 
 impl<T: FromStr<Err = InvalidId>> Visitor<'_> for Text<T> {
@@ -177,14 +177,14 @@ impl<T: FromStr<Err = InvalidId>> Visitor<'_> for Text<T> {
 fn sortable(now: Timestamp, mut entropy: Entropy) -> u128 {
     let micros = u64::try_from(now.as_micros()).unwrap_or(0);
     let millis = micros / 1_000;
-    // The twelve bits after the milliseconds hold the microseconds, as RFC 9562 allows: what was made in
-    // one order is listed in it.
+    // The twelve bits after the milliseconds hold the microseconds, as RFC 9562 allows, so that ids sort in order of
+    // creation.
     let [_, _, .., high, low] = (micros % 1_000 * 4_096 / 1_000).to_be_bytes();
     entropy[..2].copy_from_slice(&[high, low]);
     uuid::Builder::from_unix_timestamp_millis(millis, &entropy).into_uuid().as_u128()
 }
 
-/// Written at every use in a statement, so it makes no text of its own.
+/// Writes into a buffer, because ids are encoded for every statement.
 fn encode(mut bits: u128, into: &mut [u8]) {
     for place in into.iter_mut().rev() {
         *place = ALPHABET[(bits & 31) as usize];
@@ -193,7 +193,7 @@ fn encode(mut bits: u128, into: &mut [u8]) {
 }
 
 fn decode(text: &str) -> Option<u128> {
-    // 26 characters hold 130 bits: the first one may only carry three.
+    // 26 characters hold 130 bits, so the first one may only carry three.
     if text.len() != ENCODED_CHARS || text.as_bytes()[0] > b'7' {
         return None;
     }

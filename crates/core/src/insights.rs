@@ -1,6 +1,6 @@
-//! Insights: how often, how fast and how safely changes reach the last stage. DORA's four measures.
+//! DORA metrics: how often, how fast and how safely changes reach the last stage.
 //!
-//! A rollback is no change: it is counted neither as a deployment nor as a failure, but what it puts right is restored.
+//! A rollback is not a change: it counts neither as a deployment nor as a failure, but it restores a failed stage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,22 +10,22 @@ use crate::time::Timestamp;
 
 const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
-/// An end in a last stage.
+/// The end of a deployment in the last stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     pub past: Past,
-    /// When its deployment was asked for.
+    /// When the deployment was requested.
     pub created_at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measures {
-    /// Changes that came to their end in the last stage with success.
+    /// Changes that succeeded in the last stage.
     pub deployments: usize,
     pub lead: Lead,
     pub failures: Failures,
     pub restores: Restores,
-    /// Every day of the time looked at, in UTC.
+    /// Every day of the period, in UTC.
     pub days: Vec<Day>,
 }
 
@@ -33,23 +33,23 @@ pub struct Measures {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lead {
     pub seconds: Spread,
-    /// Of how many the time of the commit is known.
+    /// Changes with a known commit time.
     pub from_commit: usize,
-    /// And of how many it is not: they are measured from when the deployment was asked for.
+    /// Changes without one, measured from the request of the deployment.
     pub from_creation: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failures {
-    /// Changes that came to an end in the last stage, this way or that.
+    /// Changes that succeeded or failed in the last stage.
     pub reached: usize,
     pub failed: usize,
-    /// Those that succeeded and were taken back.
+    /// Changes that succeeded and were rolled back.
     pub rolled_back: usize,
 }
 
 impl Failures {
-    /// `None`: nothing came so far.
+    /// `None` if there were no changes.
     pub fn rate(&self) -> Option<f64> {
         ratio(self.failed + self.rolled_back, self.reached)
     }
@@ -60,7 +60,7 @@ impl Failures {
 pub struct Restores {
     pub seconds: Spread,
     pub restored: usize,
-    /// Still failed at the end of the time looked at.
+    /// Still failed at the end of the period.
     pub open: usize,
 }
 
@@ -87,7 +87,7 @@ struct OfDay {
     restores: Vec<i64>,
 }
 
-/// `seen` is oldest first. The caller bounds how far `to` is from `from`.
+/// `seen` is sorted, oldest first. The caller bounds the period.
 pub fn measure(seen: &[Seen], from: Timestamp, to: Timestamp) -> Measures {
     let mut days: BTreeMap<i64, OfDay> = BTreeMap::new();
     let last = to.as_micros().saturating_sub(1).max(from.as_micros()).div_euclid(DAY_MICROS);
@@ -163,7 +163,7 @@ fn spread(mut seconds: Vec<i64>) -> Spread {
     Spread { median: at(50), p90: at(90) }
 }
 
-/// In thousandths: enough to draw.
+/// Rounded to thousandths.
 fn ratio(part: usize, whole: usize) -> Option<f64> {
     let thousandths = (part * 1_000).checked_div(whole)?;
     Some(f64::from(u32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0)
@@ -184,7 +184,7 @@ mod tests {
         DeploymentId::from_parts(midnight(), [number; 10])
     }
 
-    /// An end in the last stage, so many hours after midnight; created an hour before.
+    /// An end in the last stage at this hour; the deployment was requested an hour before.
     fn end(number: u8, hours: i64, is_success: bool) -> Seen {
         let at = midnight().plus_seconds(hours * HOUR_S);
         let end = StageEnd {
@@ -229,7 +229,7 @@ mod tests {
         (back.past.end.of, back.past.end.origin) = (Some(id(4)), id(3));
         let history = [
             committed(end(1, 10, true), 5),
-            // Failed twice, and then restored two hours after the first.
+            // Failed twice, and restored two hours after the first failure.
             end(2, 12, false),
             end(2, 13, false),
             end(3, 14, true),

@@ -1,7 +1,7 @@
-//! The rules of Berth.
+//! The domain rules of Berth.
 //!
-//! Everything here is a plain function of state, command and time: no IO, no clock, no randomness, no async.
-//! `clippy.toml` bans the calls that would break this, and `Cargo.toml` keeps the dependencies few.
+//! Everything here is a pure function of state, command and time: no IO, no clock, no randomness, no async.
+//! `clippy.toml` bans the calls that would break this.
 
 pub mod access;
 pub mod analysis;

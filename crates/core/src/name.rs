@@ -1,4 +1,4 @@
-//! Names people choose: parsed once at the edge, newtypes inside.
+//! Names chosen by users: validated at the boundary, newtypes inside.
 
 pub const SLUG_CHARS_MAX: usize = 63;
 pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
@@ -6,12 +6,12 @@ pub const EMAIL_CHARS_MAX: usize = 254;
 pub const REASON_CHARS_MAX: usize = 4_000;
 pub const COMMIT_CHARS_MAX: usize = 255;
 
-/// Why a text is not a name, in words for the person who sent it.
+/// Why a text is not a valid name; shown to the user.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidName(pub &'static str);
 
-/// A newtype over text that was checked when it was made.
+/// Defines a newtype over validated text.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $check:expr) => {
         $(#[$doc])*
@@ -60,7 +60,7 @@ macro_rules! name {
 pub(crate) use name;
 
 name!(
-    /// The part of a URL that names an organization or a pipeline: `shop-api`.
+    /// The URL name of an organization or a pipeline: `shop-api`.
     Slug,
     |text| label(text).map_err(|()| {
         "must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit"
@@ -76,14 +76,14 @@ name!(
 );
 
 name!(
-    /// A name for people: any printable characters, trimmed.
+    /// A display name: any printable characters, trimmed.
     DisplayName,
     |text| line(text, DISPLAY_NAME_CHARS_MAX)
         .ok_or("must be 1 to 120 printable characters on one line")
 );
 
 name!(
-    /// An e-mail address as its owner writes it. Compare by [`Email::key`].
+    /// An email address as entered. Compare by [`Email::key`].
     Email,
     |text| {
         let text = text.trim();
@@ -100,7 +100,7 @@ name!(
 );
 
 name!(
-    /// Free text that a person gives as a reason or context. Line ends become `\n`.
+    /// Free text given as a reason or context. Line endings become `\n`.
     Reason,
     |text| {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
@@ -114,8 +114,8 @@ name!(
 );
 
 name!(
-    /// A commit, a branch or a tag, as the caller names it: what `git check-ref-format --allow-onelevel` accepts, and
-    /// never an option. Object ids and their abbreviations have that form, too.
+    /// A commit, branch or tag: anything that `git check-ref-format --allow-onelevel` accepts, including object ids and
+    /// abbreviations, but never an option.
     CommitId,
     |text| {
         let is_ref = (1..=COMMIT_CHARS_MAX).contains(&text.chars().count())
@@ -134,7 +134,7 @@ name!(
 );
 
 impl Email {
-    /// The form under which two spellings of one address are the same account.
+    /// Equal for different spellings of the same address.
     pub fn key(&self) -> String {
         self.0.to_lowercase()
     }

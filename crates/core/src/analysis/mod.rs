@@ -1,6 +1,6 @@
-//! Analyses: why a step failed, asked for by somebody or by its pipeline, and the pull requests that came of them.
+//! Failure analyses, requested by a member or by the pipeline, and the fix pull requests made from them.
 //!
-//! What an analysis finds is somebody else's words: data, carried along and never looked into here.
+//! The result of an analysis is untrusted data: it is stored and passed on, never interpreted here.
 
 mod pull_request;
 mod settings;
@@ -10,7 +10,7 @@ pub use pull_request::{FixPullRequest, NewPullRequest, PullRequestState};
 pub use settings::{Limits, Model, Provider, Settings};
 pub use state::{Analysis, Answer, NewAnalysis, State, SuggestedFix, Usage};
 
-/// Decisions about pull requests.
+/// State transitions of fix pull requests.
 pub mod pull {
     pub use super::pull_request::{End, ask, branch, ended, failed, opened};
 }

@@ -1,5 +1,5 @@
-//! The pull request of a suggested fix: one that is open for each failure of a repository, and a person merges it or
-//! closes it. After that there may be another.
+//! The pull request of a suggested fix. At most one is open per failure and repository; a person merges or closes it,
+//! and after that there may be another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,40 +14,40 @@ use super::state::Analysis;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct FixPullRequest {
-    /// Whose fix it is.
+    /// The analysis that suggested the fix.
     pub analysis: AnalysisId,
     pub repository: RepositoryId,
     pub fingerprint: String,
     pub state: PullRequestState,
-    /// The branch that it is made from, never one that anybody tracks.
+    /// The head branch; never a tracked branch.
     pub branch: String,
-    /// The one commit on it, once it is pushed.
+    /// The only commit on the branch, once pushed.
     pub commit: Option<String>,
-    /// Of the pull request, where the forge has them.
+    /// The number and URL on the forge, if it has pull requests.
     pub number: Option<i64>,
     pub url: Option<String>,
-    /// Why there is none.
+    /// Why opening it failed.
     pub error: Option<String>,
-    /// When it was merged or closed; when that was noticed, where nobody says it.
+    /// When it was merged or closed; if the forge does not say, when that was noticed.
     pub ended_at: Option<Timestamp>,
-    /// Whoever wanted it counts as its author.
+    /// The requester, who counts as its author.
     pub asked_by: Actor,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Rises by one with every change.
+    /// Increases by one with every change.
     pub version: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullRequestState {
-    /// Asked for; the branch may be there already.
+    /// Requested; the branch may already exist.
     Opening,
     Open,
-    /// The remote is plain git: the branch is there, and nothing else can be made.
+    /// The branch was pushed to a plain git remote, which has no pull requests.
     Pushed,
     Failed,
     Merged,
-    /// Closed without being merged, or its branch is gone.
+    /// Closed without a merge, or its branch was deleted.
     Closed,
 }
 
@@ -61,7 +61,7 @@ impl PullRequestState {
         PullRequestState::Closed,
     ];
 
-    /// It is there or will be: there is no other one for the same failure.
+    /// Whether it blocks another pull request for the same failure.
     pub const fn is_live(self) -> bool {
         matches!(self, PullRequestState::Opening | PullRequestState::Open | PullRequestState::Pushed)
     }
@@ -91,22 +91,22 @@ impl FromStr for PullRequestState {
     }
 }
 
-/// What is asked for.
+/// A request for a pull request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPullRequest {
     pub branch: String,
     pub asked_by: Actor,
 }
 
-/// How one ended.
+/// How a pull request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Merged,
     Closed,
 }
 
-/// The branch of the next one of a failure. A branch whose pull request has ended may still be there, so it is not
-/// used again; what failed is tried on its own branch once more. `earlier` are all there were of this failure.
+/// The branch of a failure's next pull request. The branch of an ended one may still exist, so it is not reused; a
+/// failed attempt uses its own branch again. `earlier` are all pull requests of this failure.
 pub fn branch(stem: &str, earlier: &[FixPullRequest]) -> String {
     let number = |it: &FixPullRequest| match it.branch.strip_prefix(stem)? {
         "" => Some(1),
@@ -122,8 +122,8 @@ pub fn branch(stem: &str, earlier: &[FixPullRequest]) -> String {
     }
 }
 
-/// A pull request for the fix of an analysis. `earlier` is the one of this analysis; `open` is one of the same failure
-/// that is there, whosever it is.
+/// Requests a pull request for the fix of an analysis. `earlier` is the one of this analysis, `open` an open one for
+/// the same failure.
 pub fn ask(
     analysis: &Analysis,
     earlier: Option<&FixPullRequest>,
@@ -166,7 +166,7 @@ pub fn ask(
     Ok(written(asked, event))
 }
 
-/// The branch is pushed, and where the forge can, the pull request is open.
+/// Records that the branch was pushed and, if the forge has pull requests, that one was opened.
 pub fn opened(
     asked: &FixPullRequest,
     commit: String,
@@ -191,7 +191,7 @@ pub fn opened(
     written(next, event)
 }
 
-/// It came to nothing; somebody may ask again.
+/// Records a failure; the pull request may be requested again.
 pub fn failed(asked: &FixPullRequest, error: String, now: Timestamp) -> Decision<FixPullRequest> {
     let next = FixPullRequest {
         state: PullRequestState::Failed,
@@ -204,7 +204,7 @@ pub fn failed(asked: &FixPullRequest, error: String, now: Timestamp) -> Decision
     written(next, event)
 }
 
-/// A person has merged it or closed it. `None`: it was not there to end. `at` is what the forge says.
+/// Records that a person merged or closed it. `None` if it had not been opened. `at` is the time from the forge.
 pub fn ended(
     it: &FixPullRequest,
     end: End,
@@ -218,7 +218,7 @@ pub fn ended(
         End::Merged => (PullRequestState::Merged, EventKind::FixPullRequestMerged),
         End::Closed => (PullRequestState::Closed, EventKind::FixPullRequestClosed),
     };
-    // A forge's clock is not ours.
+    // The forge's clock may differ from ours.
     let at = at.filter(|at| (it.created_at..=now).contains(at)).unwrap_or(now);
     let next =
         FixPullRequest { state, ended_at: Some(at), updated_at: now, version: it.version + 1, ..it.clone() };

@@ -1,4 +1,4 @@
-//! Whether a model is asked, which one, and how much of it.
+//! Settings of the analysis: which model is used, and its limits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,15 @@ use crate::pipeline::grammar::SecretName;
 use crate::time::Timestamp;
 use crate::webhook::UnknownWord;
 
-/// Of one organization. Without any the rules answer, and nothing leaves the server.
+/// Per organization. Without settings only the rules run, and no data leaves the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// `None`: the rules alone.
+    /// `None` means rules only.
     pub model: Option<Model>,
     pub limits: Limits,
-    /// Fixes may change pipeline definitions, below `.berth/`.
+    /// Whether fixes may change pipeline definitions below `.berth/`.
     pub permits_definition: bool,
-    /// Zero: nobody has ever changed them.
+    /// Zero if the settings were never changed.
     pub version: i64,
     pub updated_at: Option<Timestamp>,
 }
@@ -25,16 +25,16 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
     pub provider: Provider,
-    /// Where it is reached; `None`: at the provider's own address.
+    /// `None` means the provider's default URL.
     pub base_url: Option<String>,
-    /// As the provider names it.
+    /// The provider's name for the model.
     pub name: String,
-    /// A secret of the organization; a server of one's own may need none.
+    /// A secret of the organization; a self-hosted model may need none.
     pub api_key: Option<SecretName>,
 }
 
 impl Model {
-    /// As results name it: `anthropic/some-model`.
+    /// The name in results: `anthropic/some-model`.
     pub fn analyser(&self) -> String {
         format!("{}/{}", self.provider, self.name)
     }
@@ -45,7 +45,7 @@ impl Model {
 pub enum Provider {
     /// The Messages API of Anthropic.
     Anthropic,
-    /// Chat completions as OpenAI has them, and many others after it.
+    /// Chat completions of OpenAI and compatible servers.
     Openai,
 }
 
@@ -73,14 +73,14 @@ impl FromStr for Provider {
     }
 }
 
-/// What a model may cost.
+/// Cost limits of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Of one answer.
+    /// Per response.
     pub output_tokens_max: i64,
-    /// Of a calendar month, in and out, all analyses together. Beyond it the rules answer.
+    /// Input and output tokens per calendar month. Beyond it only the rules run.
     pub monthly_tokens_max: i64,
-    /// Of one call.
+    /// Per request.
     pub timeout_s: i64,
 }
 

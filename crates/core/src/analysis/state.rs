@@ -1,4 +1,4 @@
-//! An analysis and how it moves: asked for, begun, answered or given up. What has ended stays as it is.
+//! An analysis and its state transitions: queued, running, succeeded or failed. A finished analysis never changes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,21 +14,20 @@ pub struct Analysis {
     pub id: AnalysisId,
     pub deployment: DeploymentId,
     pub pipeline: PipelineId,
-    /// Of which stage.
     pub stage: String,
     pub step: StepRunId,
-    /// Its id in the definition.
+    /// The step's id in the definition.
     pub step_name: StepId,
-    /// Zero: nothing of it ever ran.
+    /// Zero if the step never ran.
     pub attempt: u32,
-    /// Where its files come from; none for a pipeline without a repository.
+    /// The source repository; `None` for a pipeline without one.
     pub repository: Option<RepositoryId>,
     pub commit: Option<String>,
     pub asked_by: Actor,
     pub state: State,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
-    /// Rises by one with every change.
+    /// Increases by one with every change.
     pub version: i64,
 }
 
@@ -55,34 +54,34 @@ impl State {
     }
 }
 
-/// What came of it.
+/// The result of an analysis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// `rules`, or a provider and its model: `anthropic/some-model`.
     pub analyser: String,
-    /// Equal for failures that are the same.
+    /// Equal for equal failures.
     pub fingerprint: String,
-    /// What was found, as the analyser said it.
+    /// The findings in the analyser's own format.
     pub result: Value,
     pub fix: Option<SuggestedFix>,
-    /// Why another analyser answered than the one that was wanted, or what of its answer was left out.
+    /// Why a different analyser was used, or which part of the response was dropped.
     pub note: Option<String>,
-    /// The same failure was looked into before.
+    /// An earlier analysis of the same failure.
     pub reused_from: Option<AnalysisId>,
-    /// What a model has counted; none where none was asked.
+    /// Token usage of the model; `None` if no model was used.
     pub usage: Option<Usage>,
 }
 
-/// A change that would mend the failure. It was seen to apply to the failing commit.
+/// A change that would fix the failure. It applies to the failing commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuggestedFix {
-    /// One line, good as the title of a commit.
+    /// One line, suitable as a commit subject.
     pub summary: String,
-    /// As `git diff` writes it.
+    /// In the format of `git diff`.
     pub diff: String,
 }
 
-/// Tokens, as the provider counts them.
+/// Tokens as counted by the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -104,7 +103,7 @@ impl Usage {
     }
 }
 
-/// A failure somebody wants to understand.
+/// A request to analyze a failed step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewAnalysis {
     pub id: AnalysisId,
@@ -141,7 +140,7 @@ impl Analysis {
         written(made, event)
     }
 
-    /// `None`: somebody else has begun it, or it has ended.
+    /// `None` if it was already started or has ended.
     pub fn begin(&self, now: Timestamp) -> Option<Decision<Analysis>> {
         if self.state != State::Queued {
             return None;
@@ -168,7 +167,7 @@ impl Analysis {
         Ok(written(self.moved(State::Failed { at: now, error }), event))
     }
 
-    /// What was found, if it has come to that.
+    /// The result, if it has succeeded.
     pub fn answer(&self) -> Option<&Answer> {
         match &self.state {
             State::Succeeded { answer, .. } => Some(answer),
@@ -183,7 +182,7 @@ impl Analysis {
         }
     }
 
-    /// An event about it, its deployment, its pipeline and its step.
+    /// Builds an event about the analysis, its deployment, pipeline and step.
     pub fn telling(&self, kind: EventKind) -> NewEvent {
         NewEvent::new(kind, Subject::new("analysis", self.id, None))
             .about(Subject::new("deployment", self.deployment, None))

@@ -1,4 +1,4 @@
-//! Ask, vote, expire, lapse.
+//! State transitions of an approval: request, vote, expire, lapse.
 
 use super::people::{Electorate, Tally, Voter, admits};
 use super::state::{Approval, Choice, Lapse, Status, Vote};
@@ -9,7 +9,7 @@ use crate::name::Reason;
 use crate::pipeline::model::{Approver, Requires};
 use crate::time::Timestamp;
 
-/// What is to be approved, and by whom.
+/// A request for approval.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub id: ApprovalId,
@@ -23,7 +23,7 @@ pub struct Request {
     pub digest: String,
 }
 
-/// One person's answer.
+/// One person's vote.
 #[derive(Debug, Clone)]
 pub struct Ballot {
     pub voter: Voter,
@@ -31,7 +31,7 @@ pub struct Ballot {
     pub comment: Option<Reason>,
 }
 
-/// `needed` is how many people have to approve as things are.
+/// `needed` is the number of approvals required at this time.
 pub fn request(asked: Request, needed: u32, now: Timestamp) -> Decision<Approval> {
     let timeout_s = asked.rule.timeout.map(|it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX));
     let approval = Approval {
@@ -62,8 +62,7 @@ pub fn request(asked: Request, needed: u32, now: Timestamp) -> Decision<Approval
     put(approval, vec![event])
 }
 
-/// `digest` is that of what would be done now. What time or a change has made of the approval is written also where the
-/// answer is no.
+/// `digest` is that of the content to be deployed now. Expiry and lapse are written even if the vote is refused.
 pub fn vote(
     approval: &Approval,
     ballot: &Ballot,
@@ -126,7 +125,7 @@ pub fn vote(
     }
 }
 
-/// Saying no is never self-approval.
+/// A rejection is never self-approval.
 fn may_vote(rule: &Requires, ballot: &Ballot, electorate: &Electorate) -> Result<(), Refusal> {
     if !admits(rule, &ballot.voter) {
         let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
@@ -149,7 +148,7 @@ fn may_vote(rule: &Requires, ballot: &Ballot, electorate: &Electorate) -> Result
     Ok(())
 }
 
-/// Grants an approval for which enough people have voted already: a member came back, or an unknown author joined.
+/// Grants an approval that has enough votes already: a member returned, or an unknown author became a member.
 pub fn recount(
     approval: &Approval,
     digest: &str,
@@ -167,7 +166,7 @@ pub fn recount(
     put(next, vec![event])
 }
 
-/// Ends it with what counts at this moment.
+/// Ends the approval with the votes that count now.
 fn close(approval: &mut Approval, status: Status, tally: &Tally, now: Timestamp) {
     (approval.status, approval.ended_at, approval.needed) = (status, Some(now), tally.needed);
     for vote in &mut approval.votes {
@@ -179,7 +178,7 @@ fn count_event(kind: EventKind, approval: &Approval, tally: &Tally) -> NewEvent 
     telling(kind, approval).with("given", tally.counted.len()).with("approvals", tally.needed)
 }
 
-/// Ends it when its time is over. What has ended stays as it is, and so does what has time left.
+/// Ends an overdue approval. No change otherwise.
 pub fn expire(approval: &Approval, electorate: &Electorate, now: Timestamp) -> Decision<Approval> {
     let is_due = approval.expires_at.is_some_and(|at| at <= now);
     if approval.status != Status::Pending || !is_due {
@@ -191,7 +190,7 @@ pub fn expire(approval: &Approval, electorate: &Electorate, now: Timestamp) -> D
     put(next, vec![event])
 }
 
-/// What it was for has changed, or is over. An approval that was given lapses too when it was for something else.
+/// Ends an approval whose subject has changed or is over. A granted approval also lapses if its subject changed.
 pub fn lapse(approval: &Approval, why: Lapse, now: Timestamp) -> Decision<Approval> {
     if !matches!(approval.status, Status::Pending | Status::Approved) {
         return Decision::calm(approval.clone());
@@ -202,8 +201,8 @@ pub fn lapse(approval: &Approval, why: Lapse, now: Timestamp) -> Decision<Approv
     put(next, vec![event])
 }
 
-/// Whether what was approved may be done now: it is the same thing, and enough of those who said yes may still say so.
-/// Votes of people who have left, have another role, or have retried it since do not count.
+/// Whether a granted approval is still valid: same content, and enough approvers may still approve. Votes of members
+/// who left, changed their role or retried the deployment since do not count.
 pub fn still_holds(approval: &Approval, digest: &str, electorate: &Electorate) -> bool {
     approval.status == Status::Approved
         && approval.digest == digest

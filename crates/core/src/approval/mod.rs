@@ -1,7 +1,7 @@
-//! Approvals: enough people say yes to one thing, and to nothing else.
+//! Approvals: a quorum of people approves one specific piece of content.
 //!
-//! An approval is bound to the digest of what it was asked for. It is asked for once, voted on by distinct people, and
-//! ends once: approved, rejected, expired, or lapsed because what it was for has changed or is over.
+//! An approval is bound to the digest of its content. It is requested once, voted on by distinct people, and ends once:
+//! approved, rejected, expired, or lapsed because its content has changed or is no longer needed.
 
 mod decide;
 mod people;

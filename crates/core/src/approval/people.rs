@@ -1,4 +1,4 @@
-//! Who counts. An account only ever votes for the person behind it.
+//! Whose vote counts. An account votes only for the person behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,73 +10,74 @@ use crate::id::UserId;
 use crate::name::Email;
 use crate::pipeline::model::{Approver, Requires};
 
-/// An account that answers, as of this moment.
+/// A voting account at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Voter {
     pub by: Actor,
-    /// The owner, for a service account.
+    /// The owner, if the account is a service account.
     pub person: UserId,
-    /// The lower one of the account's and the person's.
+    /// The lower of the roles of the account and the person.
     pub role: Role,
-    /// Of the account and of the person.
+    /// Addresses of the account and the person.
     pub emails: Vec<Email>,
 }
 
-/// Who wrote a change, as its commits say. Commits can name any address, so that this only ever makes a rule stricter.
+/// Authors of a change according to its commits. Commits can name any address, so authorship only makes a rule
+/// stricter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangeAuthors {
-    /// Authors, committers and co-authors, in lower case; not all of them are addresses.
+    /// Authors, committers and co-authors, in lower case. Not all are valid addresses.
     pub emails: BTreeSet<String>,
-    /// There are more commits or addresses than are read: some authors are unknown.
+    /// The change has more commits or addresses than are read, so some authors are unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_cut: bool,
 }
 
-/// Everything that decides whose word counts, as of one moment.
+/// Everything that decides whose vote counts, at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Electorate {
-    /// Members who may decide, without service accounts.
+    /// Members who may approve, without service accounts.
     pub voters: Vec<Voter>,
-    /// The person behind each member's address, whatever the member may do. Addresses in lower case.
+    /// The person behind each member's address, regardless of role. Addresses are in lower case.
     pub members: BTreeMap<String, UserId>,
-    /// People who asked for the deployment or retried it, also with a service account.
+    /// People who requested or retried the deployment, directly or through a service account.
     pub starters: BTreeSet<UserId>,
-    /// `None`: they are not read yet, so that no yes counts where self-approval is barred.
+    /// `None` if they are not read yet; then no approval counts if self-approval is off.
     pub authors: Option<ChangeAuthors>,
 }
 
-/// What the votes of an approval come to, as of one moment.
+/// The count of votes at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
-    /// How many people have to approve.
+    /// Number of approvals required.
     pub needed: u32,
-    /// People whose yes counts.
+    /// People whose approval counts.
     pub counted: BTreeSet<UserId>,
-    /// How many people could approve, with those who have.
+    /// Number of people who can approve, including those who have.
     pub eligible: usize,
-    /// Authors of the change are still to be read.
+    /// The authors of the change are not read yet.
     pub is_unread: bool,
 }
 
 impl Electorate {
-    /// Whether this voter wrote or started what is to be approved.
+    /// Whether this voter wrote part of the change or started the deployment.
     pub fn bars(&self, voter: &Voter) -> bool {
         self.people_involved().contains(&voter.person) || self.names(voter)
     }
 
-    /// People who started it, and members who wrote part of it, also with the address of a service account.
+    /// People who started the deployment, and members who wrote part of it, directly or through a service account.
     fn people_involved(&self) -> BTreeSet<UserId> {
         let emails = self.authors.iter().flat_map(|authors| &authors.emails);
         emails.filter_map(|email| self.members.get(email)).chain(&self.starters).copied().collect()
     }
 
-    /// Whether the change names an address of this voter.
+    /// Whether an address of this voter is among the authors.
     fn names(&self, voter: &Voter) -> bool {
         let names = |email: &Email| self.authors.as_ref().is_some_and(|it| it.emails.contains(&email.key()));
         voter.emails.iter().any(names)
     }
 
-    /// Addresses of the change that no member has.
+    /// Author addresses that belong to no member.
     pub fn unknown_authors(&self) -> impl Iterator<Item = &str> {
         let emails = self.authors.iter().flat_map(|authors| &authors.emails);
         emails.map(String::as_str).filter(|email| !self.members.contains_key(*email))
@@ -86,8 +87,7 @@ impl Electorate {
         self.unknown_authors().next().is_some() || self.authors.as_ref().is_some_and(|it| it.is_cut)
     }
 
-    /// How many people have to approve: one more where part of the change is by unknown authors, who could be among
-    /// those who approve it.
+    /// Number of approvals required: one more if the change has unknown authors, who could be among the approvers.
     pub fn needed(&self, rule: &Requires) -> u32 {
         let is_raised = !rule.self_approval && self.has_unknown_authors();
         rule.approvals.saturating_add(u32::from(is_raised))
@@ -112,7 +112,7 @@ impl Tally {
         !self.is_unread && self.counted.len() >= self.wanted()
     }
 
-    /// False: there are too few people to ask.
+    /// False if too few people can approve.
     pub fn is_reachable(&self) -> bool {
         self.eligible >= self.wanted()
     }
@@ -122,7 +122,7 @@ impl Tally {
     }
 }
 
-/// Whether the rule names this voter. A rule without names is for all who may decide.
+/// Whether the rule admits this voter. A rule without approvers admits everyone with the permission.
 pub fn admits(rule: &Requires, voter: &Voter) -> bool {
     let is_named = |approver: &Approver| match approver {
         Approver::Role(role) => voter.role >= *role,

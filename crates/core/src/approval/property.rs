@@ -1,4 +1,4 @@
-//! What must hold of approvals, however people vote, join, leave and change roles.
+//! Property tests: invariants of approvals while people vote, join, leave and change roles.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn email(number: u8) -> Email {
     Email::parse(&format!("p{number}@acme.test")).expect("an address")
 }
 
-/// Accounts 0..8 are people; 8..16 are service accounts of the same people.
+/// Accounts 0..8 are people, 8..16 service accounts of the same people.
 fn voter(account: u8) -> Voter {
     let owner = account % 8;
     let role = Role::ALL[usize::from(owner % 4)];
@@ -34,15 +34,15 @@ fn voter(account: u8) -> Voter {
     Voter { by, person: person(owner), role, emails: vec![email(account), email(owner)] }
 }
 
-/// Who is a member with which rights, and who wrote and started it.
+/// Membership, roles, authors and starters.
 #[derive(Debug, Clone)]
 struct People {
-    /// Those of 0..8 who are members.
+    /// Members among 0..8.
     present: BTreeSet<u8>,
-    /// Those of them who are viewers by now.
+    /// Members who were demoted to viewers.
     demoted: BTreeSet<u8>,
     starters: BTreeSet<u8>,
-    /// Accounts 0..16 that wrote part of it; those from 16 on have no account.
+    /// Authors; those from 16 on have no account.
     authors: BTreeSet<u8>,
     is_cut: bool,
     is_unread: bool,
@@ -70,7 +70,7 @@ impl People {
         }
     }
 
-    /// The rule in other words: whether the yes of one of 0..8 counts.
+    /// Reference implementation: whether the approval of a person in 0..8 counts.
     fn counts(&self, rule: &Requires, number: u8) -> bool {
         let voter = self.voter(number);
         let wrote =
@@ -124,7 +124,7 @@ fn rules() -> impl Strategy<Value = Requires> {
     )
 }
 
-/// Who votes, whether it is a yes, seconds since the vote before, and whether the thing is another one by now.
+/// Voter, approval or rejection, seconds since the previous vote, and whether the content has changed.
 type Said = (u8, bool, i64, bool);
 
 fn votes() -> impl Strategy<Value = Vec<(Said, People)>> {
@@ -148,7 +148,7 @@ fn asked(rule: Requires) -> Approval {
     super::request(request, needed, START).answer
 }
 
-/// An approval that these of 0..8 have said yes to.
+/// An approval with votes of these people.
 fn approval_with(rule: Requires, yes: &BTreeSet<u8>) -> Approval {
     let mut approval = asked(rule);
     let vote = |number: &u8| Vote {
@@ -163,7 +163,7 @@ fn approval_with(rule: Requires, yes: &BTreeSet<u8>) -> Approval {
     approval
 }
 
-/// What a decision leaves: its last word about the record, or the record as it was.
+/// The record after a decision.
 fn after(before: &Approval, ruling: &crate::decision::Ruling<Approval>) -> Approval {
     let put = ruling.changes.iter().rev().find_map(|change| match change {
         crate::decision::Change::Put(crate::decision::Record::Approval(it)) => Some((**it).clone()),
@@ -180,7 +180,7 @@ proptest! {
         for ((account, says_yes, later_s, is_other), people) in votes {
             now = now.plus_seconds(later_s);
             let (voter, electorate) = (people.voter(account), people.electorate());
-            // Authentication lets no one else vote, and a service account does not approve.
+            // Authentication admits only members, and service accounts may not approve.
             let is_let = people.present.contains(&(account % 8)) && voter.role.may(Action::ApprovalsDecide);
             if !is_let || (says_yes && account >= 8) {
                 continue;

@@ -1,4 +1,4 @@
-//! The record of an approval.
+//! The state of an approval.
 
 use std::collections::BTreeSet;
 
@@ -14,18 +14,18 @@ use crate::time::Timestamp;
 pub struct Approval {
     pub id: ApprovalId,
     pub deployment: DeploymentId,
-    /// Of the deployment.
+    /// The number of the deployment.
     pub number: i64,
     pub pipeline: PipelineId,
     pub stage: String,
-    /// `None`: what waits is the stage itself.
+    /// `None` if the approval is for the stage itself.
     pub step: Option<StepRunId>,
     pub rule: Requires,
-    /// How many people have to approve, as of its last change: authors who are no members raise it.
+    /// Number of approvals required at its last change; unknown authors raise it.
     pub needed: u32,
-    /// What people should look at before they answer.
+    /// A note for the approvers.
     pub message: Option<String>,
-    /// Of everything it was asked for.
+    /// Digest of the content to approve.
     pub digest: String,
     /// Oldest first, one per person.
     pub votes: Vec<Vote>,
@@ -33,7 +33,7 @@ pub struct Approval {
     pub requested_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// Rises by one with every change.
+    /// Increases by one with every change.
     pub version: i64,
 }
 
@@ -45,7 +45,7 @@ pub struct Vote {
     pub choice: Choice,
     pub comment: Option<Reason>,
     pub at: Timestamp,
-    /// A yes that no longer counted when the approval ended.
+    /// An approval that did not count when voting ended.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub is_void: bool,
 }
@@ -68,9 +68,9 @@ pub enum Status {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lapse {
-    /// What it was asked for is not what would be done now.
+    /// The content changed.
     Changed,
-    /// Nothing waits for it any more.
+    /// The deployment or stage has ended.
     Over,
 }
 
@@ -107,17 +107,17 @@ impl Lapse {
 }
 
 impl Approval {
-    /// People who have said yes. Whether that counts, [`super::Electorate::tally`] says.
+    /// People who approved. [`super::Electorate::tally`] says which of them count.
     pub fn yes(&self) -> BTreeSet<UserId> {
         self.votes.iter().filter(|vote| vote.choice == Choice::Approve).map(|vote| vote.person).collect()
     }
 
-    /// How many people have said yes, without votes that are void.
+    /// Number of approvals that are not void.
     pub fn given(&self) -> usize {
         self.votes.iter().filter(|vote| vote.choice == Choice::Approve && !vote.is_void).count()
     }
 
-    /// The vote that ended it with a no.
+    /// The vote that rejected it.
     pub fn rejection(&self) -> Option<&Vote> {
         self.votes.iter().find(|vote| vote.choice == Choice::Reject)
     }

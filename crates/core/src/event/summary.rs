@@ -10,10 +10,10 @@ use super::Event;
 /// Longer summaries are truncated.
 const SUMMARY_CHARS_MAX: usize = 1_000;
 const COMMIT_CHARS_SHOWN: usize = 8;
-/// A commit hash has at least so many characters; shorter text is a branch, a tag or an abbreviation.
+/// Text of at least this length is treated as a commit hash; shorter text is a branch, a tag or an abbreviation.
 const COMMIT_CHARS_MIN: usize = 20;
 
-/// Last words of kinds that say how something went on, with the predicate of the summary.
+/// Last words of event kinds that report an outcome, with the predicate of the summary.
 const OUTCOMES: [(&str, &str); 8] = [
     ("started", "started"),
     ("succeeded", "succeeded"),
@@ -185,7 +185,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// Kinds are nouns with a verb at the end: `token_created`, `analysis_settings_updated`, `step_failed`.
+    /// Summarizes a kind by its name, which is a noun and a verb: `token_created`, `step_failed`.
     fn summarize_by_name(&self, kind: &str, reason: &str) -> String {
         let actor = &self.event.actor.name;
         let (noun, verb) = kind.rsplit_once('_').unwrap_or(("", kind));
@@ -201,7 +201,7 @@ impl SummaryFacts<'_> {
         }
     }
 
-    /// What follows the noun of a kind: the name of the thing, or where it is.
+    /// The object after the noun: the name of the thing, or its location.
     fn object(&self, noun: &str) -> String {
         let first = self.event.subjects.first().filter(|it| it.kind != "organization" || it.kind == noun);
         let step = self.subject_name("step").map(|step| format!("{step} in ")).unwrap_or_default();

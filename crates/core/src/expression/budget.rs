@@ -1,10 +1,10 @@
-//! What an evaluation may spend.
+//! Resource limits of an evaluation.
 
 use serde_json::Value;
 
 use super::{EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX, EXPR_STEP_BYTES, EvaluationError};
 
-/// Shared by everything that is evaluated together, so that many small expressions cost no more than a large one.
+/// Shared by all expressions that are evaluated together, so that many small ones cost no more than a large one.
 #[derive(Debug)]
 pub struct Budget {
     fuel: usize,
@@ -18,12 +18,12 @@ impl Budget {
         Self { fuel: fuel_max, fuel_max, bytes: bytes_max, bytes_max }
     }
 
-    /// Of one call: an expression, or all expressions of one text or value.
+    /// The budget of one call: one expression, or all expressions of one text or value.
     pub(super) const fn of_one() -> Self {
         Self::new(EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX)
     }
 
-    /// Nothing more can be evaluated with it.
+    /// Whether the budget is exhausted.
     pub const fn is_spent(&self) -> bool {
         self.fuel == 0
     }
@@ -42,19 +42,19 @@ impl Budget {
         }
     }
 
-    /// A text somebody is about to look at from end to end.
+    /// Charges for reading a text completely.
     pub(super) fn text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         within_result(bytes)?;
         self.steps(1 + bytes / EXPR_STEP_BYTES)
     }
 
-    /// Two values somebody is about to compare: a text is read to its end even when the other is a number.
+    /// Charges for comparing two values. Text is read completely even if the other value is a number.
     pub(super) fn compared(&mut self, left: &Value, right: &Value) -> Result<(), EvaluationError> {
         self.text(left.as_str().map_or(0, str::len))?;
         self.text(right.as_str().map_or(0, str::len))
     }
 
-    /// A value somebody is about to copy: every part of it is a step. As deep as JSON is read, which is bounded.
+    /// Charges for copying a value, one unit per part. JSON depth is bounded, so the recursion is too.
     pub(super) fn copy(&mut self, value: &Value) -> Result<usize, EvaluationError> {
         let mut bytes = 0;
         self.part(value, &mut bytes)?;
@@ -79,7 +79,7 @@ impl Budget {
         }
     }
 
-    /// What leaves an evaluation.
+    /// Charges for the result of an evaluation.
     pub(super) fn result(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         match self.bytes.checked_sub(bytes) {
             Some(left) => {
@@ -91,7 +91,7 @@ impl Budget {
     }
 }
 
-/// No text is ever longer, not even on the way to a short result.
+/// Limits the length of any text, including intermediate results.
 pub(super) fn within_result(bytes: usize) -> Result<(), EvaluationError> {
     if bytes > EXPR_RESULT_BYTES_MAX { Err(too_large(EXPR_RESULT_BYTES_MAX)) } else { Ok(()) }
 }

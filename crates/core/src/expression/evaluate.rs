@@ -1,7 +1,7 @@
-//! Computing an expression: the walk over its parts.
+//! Evaluates an expression by walking its syntax tree.
 //!
-//! Values are borrowed from the contexts for as long as they can be, so that picking one out of a large context is
-//! cheap. Recursion follows the parsed expression, whose depth is bounded when it is read.
+//! Values are borrowed from the contexts as long as possible, so that selecting one from a large context is cheap.
+//! Recursion depth follows the parsed expression, which is bounded.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -19,7 +19,7 @@ use crate::wording::quoted;
 /// Contexts by name: "vars", "stage", "steps", "build", "secrets", …
 pub type Contexts = BTreeMap<String, Value>;
 
-/// Names what is written in the expression, and never what a value holds: that may be a secret.
+/// Quotes only the expression, never a value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EvaluationError {
@@ -32,12 +32,12 @@ impl EvaluationError {
     }
 }
 
-/// The value of an expression (without its `${{ }}`).
+/// Evaluates an expression (without its `${{ }}`).
 pub fn evaluate(expression: &str, contexts: &Contexts) -> Result<Value, EvaluationError> {
     evaluate_within(expression, contexts, &mut Budget::of_one())
 }
 
-/// Whether a step with this `if` runs.
+/// Evaluates the `if` condition of a step.
 pub fn is_true(text: &str, contexts: &Contexts) -> Result<bool, EvaluationError> {
     is_true_within(text, contexts, &mut Budget::of_one())
 }
@@ -64,10 +64,10 @@ pub(super) fn evaluate_within(
     value.map_err(|error| named(&error.message))
 }
 
-/// What a part of an expression comes to.
+/// The value of a sub-expression.
 enum Found<'c> {
     One(Cow<'c, Value>),
-    /// By `.*`: whatever is picked next is picked from each of them.
+    /// The result of `.*`: the next selection applies to each item.
     Many(Vec<Cow<'c, Value>>),
 }
 
@@ -77,7 +77,7 @@ struct Walk<'c, 'b> {
 }
 
 impl<'c> Walk<'c, '_> {
-    /// All at once and before anything else: whether a name is known must not depend on what is true today.
+    /// Checks all names before evaluating anything, so that an unknown name is an error regardless of the values.
     fn known(&self, references: &[Reference]) -> Result<(), EvaluationError> {
         let missing =
             references.iter().find(|reference| !self.contexts.contains_key(reference.context.as_str()));
@@ -126,7 +126,7 @@ impl<'c> Walk<'c, '_> {
                 Cow::Owned(Value::Bool(!truth(&value)))
             }
             Expr::BinExpr(both) => self.both(both)?,
-            // These stand inside a context, and are picked from there.
+            // Only valid inside a context, where they are handled.
             Expr::Index(_) | Expr::Star => Cow::Owned(Value::Null),
         };
         Ok(Found::One(value))
@@ -148,13 +148,13 @@ impl<'c> Walk<'c, '_> {
             BinOp::Ge => matches!(order(), Some(Ordering::Greater | Ordering::Equal)),
             BinOp::Lt => order() == Some(Ordering::Less),
             BinOp::Le => matches!(order(), Some(Ordering::Less | Ordering::Equal)),
-            // Both are answered before the second operand is looked at.
+            // Handled above with short-circuit evaluation.
             BinOp::And | BinOp::Or => false,
         };
         Ok(Cow::Owned(Value::Bool(answer)))
     }
 
-    /// One step further into a value. What is not there is null, or left out among many.
+    /// Selects a member of a value. A missing member is null; among many items it is omitted.
     fn pick(&mut self, from: Found<'c>, part: &SpannedExpr<'_>) -> Result<Found<'c>, EvaluationError> {
         let member = self.member(part)?;
         match from {
@@ -181,7 +181,7 @@ impl<'c> Walk<'c, '_> {
             Expr::Index(index) if matches!(index.inner, Expr::Star) => Ok(Member::All),
             Expr::Index(index) => {
                 let value = self.value(index)?;
-                // Nothing can be found by a collection, so that it need not be carried along.
+                // A collection is never a valid key, so it need not be copied.
                 Ok(Member::Value(if is_collection(&value) { Value::Null } else { value.into_owned() }))
             }
             _ => Ok(Member::Value(Value::Null)),
@@ -239,7 +239,7 @@ enum Member {
     Value(Value),
 }
 
-/// Fractions are cut off, as GitHub does.
+/// Truncates fractions, as GitHub does.
 fn place(member: &Value) -> Option<usize> {
     let place = number(member).floor();
     (0.0..=f64::from(u32::MAX)).contains(&place).then_some(place as usize)

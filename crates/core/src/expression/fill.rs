@@ -1,4 +1,4 @@
-//! Texts and values with their expressions filled in, once.
+//! Substitutes expressions in texts and values, in a single pass.
 
 use serde_json::Value;
 
@@ -6,17 +6,17 @@ use super::evaluate::evaluate_within;
 use super::value::text;
 use super::{Budget, Contexts, EvaluationError, Unclosed, function, templates};
 
-/// Text with every `${{ … }}` replaced by its value: nothing for null, JSON for an object or a list.
+/// Replaces every `${{ … }}` in a text: null becomes empty, objects and lists become JSON.
 pub fn fill(text: &str, contexts: &Contexts) -> Result<String, EvaluationError> {
     fill_within(text, contexts, &mut Budget::of_one())
 }
 
-/// Every text inside of a value filled. A text that is exactly one template becomes the typed value itself.
+/// Substitutes every text inside a value. A text that is exactly one template becomes the typed value.
 pub fn fill_value(value: &Value, contexts: &Contexts) -> Result<Value, EvaluationError> {
     fill_value_within(value, contexts, &mut Budget::of_one())
 }
 
-/// The expression, when a text is one template and nothing else.
+/// The expression of a text that consists of exactly one template.
 pub(super) fn only(text: &str) -> Option<&str> {
     match templates(text).as_deref() {
         Ok([one]) if one.whole == (0..text.len()) => Some(&text[one.inner.clone()]),
@@ -24,7 +24,7 @@ pub(super) fn only(text: &str) -> Option<&str> {
     }
 }
 
-/// What a value becomes inside of a text.
+/// The text form of a value.
 pub(super) fn written(value: &Value, budget: &mut Budget) -> Result<String, EvaluationError> {
     match value {
         Value::Array(_) | Value::Object(_) => function::to_json(value, budget),
@@ -47,7 +47,7 @@ fn fill_within(text: &str, contexts: &Contexts, budget: &mut Budget) -> Result<S
     Ok(filled)
 }
 
-/// As deep as the definition was, which is bounded.
+/// The depth of the definition bounds the recursion.
 fn fill_value_within(
     value: &Value,
     contexts: &Contexts,
@@ -125,7 +125,7 @@ mod tests {
         check("${{ format('${0}', '{{ secrets.TOKEN }}') }}", &expect!["${{ secrets.TOKEN }}"]);
         let value = fill_value(&json!({ "a": "${{ trigger.title }}" }), &contexts()).expect("filled");
         assert_eq!(value["a"], contexts()["trigger"]["title"]);
-        // Two halves, one after the other, do not make a whole.
+        // Two adjacent halves do not form an expression.
         check("$${{ '{' }}{ secrets.TOKEN }}", &expect!["${{ secrets.TOKEN }}"]);
     }
 
@@ -151,7 +151,7 @@ mod tests {
         expect!["`vars.large` brings more than 65536 bytes; hand large values over in a file"]
             .assert_eq(&twice.message);
         assert!(fill_value(&json!(["${{ vars.large }}", "${{ vars.large }}"]), &contexts).is_err());
-        // What is written out in the definition is not brought by an expression.
+        // Literal text of the definition does not count towards the limit.
         let long = format!("{}${{{{ vars.large }}}}", "y".repeat(100_000));
         assert_eq!(fill(&long, &contexts).map(|text| text.len()), Ok(140_000));
     }

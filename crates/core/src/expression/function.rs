@@ -1,4 +1,4 @@
-//! The functions of the language. Each works as the one of that name at GitHub.
+//! The functions of the expression language, with the semantics of GitHub Actions.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>], budget: &mu
     })
 }
 
-/// As people read JSON. Also what a collection becomes inside of a text.
+/// Pretty-printed JSON; also the text form of a collection.
 pub(super) fn to_json(value: &Value, budget: &mut Budget) -> Answer<String> {
     budget.copy(value)?;
     let text = serde_json::to_string_pretty(value)
@@ -42,7 +42,7 @@ pub(super) fn to_json(value: &Value, budget: &mut Budget) -> Answer<String> {
     Ok(text)
 }
 
-/// What the parser says would quote the text, so that only the place is told.
+/// Errors contain only the position, because the parser's message would quote the text.
 fn from_json(value: &Value, budget: &mut Budget) -> Answer<Value> {
     let text = weighed(value, budget)?;
     let value = serde_json::from_str(&text).map_err(|error| {
@@ -74,7 +74,7 @@ fn contains(within: &Value, wanted: &Value, budget: &mut Budget) -> Answer<bool>
     }
 }
 
-/// Without regard to case; a collection has no text to begin or end with.
+/// Case-insensitive; a collection never matches.
 fn edge(
     value: &Value,
     part: Option<&Value>,
@@ -109,7 +109,7 @@ fn join(value: &Value, separator: Option<&Value>, budget: &mut Budget) -> Answer
     Ok(joined)
 }
 
-/// `{0}` is the first value; `{{` and `}}` are braces.
+/// `{0}` is the first value; `{{` and `}}` are literal braces.
 fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut Budget) -> Answer<String> {
     const LONE: &str = "gives `format` a text with a lone brace; write `{{` and `}}` for braces";
     let pattern = weighed(pattern, budget)?;

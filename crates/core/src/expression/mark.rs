@@ -1,4 +1,4 @@
-//! Texts and values for people: what is known is filled in, what is not to be seen is a marker.
+//! Renders texts and values for display: known values are substituted, secrets and unknown outputs become markers.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use super::fill::{only, written};
 use super::value::key;
 use super::{Budget, Context, Contexts, EvaluationError, Reference, references, templates};
 
-/// What is known is filled in. A template that refers to a secret shows `[SECRET:NAME]`, one that refers to an output
-/// not yet known `[OUTPUT:step/name]`. What cannot be evaluated stays as it is written.
+/// Substitutes known values. A template that refers to a secret becomes `[SECRET:NAME]`, one that refers to an unknown
+/// output `[OUTPUT:step/name]`. A template that cannot be evaluated stays as written.
 pub fn mark(text: &str, contexts: &Contexts) -> String {
     Marks::new(contexts, Budget::of_one()).text(text)
 }
@@ -19,7 +19,7 @@ pub fn mark_value(value: &Value, contexts: &Contexts) -> Value {
     Marks::new(contexts, Budget::of_one()).value(value)
 }
 
-/// Marks many texts with one budget; when that is spent, the rest stays as it is written.
+/// Renders many texts with one budget. Once it is exhausted, the rest stays as written.
 pub struct Marks<'c> {
     contexts: &'c Contexts,
     budget: Budget,
@@ -30,7 +30,7 @@ impl<'c> Marks<'c> {
         Self { contexts, budget }
     }
 
-    /// The same budget, another stage.
+    /// Keeps the budget and changes the contexts.
     pub fn with(self, contexts: &Contexts) -> Marks<'_> {
         Marks { contexts, budget: self.budget }
     }
@@ -48,7 +48,7 @@ impl<'c> Marks<'c> {
         marked
     }
 
-    /// As deep as the definition was, which is bounded.
+    /// The depth of the definition bounds the recursion.
     pub fn value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => match only(text).map(|expression| self.shown(expression)) {
@@ -64,7 +64,7 @@ impl<'c> Marks<'c> {
         }
     }
 
-    /// An expression that touches a secret is never evaluated here: no part of its value can be shown.
+    /// An expression that refers to a secret is never evaluated here, so no part of its value can be shown.
     fn shown(&mut self, expression: &str) -> Result<Value, EvaluationError> {
         let found = references(expression).unwrap_or_default();
         let markers: BTreeSet<String> =
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// A secret is in it on purpose: nobody may ever see it.
+    /// Contains a secret on purpose: the tests check that it never appears.
     fn contexts() -> Contexts {
         let known = json!({
             "vars": { "url": "https://shop.test", "replicas": 3 },

@@ -1,8 +1,8 @@
-//! Expressions `${{ … }}`: finding them in text, parsing them, saying what they refer to, and computing them.
+//! Expressions `${{ … }}`: finding, parsing, analyzing and evaluating them.
 //!
-//! The grammar is that of GitHub Actions, read by a library; which functions and contexts exist is decided here.
-//! The language is total: no calls outside the list, bounded size and depth, and a budget for every evaluation.
-//! A text is filled once: what a value brings along stays text, even if it looks like an expression.
+//! A library parses the grammar of GitHub Actions; the set of functions and contexts is defined here. Evaluation is
+//! total: a fixed list of functions, bounded size and depth, and a budget. Text is substituted once: a value that looks
+//! like an expression stays text.
 
 mod budget;
 mod evaluate;
@@ -21,17 +21,17 @@ pub use reference::{Context, Member, Reference, references};
 pub use template::{Template, Unclosed, condition, condition_range, templates};
 
 pub const EXPR_BYTES_MAX: usize = 4 * 1024;
-/// Of the parsed expression: operators, calls, indices and brackets inside one another.
+/// Nesting depth of operators, calls, indices and parentheses.
 pub const EXPR_DEPTH_MAX: usize = 32;
-/// Counted in the text before it is parsed, so that no input makes the parser's tree deeper than the stack is.
+/// Counted before parsing, so that no input overflows the parser's stack.
 pub const EXPR_OPERATORS_MAX: usize = 200;
-/// Steps of one evaluation: parts of the expression, members walked through, and every [`EXPR_STEP_BYTES`] of text.
+/// Steps per evaluation: nodes, visited members, and every [`EXPR_STEP_BYTES`] of text.
 pub const EXPR_FUEL_MAX: usize = 10_000;
 pub const EXPR_STEP_BYTES: usize = 256;
-/// What one evaluation may bring, and the longest text that any part of it may work on.
+/// Size of the result, and of any intermediate text.
 pub const EXPR_RESULT_BYTES_MAX: usize = 64 * 1024;
 
-/// What is wrong with an expression. The range is in bytes of the expression's text.
+/// An error in an expression. The range is in bytes of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpressionError {
     pub code: &'static str,

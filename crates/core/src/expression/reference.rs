@@ -1,4 +1,4 @@
-//! What an expression refers to, and whether it keeps to the language.
+//! Collects the references of an expression and checks it against the language.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use github_actions_expressions::{Error, Expr, SpannedExpr};
 use super::{EXPR_BYTES_MAX, EXPR_DEPTH_MAX, EXPR_OPERATORS_MAX, ExpressionError};
 use crate::wording::{hint, listed, quoted};
 
-/// `steps.build.image`: a context and what is taken out of it.
+/// A context and the path into it, like `steps.build.image`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     pub context: Context,
@@ -22,7 +22,7 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member {
     Name(String),
-    /// `.*` or an index that is known only when the expression is evaluated.
+    /// `.*`, or an index that is only known at evaluation.
     Computed,
 }
 
@@ -56,12 +56,12 @@ contexts! {
 
 const FUNCTIONS: [&str; 7] = ["format", "contains", "startsWith", "endsWith", "join", "toJSON", "fromJSON"];
 
-/// Everything the expression (without its `${{ }}`) refers to, or everything that is wrong with it.
+/// All references of an expression (without its `${{ }}`), or all errors in it.
 pub fn references(text: &str) -> Result<Vec<Reference>, Vec<ExpressionError>> {
     parsed(text).map(|(_, found)| found)
 }
 
-/// The expression itself, too. One that is handed out keeps to the language and its bounds, so that walking it is safe.
+/// Also returns the syntax tree, which is within the limits and safe to walk.
 pub(super) fn parsed(text: &str) -> Result<(SpannedExpr<'_>, Vec<Reference>), Vec<ExpressionError>> {
     within_bounds(text).map_err(|error| vec![error])?;
     let parsed = Expr::parse(text).map_err(|error| vec![unparsed(text, &error)])?;
@@ -71,7 +71,7 @@ pub(super) fn parsed(text: &str) -> Result<(SpannedExpr<'_>, Vec<Reference>), Ve
 }
 
 impl Reference {
-    /// The member at this place, when it is written out.
+    /// The member at this position of the path, if it is a literal.
     pub fn member(&self, index: usize) -> Option<&str> {
         match self.members.get(index) {
             Some(Member::Name(name)) => Some(name),
@@ -86,7 +86,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Recursion is bounded by `within_bounds`, and again here.
+    /// `within_bounds` limits the recursion, and so does `depth`.
     fn visit(&mut self, expression: &SpannedExpr<'_>, depth: usize) {
         let range = expression.origin.span.as_range();
         if depth > EXPR_DEPTH_MAX {
@@ -141,7 +141,7 @@ impl Walk {
     }
 }
 
-/// Why a function of the grammar is not one of ours.
+/// Why a function of the grammar is not supported.
 fn refused(function: Function) -> Option<String> {
     match function {
         Function::Format
@@ -188,7 +188,7 @@ fn unparsed(text: &str, cause: &Error) -> ExpressionError {
     }
 }
 
-/// Bounds on the bare text, before a parser sees it.
+/// Checks the limits of the text before parsing.
 fn within_bounds(text: &str) -> Result<(), ExpressionError> {
     if text.len() > EXPR_BYTES_MAX {
         let message =

@@ -1,24 +1,24 @@
-//! Where expressions stand in a text.
+//! Finds expressions in a text.
 
 use std::ops::Range;
 
-/// One `${{ … }}` in a text; ranges are in bytes of that text.
+/// One `${{ … }}`; ranges are in bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// From `${{` to `}}`, both included.
+    /// Including `${{` and `}}`.
     pub whole: Range<usize>,
-    /// What stands between them, without the spaces around it.
+    /// The expression without surrounding spaces.
     pub inner: Range<usize>,
 }
 
-/// A `${{` without its `}}`, at this byte.
+/// A `${{` without `}}`, at this byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unclosed(pub usize);
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
-/// Every expression in the text, in order. Braces inside `'…'` do not close it.
+/// All expressions in the text, in order. Braces inside `'…'` do not close an expression.
 pub fn templates(text: &str) -> Result<Vec<Template>, Unclosed> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -32,7 +32,7 @@ pub fn templates(text: &str) -> Result<Vec<Template>, Unclosed> {
     Ok(found)
 }
 
-/// The condition of an `if`, which may be written with or without `${{ }}` around it.
+/// The condition of an `if`, with or without `${{ }}`.
 pub fn condition(text: &str) -> &str {
     &text[condition_range(text)]
 }
@@ -45,12 +45,12 @@ pub fn condition_range(text: &str) -> Range<usize> {
     }
 }
 
-/// Where the first `}}` outside of quotes stands.
+/// Position of the first `}}` outside quotes.
 fn closing(body: &str) -> Option<usize> {
     let mut quoted = false;
     body.as_bytes().windows(2).enumerate().find_map(|(at, pair)| {
         if pair[0] == b'\'' {
-            // A doubled quote closes and opens again, which comes to the same.
+            // A doubled quote closes and reopens, which has the same effect.
             quoted = !quoted;
         }
         (!quoted && pair == CLOSE.as_bytes()).then_some(at)

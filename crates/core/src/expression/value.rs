@@ -1,4 +1,4 @@
-//! How values turn into one another. The library that reads expressions knows these rules, too: it is asked.
+//! Conversions between values, using the rules of the expression library.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use super::EvaluationError;
 
-/// The largest number up to which every whole number has a place of its own.
+/// The largest integer up to which a float represents every integer.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 pub(super) fn is_collection(value: &Value) -> bool {
@@ -27,7 +27,7 @@ pub(super) fn number(value: &Value) -> f64 {
     plain(value).as_number()
 }
 
-/// As a function sees it: nothing for null, and one word for a collection, which GitHub never writes out by itself.
+/// The text that functions see: empty for null, and a fixed word for a collection, as GitHub does.
 pub(super) fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -38,7 +38,7 @@ pub(super) fn text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// Text without regard to case, everything else by number. A collection equals itself alone, and none is here twice.
+/// Compares text case-insensitively and everything else as numbers. Collections are never equal.
 pub(super) fn equal(left: &Value, right: &Value) -> bool {
     if is_collection(left) && is_collection(right) {
         return std::ptr::eq(left, right);
@@ -50,9 +50,9 @@ pub(super) fn order(left: &Value, right: &Value) -> Option<Ordering> {
     plain(left).sema().partial_cmp(&plain(right).sema())
 }
 
-/// Two texts that differ in case alone give the same key.
+/// A key that is equal for texts that differ only in case.
 pub(super) fn folded(text: &str) -> String {
-    // The dotless i is a letter of its own, and stays one.
+    // The dotless i is a separate letter.
     let mut folded = String::with_capacity(text.len());
     for c in text.chars() {
         if c == 'ı' { folded.push(c) } else { folded.extend(c.to_uppercase()) }
@@ -60,7 +60,7 @@ pub(super) fn folded(text: &str) -> String {
     folded
 }
 
-/// Exactly as written, or else without regard to case.
+/// Prefers an exact match over a case-insensitive one.
 pub(super) fn key<'m>(fields: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
     let exact = fields.get_key_value(name).map(|(key, _)| key);
     exact.or_else(|| fields.keys().find(|key| key.eq_ignore_ascii_case(name))).map(String::as_str)
@@ -79,7 +79,7 @@ pub(super) fn literal(literal: &Literal<'_>) -> Result<Value, EvaluationError> {
     })
 }
 
-/// A collection counts as a number that is none, and as true; what it holds does not matter for that.
+/// A collection converts to NaN and to true, whatever it contains.
 fn plain(value: &Value) -> Evaluation {
     match value {
         Value::Null => Evaluation::Null,
@@ -91,7 +91,7 @@ fn plain(value: &Value) -> Evaluation {
     }
 }
 
-/// The library cuts large numbers off, so that these are written here.
+/// The library truncates large numbers, so they are formatted here.
 fn number_text(number: &Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() && value.abs() < WHOLE_MAX => {

@@ -1,28 +1,26 @@
-//! The forms in which a value shows up in logs.
+//! The encodings in which a secret may appear in logs.
 //!
-//! Raw and trimmed; each line of one with several; base64 in both alphabets and at each of the three alignments it can
-//! have inside a longer text; hexadecimal in both cases; URL-encoded, JSON-escaped, shell-quoted; the body of a PEM
-//! file in one piece. A long value, such as a whole file, is looked for as it is and in base64 only: nobody prints it in
-//! another way, and every byte of a form costs memory.
+//! Raw and trimmed; each line of a multi-line value; base64 in both alphabets at all three alignments; hexadecimal in
+//! both cases; URL-encoded, JSON-escaped and shell-quoted; the body of a PEM file in one line. A long value, such as a
+//! file, is only matched raw and in base64, because every byte of a pattern costs memory.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Of a form; for a line of a longer value the least is [`LINE_CHARS_MIN`].
+/// Minimum length of a pattern; for a line of a longer value it is [`LINE_CHARS_MIN`].
 const FORM_BYTES_MIN: usize = 4;
 const LINE_CHARS_MIN: usize = 6;
 
-/// A longer value has fewer forms.
+/// Longer values have fewer encodings.
 const FULL_BYTES_MAX: usize = 4 * 1024;
-/// Of all forms together, where those that begin alike share their beginning, as they do in the machine that looks for
-/// them.
+/// Total size of all patterns, with shared prefixes counted once, as in the automaton.
 const ALL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Every form of every value, each once, in order. When they are too many, the values themselves come first.
+/// All distinct encodings of all values, sorted. If they exceed the limit, the raw values have priority.
 pub(super) fn of_all(values: &[&str]) -> Vec<Vec<u8>> {
     let mut forms = Forms { all: BTreeSet::new(), left: ALL_BYTES_MAX };
     for kind in [plain, by_lines, encoded] {
@@ -93,8 +91,8 @@ fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
     [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
 }
 
-/// What the value looks like at each place it can have in an encoded text. Characters that also depend on what stands
-/// before or after are left out; the form at the end of a text, with and without its padding, is there besides.
+/// The encoded value at each alignment, without the characters that also depend on neighbouring bytes; plus the form at
+/// the end of a text, with and without padding.
 fn base64(value: &[u8], alphabet: &[u8; 64]) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for before in 0..3 {
@@ -141,7 +139,7 @@ fn url_encoded(text: &str) -> Vec<Vec<u8>> {
     vec![
         encoded(upper, b"%20", b"-._~"),
         encoded(lower, b"%20", b"-._~"),
-        // As forms are sent, and as JavaScript's encodeURIComponent and encodeURI do it.
+        // Form encoding, and JavaScript's encodeURIComponent and encodeURI.
         encoded(upper, b"+", b"-._*"),
         encoded(upper, b"%20", b"-._~!*'()"),
         encoded(upper, b"%20", b"-._~!*'();/?:@&=+$,#"),
@@ -196,7 +194,7 @@ mod tests {
         has(" hunter22\n", "hunter22");
         has("hunter22", "aHVudGVyMjI=");
         has("hunter22", "aHVudGVyMj");
-        // base64 of "xhunter22x" and "xxhunter22x", without what the x decides.
+        // base64 of "xhunter22x" and "xxhunter22x" without the characters that depend on the x.
         has("hunter22", "h1bnRlcjIy");
         has("hunter22", "odW50ZXIyM");
         has("hunter22", "68756e7465723232");
@@ -221,7 +219,7 @@ mod tests {
         assert!(!forms.contains(&b"ab==".to_vec()), "a line of four characters is no secret");
     }
 
-    /// Lines of characters that hardly repeat.
+    /// Lines with few repetitions.
     fn file(mut seed: u64, bytes: usize) -> String {
         let mut next = || {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,9 +1,8 @@
-//! Keeps secret values out of a stream of bytes.
+//! Masks secret values in a byte stream.
 //!
-//! One automaton looks for every form of every value at once. Matches may overlap, and the union of all of them is
-//! masked: the longest match alone would leave the tail of a second one readable. The automaton's state lives on from
-//! chunk to chunk, so a value cut in two by a write is found; what is held back is only what may still be the
-//! beginning of a value.
+//! One Aho-Corasick automaton matches every encoding of every value at once. Matches may overlap, and their union is
+//! masked: masking only the longest match would leave the tail of another one readable. The automaton's state is kept
+//! between chunks, so a value split across writes is found; only bytes that may still start a value are held back.
 
 mod forms;
 #[cfg(test)]
@@ -17,37 +16,37 @@ use aho_corasick::{Anchored, MatchKind, StartKind, dfa, nfa};
 
 use crate::secret::is_maskable;
 
-/// What stands in place of a value.
+/// Replaces a masked value.
 pub const MASK: &[u8] = b"***";
 
-/// A DFA takes one look-up per byte, but up to a kilobyte of memory per byte of pattern.
+/// A DFA takes one lookup per byte, but up to a kilobyte of memory per pattern byte.
 const DFA_PATTERN_BYTES_MAX: usize = 4 * 1024;
 
-/// Finds values; made once per attempt, shared by its streams.
+/// Finds secret values; built once per attempt and shared by its streams.
 #[derive(Clone)]
 pub struct Masker {
     found_by: Option<Arc<Finder>>,
     unmaskable: usize,
 }
 
-/// One stream of bytes on its way through a [`Masker`].
+/// One byte stream through a [`Masker`].
 pub struct Stream {
     finder: Option<Arc<Finder>>,
     state: StateID,
     /// Bytes that may still become part of a value.
     held: Vec<u8>,
-    /// Parts of `held` that are known to be masked: apart from each other, in order.
+    /// Disjoint, sorted ranges of `held` that will be masked.
     covered: Vec<(usize, usize)>,
-    /// The last byte that was let go was masked: a mask stands at the end of the output already.
+    /// The last emitted byte was masked, so the output ends with a mask.
     in_mask: bool,
 }
 
 struct Finder {
     machine: Machine,
     start: StateID,
-    /// The bytes that patterns begin with: at the start nothing else leads anywhere.
+    /// First bytes of all patterns; no other byte leaves the start state.
     first: [bool; 256],
-    /// How many of the last bytes may be the beginning of a value, by state.
+    /// By state: how many of the last bytes may start a value.
     depth: HashMap<StateID, usize>,
 }
 
@@ -57,7 +56,7 @@ enum Machine {
 }
 
 impl Masker {
-    /// Values that are very short or very common are not looked for: they would mask half of every log.
+    /// Ignores very short and very common values, which would mask half of every log.
     pub fn new(values: &[&str]) -> Self {
         let given = values.iter().filter(|value| !value.is_empty());
         let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| is_maskable(value));
@@ -68,7 +67,7 @@ impl Masker {
         Self { found_by, unmaskable }
     }
 
-    /// How many values are so short or so common, or so many, that they are left as they are.
+    /// Number of values that are too short, too common or too many to be masked.
     pub fn unmaskable(&self) -> usize {
         self.unmaskable
     }
@@ -78,7 +77,7 @@ impl Masker {
         Stream { finder: self.found_by.clone(), state, held: Vec::new(), covered: Vec::new(), in_mask: false }
     }
 
-    /// A whole text at once.
+    /// Masks a complete text.
     pub fn mask(&self, text: &str) -> String {
         let mut stream = self.stream();
         let mut out = Vec::with_capacity(text.len());
@@ -87,7 +86,7 @@ impl Masker {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// Writes a star over every byte of a value, so that nothing moves; whether there was any.
+    /// Overwrites every byte of a value with a star, keeping all offsets. Returns whether there was a match.
     pub fn cover(&self, bytes: &mut [u8]) -> bool {
         let Some(finder) = &self.found_by else { return false };
         let mut found = Vec::new();
@@ -98,7 +97,7 @@ impl Masker {
         !found.is_empty()
     }
 
-    /// Does the text hold a value, in any of its forms?
+    /// Whether the text contains a value in any encoding.
     pub fn finds_in(&self, text: &str) -> bool {
         let Some(finder) = &self.found_by else { return false };
         let mut found = Vec::new();
@@ -107,14 +106,14 @@ impl Masker {
     }
 }
 
-/// How many values found no room among the patterns, which are in order.
+/// Number of values without a pattern. `patterns` are sorted.
 fn left_out(values: &[&str], patterns: &[Vec<u8>]) -> usize {
     let has_room = |value: &str| patterns.binary_search_by(|found| found[..].cmp(value.as_bytes())).is_ok();
     values.iter().filter(|value| !has_room(value.trim())).count()
 }
 
 impl Stream {
-    /// Takes the next bytes and lets go of all that can be decided.
+    /// Processes the next bytes and emits everything that is decided.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(finder) = self.finder.clone() else {
             out.extend_from_slice(chunk);
@@ -136,7 +135,7 @@ impl Stream {
         }
     }
 
-    /// The stream is over: what was held back is no beginning of anything.
+    /// Ends the stream and emits what was held back.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         self.let_go(&held, held.len(), out);
@@ -146,7 +145,7 @@ impl Stream {
         }
     }
 
-    /// Writes the first `decided` bytes, with each run of covered ones as one mask.
+    /// Emits the first `decided` bytes, with each covered range as one mask.
     fn let_go(&mut self, bytes: &[u8], decided: usize, out: &mut Vec<u8>) {
         if decided == 0 {
             return;
@@ -157,7 +156,7 @@ impl Stream {
                 break;
             }
             out.extend_from_slice(&bytes[at..*start]);
-            // A run that began in an earlier piece has its mask already.
+            // A range that continues from an earlier chunk already has its mask.
             if !(*start == 0 && self.in_mask) {
                 out.extend_from_slice(MASK);
             }
@@ -209,7 +208,7 @@ impl Finder {
         Some(Self { machine, start, first, depth })
     }
 
-    /// Walks over `bytes`, the first of which stands at `offset`, and adds what is covered.
+    /// Runs the automaton over `bytes`, which start at `offset`, and adds the covered ranges.
     fn walk(
         &self,
         state: StateID,
@@ -245,7 +244,7 @@ impl Finder {
                 let patterns = (0..machine.match_len(state)).map(|index| machine.match_pattern(state, index));
                 let longest = patterns.map(|pattern| machine.pattern_len(pattern)).max().unwrap_or(0);
                 let end = offset + at;
-                // What began before the bytes at hand was held back, so it cannot begin before the first of them.
+                // A match that began earlier was held back, so it cannot begin before the first byte.
                 cover(covered, end.saturating_sub(longest), end);
             }
         }
@@ -253,7 +252,7 @@ impl Finder {
     }
 }
 
-/// A pattern walked from the start leads through exactly the states whose depth is the number of bytes walked.
+/// Walking a pattern from the start state visits the states whose depth is the number of bytes walked.
 fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, HashMap<StateID, usize>)> {
     let start = machine.start_state(Anchored::No).ok()?;
     let mut depth = HashMap::new();
@@ -267,7 +266,7 @@ fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, H
     Some((start, depth))
 }
 
-/// Ends only grow, so a new part can only join the last ones.
+/// Range ends only increase, so a new range can only merge with the last ones.
 fn cover(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
     while let Some((last_start, last_end)) = covered.last().copied()
         && last_end >= start

@@ -1,4 +1,4 @@
-//! Random values, forms and cuts against a masker that looks at the whole text at once.
+//! Property tests: random values, encodings and chunk boundaries against a reference masker.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::forms::of_all;
 use super::{MASK, Masker};
 use crate::secret::is_maskable;
 
-/// Every place where a form stands, found one by one.
+/// Reference implementation: finds every match one by one.
 fn expected(values: &[&str], text: &[u8]) -> Vec<u8> {
     let maskable: Vec<&str> = values.iter().copied().filter(|value| is_maskable(value)).collect();
     let mut covered = vec![false; text.len()];
@@ -38,7 +38,7 @@ fn streamed(masker: &Masker, chunks: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Values that share prefixes, hold parts of the mask, quotes, lines and bytes beyond ASCII.
+/// Values with shared prefixes, parts of the mask, quotes, newlines and non-ASCII bytes.
 fn value() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-c]{4,12}",
@@ -49,7 +49,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Values and a text that holds some of their forms between other bytes.
+/// Values, and a text with some of their encodings between other bytes.
 fn case() -> impl Strategy<Value = (Vec<String>, Vec<u8>)> {
     let values =
         (proptest::collection::vec(value(), 1..3), any::<bool>()).prop_map(|(mut values, longer)| {
@@ -100,7 +100,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The bytes around are of another alphabet than the forms, so whatever is left of a form is a leak.
+    /// The surrounding bytes use another alphabet, so any remainder of an encoding is a leak.
     #[test]
     fn se05_no_six_bytes_of_a_form_survive_any_cut(value in "[a-zA-Z0-9'\"/ ]{6,20}", index in any::<prop::sample::Index>()) {
         prop_assume!(is_maskable(&value));

@@ -1,4 +1,4 @@
-//! Summaries of all kinds of events, and of events as the approval rules make them.
+//! Summaries of all event kinds, and of events built by the approval rules.
 
 use serde_json::json;
 
