@@ -1,4 +1,4 @@
-//! A repository: where the definitions of pipelines come from, and when it is looked at.
+//! A git repository with pipeline definitions, and when it is synced next.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub const URL_BYTES_MAX: usize = 1_024;
 pub const POLL_SECONDS_DEFAULT: i64 = 60;
 pub const POLL_SECONDS_MIN: i64 = 10;
 pub const POLL_SECONDS_MAX: i64 = 86_400;
-/// However often it failed, it is tried again after this.
+/// The longest pause between retries.
 pub const RETRY_SECONDS_MAX: i64 = 3_600;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -22,45 +22,45 @@ pub struct Repository {
     pub credential: Option<SecretName>,
     pub poll_seconds: i64,
     pub seen: Seen,
-    /// Rises with every change somebody made, not with every sync.
+    /// Increases with every change by a user, not with syncs.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub deleted_at: Option<Timestamp>,
 }
 
-/// What the last sync found.
+/// The result of the last sync.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
     pub default_branch: Option<String>,
-    /// Of the default branch.
+    /// The head of the default branch.
     pub head: Option<String>,
-    /// The last time it could be read.
+    /// The last successful sync.
     pub synced_at: Option<Timestamp>,
-    /// Why it could not be read since.
+    /// Why syncs have failed since.
     pub error: Option<String>,
-    /// How often in a row it could not.
+    /// Consecutive failed syncs.
     pub failures: i64,
     pub problems: Vec<SyncProblem>,
-    /// When to look again.
+    /// When to sync next.
     pub due_at: Option<Timestamp>,
 }
 
-/// A file that could not be used.
+/// A definition file with errors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SyncProblem {
     pub path: String,
     pub message: String,
-    /// As they are shown to people.
+    /// In the format of the API.
     pub diagnostics: Vec<serde_json::Value>,
 }
 
 impl Repository {
-    /// When to look again after so many failures in a row: each doubles the wait.
+    /// The next sync after this many consecutive failures, with exponential backoff.
     pub fn next_look(&self, failures: i64, now: Timestamp) -> Timestamp {
         let doublings = u32::try_from(failures).unwrap_or(0).min(16);
         let wait = self.poll_seconds.saturating_mul(1 << doublings);
-        // A repository that is polled less often than that is not tried more often for failing.
+        // Failures never shorten the poll interval.
         now.plus_seconds(wait.min(RETRY_SECONDS_MAX.max(self.poll_seconds)))
     }
 }
@@ -68,14 +68,15 @@ impl Repository {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     Https,
-    /// Everybody on the way reads and changes it: for loopback alone.
+    /// Unencrypted; only allowed on loopback.
     Http,
     Ssh,
-    /// A directory of the server's own machine.
+    /// A directory on the server's machine.
     Local,
 }
 
-/// Where a repository lives, in one of the forms that cannot be taken for an option, a program or a password.
+/// The URL of a repository, restricted to forms that git cannot mistake for an option or a program, and without a
+/// password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RemoteUrl {
@@ -122,20 +123,20 @@ impl RemoteUrl {
         self.transport
     }
 
-    /// The directory, of a local one.
+    /// The directory of a local repository.
     pub fn local_path(&self) -> Option<&str> {
         let path = self.text.strip_prefix("file://").unwrap_or(&self.text);
         (self.transport == Transport::Local).then_some(path)
     }
 
-    /// Scheme, host and port of one on the web: what credentials are bound to.
+    /// Scheme, host and port of an HTTP URL; credentials are bound to it.
     pub fn origin(&self) -> Option<&str> {
         let begin = self.text.find("://")? + 3;
         let end = self.text[begin..].find('/').map_or(self.text.len(), |found| begin + found);
         matches!(self.transport, Transport::Https | Transport::Http).then(|| &self.text[..end])
     }
 
-    /// The host without user, port and brackets; a local one has none.
+    /// The host without user, port and brackets; `None` for a local repository.
     pub fn host(&self) -> Option<&str> {
         let authority = match self.transport {
             Transport::Local => return None,
@@ -151,7 +152,7 @@ impl RemoteUrl {
     }
 }
 
-/// No blanks, quotes, control characters, nor anything a shell or git would read as more than text.
+/// Rejects spaces, quotes, control characters, and anything special to a shell or git.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._~/%+@:,=-[]?#".contains(&byte)
 }
@@ -192,7 +193,7 @@ fn is_path(path: &str) -> bool {
     parts && !path.is_empty() && !path.starts_with(':') && !path.contains(['[', ']'])
 }
 
-/// A host with or without a port.
+/// A host with an optional port.
 fn is_authority(text: &str) -> bool {
     let (host, port) = match port_of(text) {
         Some(port) => (&text[..text.len() - port.len() - 1], port.parse::<u16>().is_ok_and(|port| port > 0)),
@@ -208,7 +209,7 @@ fn is_authority(text: &str) -> bool {
 
 fn port_of(authority: &str) -> Option<&str> {
     let (before, port) = authority.rsplit_once(':')?;
-    // The colons inside brackets are those of an address.
+    // Colons inside brackets belong to an IPv6 address.
     (!before.contains('[') || before.ends_with(']')).then_some(port)
 }
 

@@ -1,4 +1,4 @@
-//! Runners on other machines: what is known of them, and the times that make it safe to call one lost.
+//! Remote runners, and the timeouts after which one counts as lost.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use crate::name::Slug;
 use crate::pipeline::grammar::Label;
 use crate::time::Timestamp;
 
-/// What a runner and a server have to agree on to understand each other.
+/// Protocol version between runner and server.
 pub const PROTOCOL: u32 = 2;
-/// How long the token of a new runner is good.
+/// Validity of a registration token.
 pub const TOKEN_S: i64 = 60 * 60;
-/// A runner that was not heard of for so long is not counted on.
+/// A runner that was silent for this long is not online.
 pub const ONLINE_S: i64 = 15;
 pub const LABELS_MAX: usize = 32;
-/// Steps at once.
+/// Concurrent steps per runner.
 pub const SLOTS_MAX: i64 = 256;
-/// Paths that the operator of a runner exposes to every step.
+/// Paths that an operator exposes to every step of a runner.
 pub const EXPOSED_MAX: usize = 32;
 pub const EXPOSED_BYTES_MAX: usize = 1024;
-/// Only the runner inside the server has it: whoever wants that one says so in `runs_on`.
+/// Label of the server's embedded runner only; steps select it with `runs_on`.
 pub const LOCAL_LABEL: &str = "local";
-/// The runner inside the server, where others have an id.
+/// The id of the embedded runner.
 pub const EMBEDDED: &str = "embedded";
 
-/// How much faster a server's clock may run than a runner's, as a fraction.
+/// The greatest assumed clock rate of a server relative to a runner, as a fraction.
 const CLOCK_RATE: (u32, u32) = (3, 2);
 const HEARTBEAT_MAX: Duration = Duration::from_secs(5);
 const SELF_STOP_MIN: Duration = Duration::from_secs(1);
@@ -32,40 +32,40 @@ const SELF_STOP_MIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runner {
     pub id: RunnerId,
-    /// None while it has not come, and nobody has chosen one for it.
+    /// `None` until the runner registers, unless an admin chose it.
     pub name: Option<Slug>,
     pub labels: Vec<Label>,
-    /// Labels it may have in addition to its system and architecture; the admin who creates it sets them.
+    /// Labels that the runner may have in addition to its OS and architecture; set by an admin at creation.
     pub allowed_labels: Vec<Label>,
-    /// How it isolates steps, as it says itself. None while it has not come.
+    /// The isolation level that the runner reports. `None` until it registers.
     pub isolation: Option<String>,
-    /// Paths that every step there can reach.
+    /// Paths that every step of this runner can access.
     pub exposed: Vec<String>,
     pub slots: i64,
-    /// Of the program it runs.
+    /// Version of the runner program.
     pub program: Option<String>,
     pub created_at: Timestamp,
     pub token_expires_at: Timestamp,
     pub registered_at: Option<Timestamp>,
-    /// The process that speaks for it: new at each of its starts.
+    /// Identifies the runner process; new at every start.
     pub boot: Option<String>,
     pub is_draining: bool,
     pub seen_at: Option<Timestamp>,
-    /// When it said goodbye.
+    /// When it shut down cleanly.
     pub left_at: Option<Timestamp>,
-    /// What this process was told: silent for so long, it has stopped its steps and is lost.
+    /// Milliseconds of silence after which this process stops its steps and counts as lost.
     pub lost_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Its token was not used yet.
+    /// Its registration token was not used yet.
     Pending,
     Online,
-    /// It finishes what it runs and takes nothing more.
+    /// Finishes its steps and takes no new ones.
     Draining,
     Offline,
-    /// It went silent without a goodbye.
+    /// Went silent without a clean shutdown.
     Lost,
 }
 
@@ -86,7 +86,7 @@ impl Runner {
         }
     }
 
-    /// How its attempts are marked. Who it is comes from its credential; what it calls itself only follows.
+    /// The runner name on its attempts, derived from its credential and boot id.
     pub fn mark(&self) -> Option<String> {
         self.boot.as_deref().map(|boot| mark(self.id, boot))
     }
@@ -96,19 +96,19 @@ pub fn mark(id: RunnerId, boot: &str) -> String {
     format!("{id}.{boot}")
 }
 
-/// Whose attempt it is that is marked so. Nothing for that of a runner inside a server.
+/// The runner of an attempt. `None` for an embedded runner.
 pub fn marked(mark: &str) -> Option<RunnerId> {
     mark.split_once('.').and_then(|(id, _)| id.parse().ok())
 }
 
-/// When a silent runner stops its steps by itself, and when the server calls it lost. The first always comes before the
-/// second, also on a clock that is slower by half.
+/// When a silent runner stops its own steps, and when the server considers it lost. The first is always earlier, even
+/// if the runner's clock is slower by half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
     pub lost: Duration,
-    /// From TERM to KILL.
+    /// Time from SIGTERM to SIGKILL.
     pub stop_grace: Duration,
-    /// Without an answer for so long a runner stops its steps.
+    /// Time without a response after which a runner stops its steps.
     pub self_stop: Duration,
     pub heartbeat: Duration,
 }
@@ -136,7 +136,7 @@ impl Times {
         i64::try_from(self.lost.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// Where a failover of the database takes its time: half a minute of it stops no step.
+    /// For a shared database, whose failover may take half a minute without stopping steps.
     pub const LOST_SHARED: Duration = Duration::from_secs(105);
 }
 

@@ -1,4 +1,4 @@
-//! Secrets: where they apply, and which values no mask can hide. Never a value at rest; that is the vault's.
+//! Secrets: their scopes, and which values can be masked. The vault stores the values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::pipeline::grammar::{SecretName, StageName};
 use crate::time::Timestamp;
 
 pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// A shorter value would be masked wherever its letters happen to stand.
+/// Shorter values would mask unrelated text.
 pub const MASKED_BYTES_MIN: usize = 4;
 
 /// Values so common that masking them would blank out half of every log.
@@ -39,15 +39,15 @@ pub struct Secret {
     pub name: SecretName,
     pub scope: Scope,
     pub description: Option<Reason>,
-    /// Of the value: rises when it changes.
+    /// Version of the value.
     pub version: i64,
-    /// Of the record: rises with every change.
+    /// Version of the record.
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// Where a secret applies. The nearest one wins: stage, then pipeline, then organization.
+/// Where a secret applies. The narrowest scope wins: stage, then pipeline, then organization.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
     Organization,
@@ -67,14 +67,14 @@ impl Scope {
         }
     }
 
-    /// The scopes a step looks in, nearest first.
+    /// The scopes visible to a step, narrowest first.
     pub fn seen_from(pipeline: PipelineId, stage: Option<&StageName>) -> Vec<Scope> {
         let stage = stage.map(|stage| Scope::Stage(pipeline, stage.clone()));
         stage.into_iter().chain([Scope::Pipeline(pipeline), Scope::Organization]).collect()
     }
 }
 
-/// One text per scope, for the database and for what an encrypted value is bound to.
+/// The text form in the database and in the associated data of the encryption.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -104,7 +104,7 @@ impl FromStr for Scope {
     }
 }
 
-/// What is wrong with a value, if anything: it must fit into a variable of a process.
+/// Checks that a value fits into an environment variable.
 pub fn check_value(value: &str) -> Result<(), &'static str> {
     if value.is_empty() || value.len() > SECRET_VALUE_BYTES_MAX {
         return Err("must have 1 to 65,536 bytes");
@@ -115,7 +115,7 @@ pub fn check_value(value: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Can logs be searched for this value without hiding innocent text?
+/// Whether logs can be masked for this value without hiding unrelated text.
 pub fn is_maskable(value: &str) -> bool {
     let value = value.trim();
     value.len() >= MASKED_BYTES_MIN && !COMMON_VALUES.contains(&value.to_lowercase().as_str())

@@ -1,4 +1,4 @@
-//! Time as a number that came in from outside: microseconds since 1970, UTC.
+//! Timestamps: microseconds since 1970, UTC. Always passed in; nothing here reads a clock.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Cut to whole milliseconds: all that the wire form shows.
+    /// Truncated to milliseconds, the precision of the API.
     pub const fn whole_millis(self) -> Self {
         Self(self.0 - self.0.rem_euclid(1_000))
     }
@@ -34,7 +34,7 @@ impl Timestamp {
         Self(self.0.saturating_add(millis.saturating_mul(1_000)))
     }
 
-    /// Whole seconds from `earlier` to here; negative if it is later.
+    /// Whole seconds since `earlier`; negative if it is later.
     pub const fn seconds_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0) / 1_000_000
     }
@@ -46,7 +46,7 @@ impl Timestamp {
 
 const WIRE_FORM: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
 
-/// RFC 3339 in UTC with milliseconds, as on the wire.
+/// RFC 3339 in UTC with milliseconds, as in the API.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::MAX);

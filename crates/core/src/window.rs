@@ -1,8 +1,8 @@
-//! When a window is open. Hours are those of the wall clock in the window's own zone.
+//! When a deployment window is open. Hours are local time in the window's zone.
 //!
-//! A window belongs to the day it begins on, also when it ends on the next one. A date that is excepted is shut from its
-//! first moment to its last. Where a clock is put forward, a time that does not exist is the moment of the change; where
-//! it is put back, a time that exists twice is the first of both.
+//! A window belongs to the day on which it begins, even if it ends on the next one. An excepted date is closed all day.
+//! When clocks go forward, a skipped local time means the moment of the change; when they go back, an ambiguous one
+//! means its first occurrence.
 
 use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
@@ -11,7 +11,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 use crate::pipeline::window::{DateRange, Day, Window};
 use crate::time::Timestamp;
 
-/// Days looked at from one exception to the next: a week, and what a change of clocks may cost.
+/// Days searched after an exception: a week plus a margin for clock changes.
 const DAYS_BETWEEN_EXCEPTIONS_MAX: usize = 10;
 const MINUTES_PER_DAY: u16 = 24 * 60;
 
@@ -20,11 +20,11 @@ impl Window {
         self.opens_next(now) == Some(now)
     }
 
-    /// The first moment from now on at which it is open: now itself if it is. `None`: never again.
+    /// When the window is open next: now, if it is open. `None` if never again.
     pub fn opens_next(&self, now: Timestamp) -> Option<Timestamp> {
         let zone = self.zone()?;
         let today = zone.to_datetime(jiff::Timestamp::from_microsecond(now.as_micros()).ok()?).date();
-        // One that began yesterday may last until today.
+        // Yesterday's window may last until today.
         let mut date = today.yesterday().ok()?;
         for _ in 0..(self.except.len() + 1) * DAYS_BETWEEN_EXCEPTIONS_MAX {
             if let Some(shut) = self.exception(date) {
@@ -41,7 +41,7 @@ impl Window {
         None
     }
 
-    /// Its exceptions leave no day at which it would open again.
+    /// Whether the exceptions leave no day on which it would open again.
     pub fn shuts_for_ever(&self) -> bool {
         let Some(last) = self.except.iter().map(|range| range.last).max() else { return false };
         let after = last.tomorrow().ok().and_then(|date| moment(&self.zone()?, date.at(0, 0, 0, 0)));
@@ -56,7 +56,7 @@ impl Window {
         self.except.iter().find(|range| (range.first..=range.last).contains(&date))
     }
 
-    /// From when to when it is open on a date that is not excepted.
+    /// When it is open on a date that is not excepted.
     fn span(&self, zone: &TimeZone, date: Date) -> Option<(Timestamp, Timestamp)> {
         let (_, day) = Day::ALL[usize::try_from(date.weekday().to_monday_zero_offset()).ok()?];
         if !self.days.is_empty() && !self.days.contains(&day) {
@@ -84,7 +84,7 @@ fn moment(zone: &TimeZone, clock: DateTime) -> Option<Timestamp> {
     let found = zone.to_ambiguous_timestamp(clock);
     let time = match found.offset() {
         AmbiguousOffset::Gap { .. } => {
-            // The library moves such a time past the gap by as much as it was inside of it.
+            // The library shifts a skipped time by the length of the gap instead.
             let past = found.compatible().ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
             zone.preceding(past).next()?.timestamp()
         }
@@ -118,7 +118,7 @@ mod tests {
         Timestamp::parse(text).expect("a time")
     }
 
-    /// Each line is a moment, and `open` or when it opens next.
+    /// Each line is a moment, and `open` or the next opening.
     fn check(text: &str, moments: &[&str], expected: &Expect) {
         let window = window(text);
         let told = moments.iter().map(|text| {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn odd_zones() {
-        // A day that begins at one o'clock, half an hour of summer time, and a date that never was.
+        // A day that starts at one o'clock, half-hour summer time, and a skipped date.
         check(
             "America/Havana sun -",
             &["2026-03-08T04:59:59Z", "2026-03-08T05:00:00Z", "2026-03-09T03:59:59Z", "2026-03-09T04:00:00Z"],

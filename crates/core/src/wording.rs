@@ -1,8 +1,8 @@
-//! Turns of phrase for messages: what was probably meant, lists, quoted text.
+//! Helpers for messages: suggestions, lists, quotes.
 
 use crate::pipeline::limits::{CHOICES_LISTED_MAX, QUOTED_CHARS_MAX, SUGGESTED_CHARS_MAX};
 
-/// `; did you mean …?` with the word to write, or `; there are …` when nothing is near and the choice is small.
+/// `; did you mean …?` with the suggested word, or `; there are …` if no word is close and the choices are few.
 pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> (String, Option<String>) {
     let known: Vec<&str> = known.into_iter().collect();
     match nearest(word, &known) {
@@ -15,8 +15,8 @@ pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> (String
     }
 }
 
-/// The word that was probably meant: few letters away, or the beginning or end of one another: `tuesday` for `tue`,
-/// `smoke` for `smoke-test`, `repositoryUrl` for `url`.
+/// The word that was probably meant: a small edit distance, or one is a prefix or suffix of the other: `tuesday` for
+/// `tue`, `smoke` for `smoke-test`, `repositoryUrl` for `url`.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     const AFFIX_CHARS_MIN: usize = 3;
     let length = word.chars().count();
@@ -39,7 +39,7 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
-/// Text of the author inside a message: on one line and not too long.
+/// User text inside a message: on one line and truncated.
 pub fn quoted(text: &str) -> String {
     let one_line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("`{}`", cut(&one_line, QUOTED_CHARS_MAX))
@@ -55,12 +55,12 @@ pub fn listed<'k>(words: impl IntoIterator<Item = &'k str>, joint: &str) -> Stri
     }
 }
 
-/// A key as one part of a JSON pointer.
+/// Escapes a key for a JSON pointer.
 pub fn escape_pointer(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 
-/// At most so many characters, with `…` where some were left out.
+/// Truncates to this many characters, with `…` at the end.
 pub fn cut(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),

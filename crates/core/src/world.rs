@@ -1,5 +1,4 @@
-//! A world in memory: maps, and what a decision writes into them. The reference model of tests and simulations, not a
-//! store: what it answers is what every store has to answer.
+//! An in-memory reference model of the store, for tests and simulations. Every store must give the same answers.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +17,16 @@ pub struct World {
     pub tickets: BTreeMap<TicketId, Ticket>,
     pub deployments: BTreeMap<DeploymentId, EnvironmentDeployment>,
     pub events: Vec<NewEvent>,
-    /// Pipelines that are stopped.
+    /// Stopped pipelines.
     pub paused: Vec<PipelineId>,
-    /// What resets deploy.
+    /// The commit that resets deploy.
     pub tracked: Option<CommitId>,
-    /// People who may no longer claim, and tokens that are no longer good.
+    /// Users who may no longer claim, and revoked tokens.
     pub revoked: Vec<UserId>,
     pub revoked_tokens: Vec<TokenId>,
 }
 
-/// Somebody else has written since the lock was loaded: load it again.
+/// The lock has changed since it was loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outdated;
 
@@ -59,7 +58,7 @@ impl World {
         })
     }
 
-    /// Writes a decision, unless the environment has changed since it was loaded.
+    /// Writes a decision unless the environment has changed since it was loaded.
     pub fn apply<A>(&mut self, decision: Decision<A>) -> Result<A, Outdated> {
         for change in &decision.changes {
             if let Change::Put(Record::Environment(next)) = change

@@ -61,7 +61,7 @@ impl LoadedDeployment {
                 let is_stopped = |it: Pipeline| matches!(it.status, Status::Stopped { .. });
                 // No step of a deleted pipeline starts.
                 let is_paused = found.is_none_or(|it| is_stopped(it) && !has_bypass);
-                Self::Stages { deployment: Box::new(deployment), is_paused }
+                Self::Stages { deployment, is_paused }
             }
         }))
     }

@@ -203,11 +203,11 @@ impl<T> Deployment<T> {
 }
 
 impl Deployment {
-    /// Tells the kinds of target apart.
-    pub fn into_environment(self) -> Result<EnvironmentDeployment, StagesDeployment> {
+    /// Narrows the target to an environment; `Err` is a deployment through stages.
+    pub fn into_environment(self) -> Result<EnvironmentDeployment, Box<StagesDeployment>> {
         match self.target.clone() {
             Target::Environment(target) => Ok(self.with_target(|_| target)),
-            Target::Stages(target) => Err(self.with_target(|_| target)),
+            Target::Stages(target) => Err(Box::new(self.with_target(|_| target))),
         }
     }
 }

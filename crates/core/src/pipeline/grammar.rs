@@ -1,4 +1,4 @@
-//! The small words of a definition: ids, variable names, labels. Parsed once, newtypes inside.
+//! Identifiers in a definition: ids, variable names, labels. Validated once, newtypes inside.
 
 use super::limits::{NAME_CHARS_MAX, SECRET_NAME_CHARS_MAX};
 use crate::name::name;
@@ -17,7 +17,7 @@ macro_rules! word {
 }
 
 word!(
-    /// What other parts of a definition call a step: `smoke-test`.
+    /// The id of a step in its definition: `smoke-test`.
     StepId,
     |text| edge(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit())
         && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_'),
@@ -25,7 +25,7 @@ word!(
 );
 
 word!(
-    /// The name of a stage; part of addresses, so the same grammar as a slug.
+    /// The name of a stage; part of URLs, so the same grammar as a slug.
     StageName,
     |text| edge(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit())
         && !text.ends_with('-')
@@ -62,14 +62,14 @@ word!(
 );
 
 word!(
-    /// A variable of a step's environment. Names that steer the shell, the loader or git are reserved.
+    /// An environment variable of a step. Names that control the shell, the loader or git are reserved.
     EnvVarName,
     |text| variable(text) && !is_reserved(text),
     "is not an environment variable name; use 1 to 63 letters, digits and _, beginning with a letter or _"
 );
 
 word!(
-    /// What a runner or an environment is marked with: `linux`, `gpu-a100`.
+    /// A label of a runner or an environment: `linux`, `gpu-a100`.
     Label,
     |text| edge(text, |c| c.is_ascii_alphanumeric())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')),
@@ -77,17 +77,17 @@ word!(
 );
 
 pub const RESERVED_PREFIXES: &[&str] = &["BERTH_", "LD_", "GIT_", "BASH_FUNC_"];
-/// With the last four a shell can run something, or give up, before the text of a script.
+/// The last four let a shell run code, or exit, before the script starts.
 pub const RESERVED_NAMES: &[&str] =
     &["PATH", "NODE_OPTIONS", "BASH_ENV", "IFS", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "TMOUT"];
 
-/// Whether a variable could change what runs rather than what it works on, or is ours to set.
+/// Whether a variable could change which program runs, or is set by Berth.
 pub fn is_reserved(text: &str) -> bool {
     RESERVED_NAMES.contains(&text) || RESERVED_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
 
 impl StepId {
-    /// The id of a step that gives none: its name in lower case, everything else a single `-`.
+    /// The default id of a step: its name in lower case, with every other character sequence as one `-`.
     pub fn from_name(name: &str) -> Option<Self> {
         let mut slug = String::new();
         for c in name.chars() {
@@ -104,7 +104,7 @@ impl StepId {
     }
 }
 
-/// A branch as git would take it, and never one that git could take for an option.
+/// A valid git branch name that cannot be mistaken for an option.
 pub fn is_branch(text: &str) -> bool {
     const BRANCH_BYTES_MAX: usize = 255;
     let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"~^:?*[\\".contains(c));
@@ -129,7 +129,7 @@ fn variable(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// What can stand after a dot in an expression.
+/// A valid member name after a dot in an expression.
 fn member(text: &str) -> bool {
     edge(text, |c| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')

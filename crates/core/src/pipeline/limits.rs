@@ -1,36 +1,36 @@
-//! Every limit on a pipeline definition, named with its unit.
+//! Limits of a pipeline definition, with their units.
 
-/// The file itself, before anything is read.
+/// Size of the file, checked before parsing.
 pub const PIPELINE_BYTES_MAX: usize = 512 * 1024;
 
-/// Lists and mappings inside one another, aliases followed.
+/// Nesting of lists and mappings, with aliases expanded.
 pub const YAML_DEPTH_MAX: usize = 64;
-/// Scalars, keys, lists and mappings, aliases followed.
+/// Number of scalars, keys, lists and mappings, with aliases expanded.
 pub const YAML_NODES_MAX: usize = 20_000;
 pub const YAML_ALIASES_MAX: usize = 100;
-/// How much text there may be with all aliases followed, for each byte of the file.
+/// Ratio of the text with all aliases expanded to the size of the file.
 pub const YAML_EXPANSION_PER_BYTE_MAX: usize = 2;
-/// A short file may repeat itself as if it were this long: fifty environments by alias are no attack.
+/// Expansion allowed for any file, however short: fifty environments by alias are fine.
 pub const YAML_EXPANSION_BASE_BYTES: usize = 64 * 1024;
 
 pub const DIAGNOSTICS_MAX: usize = 100;
-/// A longer line is cut in a diagnostic, so that a file of one line is not sent back a hundred times.
+/// Longer source lines are truncated in diagnostics, so that a one-line file is not sent back a hundred times.
 pub const SOURCE_LINE_CHARS_MAX: usize = 400;
-/// Text quoted inside a message is cut after this.
+/// Longer quotes in messages are truncated.
 pub const QUOTED_CHARS_MAX: usize = 80;
-/// "there is a, b and c" names at most so many.
+/// Choices listed in a message.
 pub const CHOICES_LISTED_MAX: usize = 20;
-/// Longer words get no "did you mean": the comparison is quadratic.
+/// Longer words get no suggestion, because the comparison is quadratic.
 pub const SUGGESTED_CHARS_MAX: usize = 64;
 
 pub const STAGES_MAX: usize = 100;
-/// Build steps and steps are counted apart.
+/// Separately for build steps and steps.
 pub const STEPS_MAX: usize = 500;
 pub const ENVIRONMENTS_MAX: usize = 200;
 pub const NOTIFICATIONS_MAX: usize = 50;
-/// Any other list: needs, skips, labels, paths, outputs, approvers.
+/// All other lists: needs, skips, labels, paths, outputs, approvers.
 pub const LIST_ITEMS_MAX: usize = 500;
-/// Any mapping with names of the author's choice: vars, env, secret files, artifacts, params.
+/// Mappings with user-defined keys: vars, env, secret files, artifacts, params.
 pub const MAP_ENTRIES_MAX: usize = 500;
 
 pub const NAME_CHARS_MAX: usize = 63;
@@ -38,7 +38,7 @@ pub const SECRET_NAME_CHARS_MAX: usize = 128;
 pub const PATTERN_BYTES_MAX: usize = 1024;
 pub const PATH_BYTES_MAX: usize = 1024;
 
-/// The longest duration that can be written anywhere: a year.
+/// The longest duration: one year.
 pub const DURATION_S_MAX: u64 = 366 * 24 * 60 * 60;
 pub const STEP_TIMEOUT_S_MAX: u64 = 7 * 24 * 60 * 60;
 pub const RETRY_ATTEMPTS_MAX: u32 = 10;

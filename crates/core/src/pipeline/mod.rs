@@ -1,6 +1,6 @@
-//! A pipeline: the model of its definition, and its record (created, stopped, resumed, deleted).
+//! Pipelines: the model of a definition, and the state of a pipeline (created, stopped, resumed, deleted).
 //!
-//! Definitions are parsed, checked and planned in the crate `berth-definition`.
+//! The crate `berth-definition` parses, checks and plans definitions.
 
 pub mod grammar;
 pub mod limits;

@@ -1,4 +1,4 @@
-//! A definition that passed every check. Defaults are filled in, so that nobody has to know them a second time.
+//! A valid definition with all defaults filled in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,15 +16,15 @@ use crate::step::{Builtin, Network, OnLost, is_request};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     pub name: DisplayName,
-    /// The branch whose new heads start deployments.
+    /// The branch whose pushes start deployments.
     pub tracks: Option<String>,
-    /// Globs: a head starts a deployment only when one of these changed. Empty: always.
+    /// Globs: a push starts a deployment only if a matching file changed. Empty means always.
     pub paths: Vec<String>,
     /// Runs once per commit and definition.
     pub build: Vec<Step>,
-    /// In order. What `stage_defaults` gave is already in each of them.
+    /// In order, with `stage_defaults` applied.
     pub stages: Vec<Stage>,
-    /// Every stage and environment runs these with its own vars and skips.
+    /// The steps of every stage and environment, run with its own vars and skips.
     pub steps: Vec<Step>,
     pub ephemeral_environments: BTreeMap<EnvName, Environment>,
     pub analysis: Analysis,
@@ -32,7 +32,7 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Types of steps from registries, as written.
+    /// Step types from registries, as written.
     pub fn custom_types(&self) -> BTreeSet<String> {
         let custom = |step: &Step| match &step.kind {
             StepType::Custom(text) => Some(text.clone()),
@@ -43,7 +43,7 @@ impl Definition {
 }
 
 impl Definition {
-    /// Steps that ask an address and do not name a network: where they stand, by JSON pointer.
+    /// JSON pointers of steps that send requests but set no `network`.
     pub fn requests_by_default(&self) -> Vec<String> {
         let lists = [("build", &self.build), ("steps", &self.steps)];
         let numbered =
@@ -70,14 +70,14 @@ pub struct Step {
     pub id: StepId,
     #[serde(rename = "type")]
     pub kind: StepType,
-    /// What this step waits for. A step that names none waits for the one before it.
+    /// Steps that must finish first. The default is the previous step.
     pub needs: Vec<StepId>,
     pub needs_artifacts: Vec<ArtifactName>,
-    /// Values may hold expressions.
+    /// Values may contain expressions.
     pub env: BTreeMap<EnvVarName, String>,
-    /// The variable holds the path of a file with the secret in it.
+    /// The variable holds the path of a file that contains the secret.
     pub secret_files: BTreeMap<EnvVarName, SecretName>,
-    /// Values may hold expressions, except `run`.
+    /// Values may contain expressions, except `run`.
     pub params: Map<String, Value>,
     pub outputs: Vec<OutputName>,
     pub artifacts: BTreeMap<ArtifactName, Artifact>,
@@ -86,7 +86,7 @@ pub struct Step {
     pub on_lost: OnLost,
     pub idempotent: bool,
     pub runs_on: Vec<Label>,
-    /// As the organization says when it is not said here.
+    /// `None` means the organization's default.
     pub network: Option<Network>,
     #[serde(rename = "if")]
     pub condition: Option<Condition>,
@@ -97,7 +97,7 @@ pub struct Step {
 #[serde(from = "String", into = "String")]
 pub enum StepType {
     Builtin(Builtin),
-    /// Of a step registry, as written: `tools/deploy@v2`, `CUSTOM:DEPLOY`.
+    /// A type of a step registry, as written: `tools/deploy@v2`, `CUSTOM:DEPLOY`.
     Custom(String),
 }
 
@@ -119,7 +119,7 @@ impl From<StepType> for String {
     }
 }
 
-/// The text between `${{` and `}}` of an `if`.
+/// The expression of an `if`, without `${{` and `}}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Condition(pub String);
@@ -130,15 +130,15 @@ pub struct Artifact {
     pub path: String,
 }
 
-/// Failures only: an unknown outcome is the business of `on_lost`.
+/// Applies to failures only; `on_lost` covers unknown outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retry {
-    /// The first try included.
+    /// Including the first attempt.
     pub attempts: u32,
     pub backoff: Seconds,
 }
 
-/// A plain value of `vars`.
+/// A value of `vars`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Scalar {
@@ -149,16 +149,17 @@ pub enum Scalar {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Requires {
-    /// Distinct people.
+    /// Number of distinct people.
     pub approvals: u32,
-    /// Anybody who may approve when empty.
+    /// Empty means every member with the permission.
     pub from: Vec<Approver>,
     pub self_approval: bool,
     pub timeout: Option<Seconds>,
 }
 
 impl Requires {
-    /// Why nobody can fulfil it, where that is known without the members: a role may have any number of people.
+    /// Why the rule can never be met, as far as that is known without the members: a role may have any number of
+    /// people.
     pub fn too_few(&self) -> Option<String> {
         let mut people = BTreeSet::new();
         for approver in &self.from {
@@ -175,7 +176,7 @@ impl Requires {
     }
 }
 
-/// Written as one word: a role has no `@`.
+/// Written as one word; a role contains no `@`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Approver {
@@ -201,14 +202,13 @@ pub enum OnFailure {
     Rollback,
 }
 
-/// Claimed by somebody for a while and deployed to by them alone. A claim or a release through the API is always
-/// possible and is not listed.
+/// An ephemeral environment, claimed in sessions. Claim and release through the API are always possible and not listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     pub triggers: Vec<Trigger>,
     pub release: Vec<ReleaseRule>,
     pub on_release: OnRelease,
-    /// How long a session lasts that names no end of its own.
+    /// Default TTL of a session.
     pub ttl: Option<Seconds>,
     pub labels: Vec<Label>,
     pub vars: BTreeMap<VarName, Scalar>,
@@ -218,7 +218,7 @@ pub struct Environment {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]
 pub enum Trigger {
-    /// Any branch when none is named.
+    /// Empty means any target branch.
     PullRequest { target_branches: Vec<String> },
 }
 

@@ -1,4 +1,4 @@
-//! Pipelines that come from a repository: made, retired when their file is gone, back when it is, and detached.
+//! Pipelines defined in a repository: created, retired when their file is removed, revived when it is back, detached.
 
 use crate::decision::{Change, Decision, Record, Refusal};
 use crate::event::EventKind;
@@ -13,7 +13,7 @@ pub struct Origin {
     pub path: String,
 }
 
-/// As [`create`], for one that was found in a repository.
+/// Like [`create`], for a pipeline found in a repository.
 pub fn create_from(
     cmd: Create,
     origin: Origin,
@@ -26,7 +26,7 @@ pub fn create_from(
     Ok(decision)
 }
 
-/// Its definition is gone from the repository: nothing new starts.
+/// Retires a pipeline whose definition was removed from the repository: no new deployments start.
 pub fn retire(pipeline: &Pipeline, now: Timestamp) -> Decision<Pipeline> {
     if pipeline.retired_at.is_some() {
         return Decision::calm(pipeline.clone());
@@ -35,7 +35,7 @@ pub fn retire(pipeline: &Pipeline, now: Timestamp) -> Decision<Pipeline> {
     put(touched(Pipeline { retired_at: Some(now), ..pipeline.clone() }, now), event)
 }
 
-/// Its definition is back.
+/// Revives a pipeline whose definition is back.
 pub fn revive(pipeline: &Pipeline, now: Timestamp) -> Decision<Pipeline> {
     if pipeline.retired_at.is_none() {
         return Decision::calm(pipeline.clone());
@@ -44,7 +44,7 @@ pub fn revive(pipeline: &Pipeline, now: Timestamp) -> Decision<Pipeline> {
     put(touched(Pipeline { retired_at: None, ..pipeline.clone() }, now), event)
 }
 
-/// Its repository goes; the definition stays and can be changed by hand from here on.
+/// Detaches a pipeline from a removed repository. The definition stays and can be edited directly.
 pub fn detach(pipeline: &Pipeline, now: Timestamp) -> Decision<Pipeline> {
     let event = about(EventKind::PipelineUpdated, pipeline).with("detached", true);
     put(touched(Pipeline { origin: None, retired_at: None, ..pipeline.clone() }, now), event)

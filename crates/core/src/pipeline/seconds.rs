@@ -1,4 +1,4 @@
-//! A length of time as people write it: `5s`, `10m`, `24h`, `7d`, `1h30m`.
+//! A duration as written in definitions: `5s`, `10m`, `24h`, `7d`, `1h30m`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::DURATION_S_MAX;
 use crate::name::InvalidName;
 
-/// Whole seconds. Kept and shown in the written form with the largest units first.
+/// Whole seconds, displayed with the largest units first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Seconds(u64);
@@ -25,7 +25,7 @@ impl Seconds {
         self.0
     }
 
-    /// Each unit at most once, the larger before the smaller: `1h30m` but not `30m1h`.
+    /// Each unit at most once, in descending order: `1h30m`, not `30m1h`.
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         let mut total: u64 = 0;
         let mut units = UNITS.as_slice();

@@ -1,4 +1,4 @@
-//! Which secrets a definition uses, and where. Whether they exist is known to the server only.
+//! Which secrets a definition uses, and where. Only the server knows whether they exist.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub struct SecretUse {
     pub pointer: String,
 }
 
-/// A build runs once for all; a step of the stages runs in every stage and environment that does not skip it.
+/// The build runs once per commit; other steps run in every stage and environment that does not skip them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -26,7 +26,7 @@ pub enum Phase {
 }
 
 impl Definition {
-    /// Sorted by name; one entry per place.
+    /// Sorted by name; one entry per use.
     pub fn secrets_used(&self) -> Vec<SecretUse> {
         let mut uses = Vec::new();
         for (phase, field, steps) in
@@ -63,7 +63,7 @@ fn in_step(step: &Step, pointer: &str) -> Vec<(SecretName, String)> {
     found
 }
 
-/// As deep as the YAML was, which is bounded.
+/// The depth of the YAML bounds the recursion.
 pub(crate) fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
     match value {
         Value::String(text) => in_text(text, pointer, found),

@@ -1,6 +1,6 @@
-//! The record of a pipeline, and the rules that change it: create, redefine, stop, resume, delete.
+//! The state of a pipeline and its transitions: create, redefine, stop, resume, delete.
 //!
-//! Repeats are calm: stopping a stopped pipeline changes nothing and records nothing.
+//! Transitions are idempotent: stopping a stopped pipeline changes nothing and appends no event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +23,13 @@ pub struct Pipeline {
     pub status: Status,
     pub definition_hash: String,
     pub outline: Outline,
-    /// Where its definition comes from; `None` where somebody sent it.
+    /// The file in a repository; `None` if the definition was sent through the API.
     pub origin: Option<Origin>,
-    /// The head of the tracked branch that was last acted upon. Moved by its own statement, never by a change of the record.
+    /// The last processed head of the tracked branch. Updated by its own statement, not as part of the record.
     pub head: Option<String>,
-    /// The definition is gone from its repository: nothing new starts.
+    /// Set if the definition was removed from its repository: no new deployments start.
     pub retired_at: Option<Timestamp>,
-    /// Rises by one with every change; what `ETag` and `If-Match` speak of.
+    /// Increases by one with every change; the value of `ETag` and `If-Match`.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -42,23 +42,23 @@ pub enum Status {
     Stopped { by: Actor, at: Timestamp, reason: Option<Reason> },
 }
 
-/// What lists and pages show of a definition without reading it again.
+/// The parts of a definition that lists and pages show without parsing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
     pub name: DisplayName,
     pub tracks: Option<String>,
-    /// Globs: what must have changed for a head to start a deployment.
+    /// Globs of files that must change for a push to start a deployment.
     #[serde(default)]
     pub paths: Vec<String>,
     pub stages: Vec<String>,
     pub environments: Vec<String>,
-    /// Names of the secrets it uses.
+    /// Names of the secrets in use.
     #[serde(default)]
     pub secrets: BTreeSet<SecretName>,
-    /// Who is told of what.
+    /// Notification targets and their events.
     #[serde(default)]
     pub notifications: Vec<Notification>,
-    /// Types of steps from registries that it uses, as written.
+    /// Step types from registries, as written.
     #[serde(default)]
     pub custom_types: BTreeSet<String>,
 }
@@ -78,7 +78,7 @@ impl Outline {
     }
 }
 
-/// A checked definition on its way into a pipeline.
+/// A valid definition to be stored in a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Defined {
     pub hash: String,
@@ -94,7 +94,7 @@ pub struct Create {
     pub definition: Defined,
 }
 
-/// `holder` is the pipeline that has this slug now.
+/// `holder` is the pipeline that uses this slug, if any.
 pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<Decision<Pipeline>, Refusal> {
     if let Some(holder) = holder {
         let text = format!("a pipeline with the slug \"{}\" exists already: {}", cmd.slug, holder.id);
@@ -120,9 +120,9 @@ pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<
     Ok(put(pipeline, event))
 }
 
-/// Gives the pipeline another definition. The same one again is calm.
+/// Replaces the definition. No change if it is the same.
 ///
-/// A name given when the pipeline was made stays; one that came from the definition follows it.
+/// A name given at creation stays; a name from the definition follows it.
 pub fn redefine(
     pipeline: &Pipeline,
     definition: Defined,
@@ -143,7 +143,7 @@ pub fn redefine(
     Ok(put(touched(next, now), event))
 }
 
-/// No further step is granted and nothing new starts; what runs may finish.
+/// Stops the pipeline: no step is granted and nothing new starts; running steps may finish.
 pub fn stop(
     pipeline: &Pipeline,
     by: Actor,

@@ -1,4 +1,4 @@
-//! When a stage may be deployed to: days and hours in a time zone, with exceptions.
+//! Deployment windows of a stage: days and hours in a time zone, with exceptions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,12 +12,12 @@ use crate::name::InvalidName;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub timezone: ZoneName,
-    /// Every day when none is named.
+    /// Empty means every day.
     pub days: BTreeSet<Day>,
-    /// The whole day when not given.
+    /// `None` means the whole day.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hours: Option<Hours>,
-    /// Days on which the window stays shut.
+    /// Days on which the window stays closed.
     pub except: Vec<DateRange>,
 }
 
@@ -45,12 +45,12 @@ impl Day {
     ];
 }
 
-/// A zone of the bundled IANA database, in its own spelling: `Europe/Vienna`.
+/// A zone name of the bundled IANA database: `Europe/Vienna`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ZoneName(String);
 
-/// From and to, in minutes since midnight. An end before the start is on the next day.
+/// In minutes since midnight. An end before the start is on the next day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hours {
@@ -58,7 +58,7 @@ pub struct Hours {
     pub to_min: u16,
 }
 
-/// One day or several, both ends included: `2026-12-24` or `2026-12-24/2027-01-01`.
+/// One or more days, inclusive: `2026-12-24` or `2026-12-24/2027-01-01`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DateRange {
@@ -79,7 +79,7 @@ impl ZoneName {
         &self.0
     }
 
-    /// Every name that [`ZoneName::parse`] takes.
+    /// All names that [`ZoneName::parse`] accepts.
     pub fn known() -> Vec<String> {
         TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
     }
@@ -125,7 +125,7 @@ fn minutes(text: &str) -> Option<u16> {
     (minutes < 60 && total <= MINUTES_PER_DAY).then_some(total)
 }
 
-/// Exactly `YYYY-MM-DD`: the library would take more forms than people expect.
+/// Exactly `YYYY-MM-DD`; the library accepts more forms.
 fn date(text: &str) -> Option<Date> {
     let shape = text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -1,17 +1,17 @@
-//! What a step has written into the file of one call.
+//! The response of a custom step: the content of the output file of one call.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Between two polls, when the step does not say.
+/// Default pause between two polls.
 pub const POLL_PAUSE_MS_DEFAULT: u64 = 5_000;
-/// A step that asks for less would keep a runner busy with nothing.
+/// Shorter pauses would keep a runner busy.
 pub const POLL_PAUSE_MS_MIN: u64 = 100;
-/// And one that asks for more would not see for long that it was cancelled or is out of time.
+/// Longer pauses would delay cancellation and timeout.
 pub const POLL_PAUSE_MS_MAX: u64 = 3_600_000;
-/// What a step remembers travels in one argument, beside its params.
+/// The polling state is passed in one argument, together with the params.
 pub const POLLING_STATE_BYTES_MAX: usize = 64 * 1024;
 const CONTEXT_CHARS_MAX: usize = 1_000;
 const ERROR_CHARS_MAX: usize = 2_000;
@@ -25,7 +25,7 @@ pub enum Answer {
         error: String,
         code: Option<String>,
     },
-    /// People have to say yes before it goes on. `context` is what they are shown.
+    /// The step continues after an approval. `context` is shown to the approvers.
     ApprovalRequired {
         context: Option<String>,
     },
@@ -54,7 +54,7 @@ struct ApprovalRequest {
 }
 
 impl Answer {
-    /// `Err` is for people: what is wrong with what was written.
+    /// `Err` is a message for users about the malformed response.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let written: Written =
             serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))?;
@@ -91,7 +91,7 @@ fn waiting(written: Written) -> Result<Answer, String> {
     Ok(Answer::Waiting { state, pause_ms })
 }
 
-/// Outputs are texts: other values are written as JSON.
+/// Outputs are text; other values are stored as JSON.
 fn outputs(data: Option<Value>) -> Result<BTreeMap<String, String>, String> {
     match data {
         None | Some(Value::Null) => Ok(BTreeMap::new()),

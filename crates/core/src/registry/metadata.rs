@@ -1,18 +1,18 @@
-//! One step of a registry, as its metadata describes it.
+//! The metadata of one step of a registry.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepMetadata {
-    /// What stands after the slash in a definition.
+    /// The part after the slash in a definition.
     pub key: String,
-    /// The registry's own type, as it has to be sent in every call.
+    /// The registry's own type name, sent with every call.
     pub step_type: String,
     pub name: Option<String>,
     pub short_description: Option<String>,
     pub long_description: Option<String>,
     pub yaml_example: Option<String>,
-    /// As the registry gave it.
+    /// As returned by the registry.
     pub schema: Value,
 }

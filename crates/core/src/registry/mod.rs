@@ -1,7 +1,6 @@
-//! Step registries: git repositories of custom steps, and the contract with the programs in them.
+//! Step registries: git repositories of custom steps, and the protocol of their programs.
 //!
-//! One process per call, and nothing lives between calls: what a step wants to remember it answers, and is given back
-//! with the next call.
+//! Every call is one process without state in between: a step returns its state and gets it back with the next call.
 
 mod answer;
 mod metadata;
@@ -19,5 +18,5 @@ pub use offer::{InputMode, Offer, Offers, Pinned};
 pub use resolve::{COMMIT_PREFIX_CHARS_MIN, Wanted, resolve};
 pub use state::{Build, BuildStatus, REGISTRY_POLL_SECONDS, Registry, RegistryStatus, Seen, Version, short};
 
-/// One argument of a program cannot be longer; the kernel's own limit.
+/// The kernel's limit for one argument of a program.
 pub const REGISTRY_ARG_BYTES_MAX: usize = 128 * 1024;

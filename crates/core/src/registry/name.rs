@@ -1,4 +1,4 @@
-//! How registries and their steps are called.
+//! Names of registries and of their steps.
 
 use crate::name::name;
 
@@ -6,7 +6,7 @@ const CUSTOM: &str = "CUSTOM:";
 const PART_CHARS_MAX: usize = 63;
 
 name!(
-    /// What stands before the slash: `tools` of `tools/deploy`.
+    /// The part before the slash: `tools` in `tools/deploy`.
     RegistryName,
     |text| {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -22,12 +22,12 @@ name!(
     }
 );
 
-/// The type of a custom step, as a definition names it.
+/// The type of a custom step, as written in a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TypeRef {
     /// `tools/deploy`, `tools/deploy@v2`.
     InRegistry { registry: RegistryName, step: String, version: Option<String> },
-    /// `CUSTOM:DEPLOY`: of whichever registry has it.
+    /// `CUSTOM:DEPLOY`: from the only registry that has it.
     Anywhere { step: String },
 }
 
@@ -57,8 +57,8 @@ impl TypeRef {
     }
 }
 
-/// What a step's own type is called in definitions: `CUSTOM:SCRIPT:Deploy` is `script-deploy`. Two types with one key
-/// are one to people. `None` if nothing readable is left.
+/// The name of a step type in definitions: `CUSTOM:SCRIPT:Deploy` becomes `script-deploy`. Types with the same key are
+/// the same type. `None` if no valid characters remain.
 pub fn step_key(own: &str) -> Option<String> {
     let rest = after_custom(own).unwrap_or(own);
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };

@@ -1,4 +1,4 @@
-//! What definitions get when they name a custom step.
+//! What a custom step type in a definition resolves to.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use serde_json::Value;
 use super::RegistryName;
 use crate::id::RegistryId;
 
-/// One version of one step, pinned when a deployment begins. Whatever happens to the registry, this is what runs.
+/// One version of one step, pinned when a deployment begins. Later changes of the registry do not affect it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
     pub registry: RegistryId,
     pub name: RegistryName,
-    /// The whole hash of the commit it was built from.
+    /// The full hash of the commit it was built from.
     pub commit: String,
-    /// Of what was built.
+    /// Digest of the build.
     pub digest: String,
-    /// The registry's own type.
+    /// The registry's own type name.
     pub step_type: String,
-    /// Shell text, run in the directory of what was built.
+    /// A shell command, run in the directory of the build.
     pub start: String,
     pub input: InputMode,
 }
 
-/// How a call is handed over.
+/// How a call passes its input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputMode {
@@ -35,12 +35,12 @@ pub enum InputMode {
     File,
 }
 
-/// A step that can be used, with the schema of its params as the registry gave it.
+/// An available step, with the schema of its params.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
     pub pinned: Pinned,
     pub schema: Value,
 }
 
-/// By the type as it is written in a definition. `Err` is for people: why there is no such step, or more than one.
+/// Keyed by the type as written in a definition. `Err` tells the user why there is no such step, or more than one.
 pub type Offers = BTreeMap<String, Result<Offer, String>>;

@@ -1,23 +1,23 @@
-//! Which version of which step a definition means by a type.
+//! Resolves a type in a definition to a version of a step.
 
 use super::state::{Registry, RegistryStatus, Version, short};
 use super::{Offer, Pinned, TypeRef};
 use crate::wording::{hint, listed};
 
-/// A shorter text is not taken for the beginning of a hash.
+/// Shorter text is not treated as an abbreviated hash.
 pub const COMMIT_PREFIX_CHARS_MIN: usize = 7;
 
-/// Which version of a registry is looked for.
+/// The version of a registry to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted<'a> {
     Commit(&'a str),
-    /// A commit by the beginning of its hash.
+    /// An abbreviated commit hash.
     Prefix(&'a str),
-    /// A branch or a tag that a version was built from.
+    /// A branch or tag that a version was built from.
     Named(&'a str),
 }
 
-/// Looks the type up. `find` answers versions of a registry, two at most. `Ok(Err)` is for people.
+/// Resolves the type. `find` returns at most two versions of a registry. `Ok(Err)` is a message for users.
 pub fn resolve<E>(
     text: &str,
     registries: &[Registry],
@@ -56,7 +56,7 @@ pub fn resolve<E>(
     }
 }
 
-/// A hash goes before a name: nobody can put other code behind a hash by giving its name to a tag.
+/// A hash has priority over a name, so that a tag cannot impersonate a hash.
 fn named<E>(
     registry: &Registry,
     version: &str,
@@ -211,7 +211,7 @@ mod tests {
         }
     }
 
-    /// `tools` has two versions, `v1` and `v2`; `more` one with a step of the same name; `new` none.
+    /// `tools` has the versions `v1` and `v2`; `more` has one with a step of the same name; `new` has none.
     fn shown(text: &str) -> String {
         let (tools, more) = (registry("tools", 1, Some(NEW)), registry("more", 2, Some(OLD)));
         let mut failed = registry("broken", 4, None);

@@ -1,4 +1,4 @@
-//! A registry: where custom steps come from, what was built of it, and when it is looked at again.
+//! A step registry: its repository, its builds, and when it is polled next.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,49 +12,49 @@ use crate::webhook::UnknownWord;
 
 use super::{InputMode, RegistryName, StepMetadata};
 
-/// Between two looks at one that is all right.
+/// Poll interval of a healthy registry.
 pub const REGISTRY_POLL_SECONDS: i64 = 300;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Registry {
     pub id: RegistryId,
-    /// Never changes: definitions have it.
+    /// Never changes, because definitions refer to it.
     pub name: RegistryName,
     pub url: RemoteUrl,
-    /// A branch, a tag or a commit. Absent: the default branch.
+    /// A branch, tag or commit. `None` means the default branch.
     pub reference: Option<CommitId>,
     /// A secret of the organization.
     pub credential: Option<SecretName>,
     pub seen: Seen,
-    /// Rises with every change somebody made, not with every look.
+    /// Increases with every change by a user, not with polls.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub deleted_at: Option<Timestamp>,
 }
 
-/// What the last look found, and what came of it.
+/// The result of the last poll and build.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
     pub status: RegistryStatus,
-    /// What the ref pointed at.
+    /// The commit of the ref.
     pub commit: Option<String>,
-    /// The version that a definition means which names none: the last one that was built well.
+    /// The default version: the last successful build.
     pub current: Option<String>,
-    /// Its build failed; it is built again when somebody asks, not with every look.
+    /// A commit whose build failed; it is rebuilt only on request.
     pub failed_commit: Option<String>,
-    /// The last time it could be read.
+    /// The last successful poll.
     pub synced_at: Option<Timestamp>,
-    /// Why the last look or build failed.
+    /// Why the last poll or build failed.
     pub error: Option<String>,
-    /// How often in a row it could not be read.
+    /// Consecutive failed polls.
     pub failures: i64,
-    /// When to look again.
+    /// When to poll next.
     pub due_at: Option<Timestamp>,
 }
 
 impl Registry {
-    /// When to look again after so many failures in a row: each doubles the wait.
+    /// The next poll after this many consecutive failures, with exponential backoff.
     pub fn next_look(&self, failures: i64, now: Timestamp) -> Timestamp {
         let doublings = u32::try_from(failures).unwrap_or(0).min(16);
         now.plus_seconds(REGISTRY_POLL_SECONDS.saturating_mul(1 << doublings).min(RETRY_SECONDS_MAX))
@@ -93,13 +93,13 @@ macro_rules! words {
 words! {
     #[derive(Default)]
     RegistryStatus {
-        /// Nobody has looked since it was made or changed.
+        /// Not polled since it was created or changed.
         #[default]
         Pending = "pending",
         Building = "building",
-        /// What its ref points at can be used.
+        /// The commit of its ref is built.
         Ready = "ready",
-        /// What its ref points at cannot be used. What was built before still can.
+        /// The commit of its ref cannot be used. Earlier builds still can.
         Failed = "failed",
     }
 }
@@ -109,16 +109,16 @@ words! {
         Building = "building",
         Succeeded = "succeeded",
         Failed = "failed",
-        /// The server stopped meanwhile; another build follows.
+        /// The server stopped during the build; another build follows.
         Interrupted = "interrupted",
     }
 }
 
-/// One try to build a commit.
+/// One attempt to build a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Build {
     pub registry: RegistryId,
-    /// From 1, in each registry.
+    /// Counts from 1 per registry.
     pub number: i64,
     pub status: BuildStatus,
     pub commit: String,
@@ -127,14 +127,14 @@ pub struct Build {
     pub error: Option<String>,
 }
 
-/// A commit that was built well. Nothing ever changes in it.
+/// A successful build of a commit. Immutable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Version {
     pub registry: RegistryId,
     pub commit: String,
-    /// Of the build it came from.
+    /// The number of its build.
     pub number: i64,
-    /// Of what was built.
+    /// Digest of the build.
     pub digest: String,
     pub start: String,
     pub input: InputMode,
@@ -142,7 +142,7 @@ pub struct Version {
     pub built_at: Timestamp,
 }
 
-/// The beginning of a hash, as people read it.
+/// An abbreviated hash for display.
 pub fn short(commit: &str) -> &str {
     const SHORT_CHARS: usize = 10;
     commit.get(..SHORT_CHARS).unwrap_or(commit)

@@ -1,4 +1,4 @@
-//! Names of the built-in step types, and what happens to a step whose outcome is unknown.
+//! Names of the built-in step types, and the policy for unknown outcomes.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ impl Builtin {
     }
 }
 
-/// What to do with a step whose run was lost or interrupted, so that its outcome is unknown.
+/// What to do with a step whose attempt was lost or interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLost {

@@ -1,6 +1,6 @@
-//! Built-in step types, what their steps may reach, and what happens to one whose outcome is unknown.
+//! Built-in step types, their network access, and the policy for unknown outcomes.
 //!
-//! Their parameters are described in the crate `berth-definition`.
+//! The crate `berth-definition` describes their parameters.
 
 mod kind;
 mod network;

@@ -1,4 +1,4 @@
-//! What a step reaches of the network.
+//! Network access of a step.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::pipeline::model::StepType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// The same as its machine.
+    /// The network of the runner's machine.
     #[default]
     Host,
-    /// A loopback interface of its own, and nothing else.
+    /// Only a private loopback interface.
     None,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// Whether such a step is a request over the network: without one it can only fail.
+/// Whether the step sends network requests, so that it must fail without network access.
 pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
     match kind {
         StepType::Builtin(Builtin::HttpCheck) => true,

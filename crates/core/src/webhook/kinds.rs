@@ -1,4 +1,4 @@
-//! Which events somebody wants to be told of.
+//! The event kinds that a subscriber selects.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub const KINDS_PER_WEBHOOK_MAX: usize = 100;
 
 const ALL: &str = "*";
 
-/// Every kind of event that can be named.
+/// All event kinds.
 pub fn known() -> impl Iterator<Item = &'static str> {
     EventKind::ALL.iter().map(|kind| kind.as_str())
 }
@@ -18,12 +18,12 @@ pub fn is_known(kind: &str) -> bool {
     known().any(|known| known == kind)
 }
 
-/// All kinds, or those that are named.
+/// All kinds, or the listed ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Kinds(Vec<String>);
 
-/// What is wrong with which of them.
+/// An unknown kind and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidKind {
     pub index: Option<usize>,

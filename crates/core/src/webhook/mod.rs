@@ -1,7 +1,7 @@
-//! Outgoing webhooks: who is told of which events, and what becomes of each telling.
+//! Outgoing webhooks and their deliveries.
 //!
-//! The audit trail is the outbox: a webhook remembers up to where it has read, and everything it is told of becomes a
-//! delivery with an id that stays the same however often it is tried.
+//! The audit log is the outbox: a webhook stores a cursor into it, and every selected event becomes a delivery whose id
+//! stays the same across retries.
 
 mod kinds;
 mod retry;
@@ -16,24 +16,24 @@ use crate::id::{DeliveryId, EventId, WebhookId};
 use crate::name::Slug;
 use crate::time::Timestamp;
 
-/// How long a signing secret that was replaced is still good: receivers learn the new one meanwhile.
+/// How long a rotated signing secret stays valid, so that receivers can switch.
 pub const OLD_SECRET_S: i64 = 24 * 60 * 60;
-/// Secrets of one webhook that are good at a time: the present one, and those before it.
+/// Valid signing secrets per webhook: the current one and rotated ones.
 pub const SECRETS_PER_WEBHOOK_MAX: i64 = 3;
-/// Failures in a row after which a success means that the receiver is back.
+/// Consecutive failures after which a success is reported as a recovery.
 pub const FAILURES_BROKEN: i64 = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
     pub id: WebhookId,
-    /// What definitions call it.
+    /// The name in definitions.
     pub name: Slug,
-    /// Where it goes: an address the egress layer has looked at. Part of it may be a secret.
+    /// Validated by the egress layer. Part of it may be a secret.
     pub url: String,
     pub kinds: Kinds,
     pub format: Format,
     pub state: State,
-    /// Rises with every change; what `ETag` and `If-Match` speak of.
+    /// Increases with every change; the value of `ETag` and `If-Match`.
     pub version: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -44,7 +44,7 @@ pub enum State {
     Active,
     Inactive {
         since: Timestamp,
-        /// Why the server did it; `None` where somebody wanted it so.
+        /// Why the server disabled it; `None` if a user did.
         why: Option<String>,
     },
 }
@@ -56,7 +56,7 @@ impl State {
 }
 
 impl Webhook {
-    /// The receiver has said that it is gone for good.
+    /// Disables the webhook because the receiver answered 410 Gone.
     #[must_use]
     pub fn gone(&self, now: Timestamp) -> Self {
         let why = Some("the receiver answered 410: it is gone for good".to_owned());
@@ -71,10 +71,10 @@ impl Webhook {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// Standard Webhooks: the event as the API shows it.
+    /// Standard Webhooks, with the event as in the API.
     #[default]
     Standard,
-    /// A line of text, as Slack and those like it take it.
+    /// A line of text, for Slack and compatible receivers.
     Slack,
 }
 
@@ -106,7 +106,7 @@ impl FromStr for Format {
 #[error("is not a word this program knows")]
 pub struct UnknownWord;
 
-/// One event on its way to one webhook. What is sent was fixed when it was made.
+/// One event to be delivered to one webhook. The payload never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     pub id: DeliveryId,
@@ -115,11 +115,11 @@ pub struct Delivery {
     pub sequence: i64,
     pub kind: String,
     pub status: DeliveryStatus,
-    /// Of this round: a redelivery begins a new one.
+    /// Attempts since the delivery was created or redelivered.
     pub tries: i64,
-    /// Of all rounds.
+    /// Attempts in total.
     pub attempts: i64,
-    /// When it is tried next; only while it is pending.
+    /// Set while the delivery is pending.
     pub next_try_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub ended_at: Option<Timestamp>,
@@ -129,7 +129,7 @@ pub struct Delivery {
 pub enum DeliveryStatus {
     Pending,
     Delivered,
-    /// Tried for a day, or given up with its webhook: it is not tried again unless somebody asks.
+    /// Retried for a day, or its webhook was disabled. Only a manual redelivery sends it again.
     Failed,
 }
 
@@ -160,7 +160,7 @@ impl FromStr for DeliveryStatus {
 }
 
 impl Delivery {
-    /// From the beginning, and now.
+    /// Restarts the delivery now.
     #[must_use]
     pub fn again(&self, now: Timestamp) -> Self {
         Self {

@@ -1,25 +1,25 @@
-//! What becomes of a delivery after it was tried.
+//! The retry policy of webhook deliveries.
 
 use super::{Delivery, DeliveryStatus};
 use crate::time::Timestamp;
 
-/// Pauses before the second, third, … try: a day in all, close together first.
+/// Pauses before each retry: exponential backoff over about a day.
 pub const RETRY_PAUSES_S: [i64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800];
 pub const TRIES_MAX: i64 = RETRY_PAUSES_S.len() as i64 + 1;
-/// A pause is made longer by up to this part of it, so that what failed together does not come back together.
+/// Jitter added to a pause, so that failed deliveries do not retry together.
 const JITTER_PERCENT_MAX: i64 = 20;
-/// The longest pause a receiver may ask for.
+/// The longest pause that a receiver may request.
 pub const RETRY_AFTER_S_MAX: i64 = 60 * 60;
 
-/// What a try came to.
+/// The outcome of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
-    /// The status the receiver answered with, if it answered.
+    /// The response status, if there was a response.
     pub status: Option<u16>,
-    /// What was wrong, in words for the delivery log.
+    /// The error for the delivery log.
     pub error: Option<String>,
     pub duration_ms: i64,
-    /// How long the receiver wants to be left alone.
+    /// The `Retry-After` of the response.
     pub retry_after_s: Option<i64>,
 }
 
@@ -28,13 +28,13 @@ impl Tried {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// It says itself that it will never take anything again.
+    /// Whether the receiver answered 410 Gone.
     pub fn is_gone(&self) -> bool {
         self.status == Some(410)
     }
 }
 
-/// `chance` is any number: it decides how far a pause is stretched.
+/// `chance` is a random byte for the jitter.
 #[must_use]
 pub fn settle(delivery: &Delivery, tried: &Tried, chance: u8, now: Timestamp) -> Delivery {
     let next = Delivery { tries: delivery.tries + 1, attempts: delivery.attempts + 1, ..delivery.clone() };
@@ -84,7 +84,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a receiver answers and asks for: it is tried so often, over about a day, and then no more.
+        /// Whatever the receiver answers, deliveries end after a fixed number of attempts within about a day.
         #[test]
         fn a_delivery_ends_and_is_tried_over_a_day(
             answers in proptest::collection::vec(

@@ -118,7 +118,7 @@ fn read_environment(row: &Row) -> Result<EnvironmentDeployment, StoreError> {
 
 fn read_stages(row: &Row) -> Result<StagesDeployment, StoreError> {
     let wrong = || StoreError::Bug("expected a deployment through stages".into());
-    read(row)?.into_environment().err().ok_or_else(wrong)
+    read(row)?.into_environment().err().map(|found| *found).ok_or_else(wrong)
 }
 
 pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Deployment>, StoreError> {
@@ -126,7 +126,7 @@ pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Deployment>,
 }
 
 pub fn stages_by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<StagesDeployment>, StoreError> {
-    Ok(by_id(db, id)?.and_then(|it| it.into_environment().err()))
+    Ok(by_id(db, id)?.and_then(|it| it.into_environment().err()).map(|found| *found))
 }
 
 /// Unfinished deployments of an environment, oldest first.
