@@ -1,4 +1,4 @@
-//! Authorization, in one place: [`authorize`] alone makes an [`Authorized`], and every use case asks for one.
+//! Authorization: only [`authorize`] creates an [`Authorized`], and every use case requires one.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use berth_store::{Context, Tx};
 use crate::error::AppError;
 use crate::limits::PASSWORD_CONFIRMED_S;
 
-/// Somebody who has shown a valid token or cookie.
+/// An authenticated caller.
 #[derive(Debug, Clone)]
 pub struct Principal {
     pub user: UserId,
@@ -27,13 +27,13 @@ pub struct Principal {
 
 #[derive(Debug, Clone)]
 pub enum Via {
-    /// Reaches one organization. `access`: the access generation in which it was looked up.
+    /// Limited to one organization. `access` is the access generation of the lookup.
     Token { id: TokenId, membership: Membership, expires_at: Option<Timestamp>, access: Option<u64> },
-    /// Reaches every organization its user is a member of.
+    /// Has access to all organizations of the user.
     SignIn { id: SignInId },
 }
 
-/// A principal's place in an organization, as of this request.
+/// A principal's membership in an organization, at the time of the request.
 #[derive(Debug, Clone)]
 pub struct Membership {
     pub org: OrgId,
@@ -47,7 +47,7 @@ impl Principal {
         Actor { kind, id: Some(self.user), name: self.name.to_string(), token: self.token() }
     }
 
-    /// The API token it came with, if it was one.
+    /// The API token of the request, if one was used.
     pub fn token(&self) -> Option<TokenId> {
         match &self.via {
             Via::Token { id, .. } => Some(*id),
@@ -55,7 +55,7 @@ impl Principal {
         }
     }
 
-    /// Whose idempotency keys these are: the token's, or the user's behind a cookie.
+    /// The scope of idempotency keys: the token, or the user for a browser session.
     pub fn key_scope(&self) -> String {
         match &self.via {
             Via::Token { id, .. } => id.to_string(),
@@ -64,13 +64,13 @@ impl Principal {
     }
 }
 
-/// What an action is done to. Roles per pipeline or stage will be further kinds.
+/// The target of an action.
 #[derive(Debug, Clone, Copy)]
 pub enum Resource<'a> {
     Organization(&'a Membership),
 }
 
-/// The proof that a principal may do `P`, and the organization it was proven for.
+/// Proof that a principal may do `P` in an organization.
 #[derive(Debug, Clone)]
 pub struct Authorized<P> {
     principal: Arc<Principal>,
@@ -78,7 +78,7 @@ pub struct Authorized<P> {
     permit: PhantomData<P>,
 }
 
-/// The same decision before its type is known: made when the request comes in, turned into a typed one by the handler.
+/// An authorization before its type is known: made by the middleware, converted by the handler.
 #[derive(Debug, Clone)]
 pub struct Grant {
     principal: Arc<Principal>,
@@ -86,7 +86,7 @@ pub struct Grant {
     action: Action,
 }
 
-/// May this principal do this to that?
+/// Checks whether a principal may perform an action on a resource.
 pub fn authorize(
     principal: &Arc<Principal>,
     action: Action,
@@ -99,18 +99,18 @@ pub fn authorize(
     Ok(Grant { principal: principal.clone(), membership: membership.clone(), action })
 }
 
-/// Where a principal stands at the moment of a transaction.
+/// A principal's access at the time of a transaction.
 #[derive(Debug, Clone)]
 pub struct Standing {
     pub role: Role,
-    /// When the token it came with ends; what it makes does not outlive it.
+    /// Expiry of the request's token; tokens created with it do not outlive it.
     pub token_expires_at: Option<Timestamp>,
-    /// When the password was last checked in the browser it came with. `None`: it came with a token.
+    /// When the password was last checked in this browser session. `None` for a token.
     confirmed_at: Option<Timestamp>,
 }
 
 impl Standing {
-    /// A browser that was left open must not be enough to create lasting access.
+    /// Requires recent re-authentication: an unattended browser must not be enough to create lasting access.
     pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
         match self.confirmed_at {
             Some(at) if now.seconds_since(at) > PASSWORD_CONFIRMED_S => Err(AppError::new(
@@ -122,7 +122,7 @@ impl Standing {
     }
 }
 
-/// What was true when the request came in, read again inside the transaction if the access generation has moved since.
+/// Access at the time of the request, read again inside the transaction if the access generation has changed.
 pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> {
     let now = tx.now();
     let found = match &who.via {
@@ -151,7 +151,7 @@ impl Grant {
         &self.principal
     }
 
-    /// Fails when a route was registered for another action than its handler asks for.
+    /// Fails if a route was registered for a different action than its handler requires.
     pub fn typed<P: Permit>(self) -> Result<Authorized<P>, AppError> {
         if self.action != P::ACTION {
             return Err(AppError::bug(format!("route for {} asks for {}", self.action, P::ACTION)));
@@ -177,12 +177,12 @@ impl<P> Authorized<P> {
         self.membership.role
     }
 
-    /// For rules that depend on more than the route's own action.
+    /// For rules that depend on more than the action of the route.
     pub fn may(&self, action: Action) -> bool {
         self.membership.role.may(action)
     }
 
-    /// The proof for another action, where one request needs two.
+    /// Proof for a second action of the same request.
     pub fn also<Q: Permit>(&self) -> Result<Authorized<Q>, AppError> {
         authorize(&self.principal, Q::ACTION, Resource::Organization(&self.membership))?.typed()
     }

@@ -6,7 +6,7 @@ use quick_cache::sync::Cache;
 
 use crate::limits::{CALLERS_KNOWN_MAX, LAST_USED_EVERY_S};
 
-/// By the hash of the token, with the generation.
+/// Keyed by the hash of the token; the value includes the access generation.
 #[derive(Debug)]
 pub(crate) struct Callers(Cache<Vec<u8>, (u64, TokenCaller)>);
 
@@ -17,8 +17,8 @@ impl Default for Callers {
 }
 
 impl Callers {
-    /// The caller of this token, if access has not changed since generation `mark`. Not one that has expired, nor one
-    /// whose last use has to be noted.
+    /// The caller of this token, if the access generation is still `mark`. Skips expired tokens and those whose last
+    /// use is due to be recorded.
     pub(crate) fn find(&self, (mark, now): (u64, Timestamp), hash: &[u8]) -> Option<TokenCaller> {
         let (_, caller) = self.0.get(hash).filter(|(known, _)| *known == mark)?;
         let is_live = caller.expires_at.is_none_or(|end| end > now);
@@ -26,7 +26,7 @@ impl Callers {
         (is_live && is_noted).then_some(caller)
     }
 
-    /// `mark` is the generation from before the caller was looked up.
+    /// `mark` is the access generation before the lookup.
     pub(crate) fn keep(&self, mark: u64, hash: Vec<u8>, caller: TokenCaller) {
         self.0.insert(hash, (mark, caller));
     }

@@ -1,4 +1,5 @@
-//! Passwords: Argon2id, a few at a time, the same work whether the account exists or not.
+//! Password hashing with Argon2id, with bounded concurrency. Verification takes the same time whether the account
+//! exists or not.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,12 +21,12 @@ const PASSES_DEFAULT: u32 = 3;
 const PASSES_MAX: u32 = 16;
 const LANES: u32 = 1;
 const GENERATED_CHARS: usize = 20;
-/// Fewer different characters than this is a pattern, not a password.
+/// Fewer distinct characters make a pattern, not a password.
 const DISTINCT_CHARS_MIN: usize = 5;
-/// Letters and digits beside the names anybody would try first.
+/// Letters and digits required in addition to obvious names.
 const OWN_CHARS_MIN: usize = 8;
 
-/// What one hash costs. A stored hash names its own cost, so hashes made with another cost still verify.
+/// Cost of one hash. A stored hash contains its own cost, so older hashes still verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PasswordCost {
     memory_kib: u32,
@@ -33,7 +34,7 @@ pub struct PasswordCost {
 }
 
 impl PasswordCost {
-    /// The lowest cost that is accepted, for tests: a twentieth of the default.
+    /// The lowest accepted cost, for tests: a twentieth of the default.
     pub const MIN: Self = Self { memory_kib: MEMORY_KIB_MIN, passes: 1 };
 
     pub fn new(memory_kib: u32, passes: u32) -> Result<Self, String> {
@@ -67,10 +68,10 @@ impl Default for PasswordCost {
 
 pub struct Passwords {
     cost: PasswordCost,
-    /// Signing in does not wait behind making accounts.
+    /// Separate from hashing, so that logins do not wait for new accounts.
     verifying: Admission<()>,
     making: Admission<()>,
-    /// Verified when there is no account, so that both cases take the same time.
+    /// Verified when the account does not exist, so that both cases take the same time.
     decoy: Arc<OnceLock<String>>,
 }
 
@@ -85,7 +86,7 @@ impl Passwords {
         Ok(self.making.run((), move || hash(&password, cost)).await?)
     }
 
-    /// `stored` is the account's hash, or `None` when there is no such account.
+    /// `stored` is the account's hash, or `None` if there is no such account.
     pub async fn verify(&self, password: Redacted, stored: Option<String>) -> Result<bool, AppError> {
         let exists = stored.is_some();
         let (decoy, cost) = (self.decoy.clone(), self.cost);
@@ -121,7 +122,7 @@ fn hasher(cost: PasswordCost) -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-/// Why a new password is not good enough, if it is not. `names` are those anybody would try first.
+/// Why a new password is too weak, if it is. `names` are obvious guesses.
 pub fn weakness(password: &str, names: &[&str]) -> Option<String> {
     let chars = password.chars().count();
     if !(PASSWORD_CHARS_MIN..=PASSWORD_CHARS_MAX).contains(&chars) {

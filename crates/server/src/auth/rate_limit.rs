@@ -1,4 +1,4 @@
-//! Rates: how many requests a caller may send. Counted per server.
+//! Request rate limits per caller. Counted per server.
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -17,7 +17,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// `None`: callers may send as many requests as they like. Otherwise so many a second, and so many in a burst.
+    /// Requests per second and burst size; `None` means unlimited.
     pub fn new(limit: Option<(u32, u32)>) -> Self {
         let (per_second, burst) = limit.unwrap_or((u32::MAX, u32::MAX));
         Self {
@@ -33,7 +33,7 @@ impl Rates {
         self.check(&self.callers, &key.to_owned())
     }
 
-    /// The same for somebody whose credentials are missing or wrong.
+    /// Like [`Self::caller`], for requests with missing or invalid credentials.
     pub fn stranger(&self, address: IpAddr) -> Result<(), Duration> {
         self.check(&self.strangers, &address)
     }
@@ -42,7 +42,7 @@ impl Rates {
         self.denials.check_key(&user.to_owned()).is_ok()
     }
 
-    /// Forgets callers who have been quiet.
+    /// Evicts idle callers.
     pub fn forget_quiet(&self) {
         self.callers.retain_recent();
         self.strangers.retain_recent();

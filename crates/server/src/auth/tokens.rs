@@ -1,7 +1,7 @@
 //! Tokens: `berth_<kind>_<30 random characters><6 characters of checksum>`.
 //!
-//! The prefix lets scanners find a leaked one, the checksum lets them tell it from a look-alike without asking us.
-//! 178 random bits need no slow hash: only their SHA-256 is stored.
+//! The prefix lets secret scanners find a leaked token; the checksum lets them verify it offline. Tokens have 178
+//! random bits, so a plain SHA-256 is stored instead of a slow hash.
 
 use aws_lc_rs::digest;
 
@@ -14,15 +14,15 @@ const PREFIX_RANDOM_CHARS: usize = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// Of a user or a service account.
+    /// API token of a user or a service account.
     Api,
-    /// In the cookie of a signed-in browser.
+    /// Cookie of a browser session.
     SignIn,
-    /// What a runner registers with, and what it shows from then on.
+    /// Registration token and credential of a runner.
     Runner,
-    /// In the link of an invitation.
+    /// Part of an invitation link.
     Invitation,
-    /// In a link to set a new password.
+    /// Part of a password reset link.
     PasswordReset,
 }
 
@@ -41,14 +41,14 @@ impl TokenKind {
 }
 
 pub fn make(kind: TokenKind) -> Redacted {
-    // 43 characters are 256 bits, what a cookie wants; 30 are plenty for a token people copy around.
+    // 43 characters are 256 bits for a cookie; 30 are enough for a token that users copy.
     let chars = if kind == TokenKind::SignIn { 43 } else { RANDOM_CHARS };
     let body = format!("{}{}", kind.prefix(), random_base62(chars));
     let sum = checksum(&body);
     Redacted::new(body + &sum)
 }
 
-/// Is this text shaped like a token of this kind, checksum included? Says nothing about whether it is valid.
+/// Whether a text has the format and checksum of a token of this kind. Does not check its validity.
 pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
     let Some(split) = text.len().checked_sub(CHECKSUM_CHARS) else { return false };
     text.is_ascii()
@@ -57,7 +57,7 @@ pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
         && checksum(&text[..split]) == text[split..]
 }
 
-/// Is there something in this text that begins like one of our tokens? For places where none may be kept.
+/// Whether a text contains the beginning of a token. For fields where none may be stored.
 pub fn looks_like_token(text: &str) -> bool {
     TokenKind::ALL.iter().any(|kind| text.contains(kind.prefix()))
 }
@@ -66,7 +66,7 @@ pub fn hash(token: &str) -> Vec<u8> {
     digest::digest(&digest::SHA256, token.as_bytes()).as_ref().to_vec()
 }
 
-/// The beginning of a token, to recognise it by.
+/// The first characters of a token, for display.
 pub fn shown_prefix(token: &Redacted) -> String {
     token.reveal().chars().take(TokenKind::Api.prefix().len() + PREFIX_RANDOM_CHARS).collect()
 }

@@ -1,4 +1,4 @@
-//! Other systems that the server talks to.
+//! Clients of external systems.
 
 pub mod forges;
 pub(crate) mod webhooks;

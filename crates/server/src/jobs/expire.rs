@@ -1,4 +1,4 @@
-//! Expire: environments in which time has made something due are settled, each in a transaction of its own.
+//! Applies expired timers of environments, each in a transaction of its own.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use futures_util::{StreamExt, stream};
 use crate::error::AppError;
 use crate::worker::{Job, LOOK_EVERY, Turn};
 
-/// Environments looked up at once.
+/// Environments per query.
 const BATCH_MAX: usize = 256;
-/// Batches in one go. What is left comes with the next look.
+/// Batches per turn. The next turn continues.
 const BATCHES_MAX: usize = 64;
-/// Transactions under way at once: they share a flush.
+/// Concurrent transactions, which share an fsync.
 const SETTLED_AT_ONCE: usize = 32;
-/// Waits end a little after the moment they wait for, never before.
+/// Wakes up slightly after the timer, never before.
 const LATE: Duration = Duration::from_millis(1);
 
 pub(super) struct Expire(pub(super) Arc<Services>);
@@ -38,8 +38,8 @@ impl Job for Expire {
     }
 }
 
-/// Settles whatever is due. Each environment is tried once: one that fails, or stays due, is left for the next look
-/// and keeps nobody else waiting.
+/// Applies all expired timers. Each environment is tried once per turn, so that one that fails or stays due does not
+/// block the rest.
 pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     let mut tried = HashSet::new();
     let mut stuck = 0;
@@ -62,7 +62,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     Ok(())
 }
 
-/// How long nothing will be due, at most `max`. What is due already could not be settled just now, and waits.
+/// Time until the next timer, at most `max`. Environments that are still due could not be handled and wait.
 async fn pause(services: &Services, max: Duration) -> Duration {
     let wait = services.store.read(None, |db| {
         let (next, now) = (environments::next_due(db)?, db.now());
@@ -92,7 +92,7 @@ async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<()
             let Some(lock) = records::environment::by_id(tx, id)? else { return Ok(()) };
             let decision = environment::settle(&lock, &tx.moment()?);
             if decision.changes.is_empty() {
-                // It was hastened for nothing. Left as it is it would be due for ever.
+                // The timer was set too early. Without a correction it would stay due forever.
                 records::environment::reschedule(tx, &lock.environment, environment::due_at(&lock))?;
             }
             Ok::<_, AppError>(tx.commit(decision)?)

@@ -1,7 +1,8 @@
-//! Lead: of several servers over one database, one does the background work.
+//! Leader election: of several servers over one database, one runs the background jobs.
 //!
-//! The lease is a row, renewed in the store's time. A server that cannot renew it stops long before it runs out, on its own
-//! clock. Work that is doubled all the same, because a server was asleep, finds rows that say no: every loop may run twice.
+//! The lease is a row, renewed in database time. A server that cannot renew it stops well before it expires, by its own
+//! clock. Jobs that still run twice, because a server was suspended, are rejected by row versions: every job is safe to
+//! run twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,12 @@ const NAME: &str = "background work";
 const LEASE_S: i64 = 10;
 const RENEW_EVERY: Duration = Duration::from_secs(2);
 const RENEW_MAX: Duration = Duration::from_secs(2);
-/// After the last renewal, counted from when it was sent. With what a renewal takes it is less than the lease.
+/// Time after sending the last successful renewal. Shorter than the lease, even with the duration of a renewal.
 const LEADS_MAX: Duration = Duration::from_secs(5);
 
 const LISTEN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Whether this server leads.
+/// Whether this server is the leader.
 pub(crate) struct Lead(watch::Sender<bool>);
 
 impl Default for Lead {
@@ -39,7 +40,7 @@ impl Lead {
         *self.0.borrow()
     }
 
-    /// Runs a job while this server leads.
+    /// Runs a job while this server is the leader.
     pub(super) async fn run<J: Job>(&self, job: Arc<J>, shutdown: &CancellationToken) {
         let mut leads = self.0.subscribe();
         loop {
@@ -81,7 +82,7 @@ pub(super) async fn renew_lead(jobs: Arc<Jobs>) {
         let pause = if now < until { RENEW_EVERY.min(until - now) } else { RENEW_EVERY };
         jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await;
     }
-    // Another one need not wait until it has run out.
+    // Releases the lease, so that another server need not wait for its expiry.
     let boot = jobs.services.engine.boot().to_owned();
     let left =
         jobs.services.store.transact_lease(move |tx| Ok::<_, AppError>(lease::leave(tx, NAME, &boot)?));
@@ -96,12 +97,12 @@ async fn take(jobs: &Jobs) -> Result<bool, AppError> {
         .await
 }
 
-/// Wakes the engine for what another server has committed.
+/// Wakes the engine for commits of other servers.
 pub(super) async fn listen(services: Arc<Services>) {
     let Some(mut nudged) = services.store.nudged() else { return };
     while let Some(Ok(())) = services.shutdown.run_until_cancelled(nudged.changed()).await {
         services.nudge();
-        // What others commit in a short while is looked at in one go.
+        // Debounce: commits of a short period are handled together.
         services.shutdown.run_until_cancelled(tokio::time::sleep(LISTEN_PAUSE)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Keeps logs durable, and those of other servers readable here.
+//! Makes logs durable, and follows logs that other servers write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::worker::{Job, Turn};
 
 const FOLLOW_EVERY: Duration = Duration::from_millis(250);
 
-/// Flushes what was appended to logs.
+/// Fsyncs appended log data.
 pub(super) struct FlushLogs(pub(super) Arc<Services>);
 
 impl Job for FlushLogs {
@@ -34,7 +34,7 @@ pub(super) async fn flush(services: &Services) {
     }
 }
 
-/// Reads on in logs that other servers write and clients follow here.
+/// Reads logs that other servers write and clients follow here.
 pub(super) struct FollowLogs(pub(super) Arc<Services>);
 
 impl Job for FollowLogs {

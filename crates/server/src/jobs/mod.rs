@@ -1,4 +1,4 @@
-//! Background jobs: each does what the store says is due, when it is woken and at least once per interval.
+//! Background jobs: each handles what is due in the store when it is woken, and at least once per interval.
 
 pub(crate) mod analyze;
 mod expire;
@@ -29,7 +29,7 @@ pub(crate) use lead::Lead;
 use registry_builds::Registries;
 use sync::Syncs;
 
-/// The background jobs of a server, with what they share.
+/// The background jobs of a server and their shared state.
 pub struct Jobs {
     pub(crate) services: Arc<Services>,
     pub(crate) config: Arc<Config>,
@@ -92,7 +92,7 @@ pub async fn run(jobs: Arc<Jobs>) {
         jobs.lead.run(jobs.notify.clone(), stop),
         jobs.lead.run(jobs.analyses.clone(), stop),
     );
-    // The last output of steps.
+    // Flush the last output of steps.
     logs::flush(services).await;
 }
 
@@ -108,7 +108,7 @@ pub async fn tick(jobs: &Jobs) -> Result<(), AppError> {
     stages::start_and_wait(services).await
 }
 
-/// Looks once at how fix pull requests ended, for tests.
+/// Polls fix pull requests once, for tests.
 pub async fn notice_fix_ends(jobs: &Jobs) -> Result<(), AppError> {
     FixEnds::new(jobs.fixes.clone()).turn().await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! Seal: logs of attempts that have ended take their final form.
+//! Seals logs of finished attempts: compresses them into their final form.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use berth_store::query::attempts;
 use crate::error::AppError;
 use crate::worker::{Job, Turn};
 
-/// Pause between two turns, so that logs which end in that time are sealed together.
+/// Debounce: logs that end in this time are sealed together.
 const SEAL_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct SealLogs(pub(super) Arc<Services>);
@@ -17,7 +17,7 @@ pub(super) struct SealLogs(pub(super) Arc<Services>);
 impl Job for SealLogs {
     const NAME: &'static str = "seal logs";
 
-    /// Logs whose attempts ended, but whose server did before they were sealed.
+    /// Seals logs of attempts that ended before the last stop of the server.
     async fn resume(&self) -> Result<(), AppError> {
         seal_left(&self.0).await
     }

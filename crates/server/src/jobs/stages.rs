@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 
 use crate::worker::{Job, LOOK_EVERY, Turn};
 
-/// Between two turns, however many wake-ups come: what is committed in that time is seen in one turn.
+/// Debounce between turns: commits in this time are handled together.
 const TURN_PAUSE: Duration = Duration::from_millis(1);
 
-/// What must stop and what is lost: never behind what takes its time.
+/// Stops cancelled and lost deployments. Separate from starting, which may be slow.
 pub(super) struct StopDeployments {
     services: Arc<Services>,
     nudges: Nudges,
@@ -57,7 +57,7 @@ impl StartDeployments {
 impl Job for StartDeployments {
     const NAME: &'static str = "start deployments";
 
-    /// Waits for none of what it starts: that may wait for git, and other organizations do not wait for that.
+    /// Does not wait for the tasks it starts: one may wait for git, which must not delay other organizations.
     async fn turn(&self) -> Result<Turn, AppError> {
         self.nudges.clear().await;
         let services = &self.services;
@@ -74,7 +74,7 @@ impl Job for StartDeployments {
     }
 }
 
-/// Starts what can start and waits until it has, for tests.
+/// Starts deployments and waits for them, for tests.
 pub(super) async fn start_and_wait(services: &Arc<Services>) -> Result<(), AppError> {
     berth_engine::gates::pass_time(services).await?;
     finished(berth_engine::begin_environment_deployments(services).await?).await?;
@@ -89,7 +89,7 @@ async fn finished(starts: Vec<JoinHandle<()>>) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Wake-ups of the engine. Those that come during a turn count for the next one.
+/// Wake-ups of the engine. A wake-up during a turn counts for the next one.
 struct Nudges(Mutex<watch::Receiver<()>>);
 
 impl Nudges {
@@ -103,7 +103,7 @@ impl Nudges {
 
     async fn wait(&self) {
         tokio::time::sleep(TURN_PAUSE).await;
-        // The timeout is the regular look; a missing sender is an ending program.
+        // A timeout starts the regular turn; a missing sender means that the program ends.
         let _ = tokio::time::timeout(LOOK_EVERY, self.0.lock().await.changed()).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Sweep: what nobody needs any more goes.
+//! Deletes expired records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::error::AppError;
 use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT};
 use crate::worker::{Job, Turn};
 
-/// Webhooks looked at in one go.
+/// Webhooks per page.
 const WEBHOOKS_PAGE: i64 = 200;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ impl Job for Sweep {
     }
 }
 
-/// Removes what nobody needs any more: old stored answers, ended sign-ins, expired links, ended deliveries, quiet callers.
+/// Deletes old stored responses, ended browser sessions, expired links and old deliveries, and evicts idle callers.
 pub async fn sweep(jobs: &Jobs) -> Result<(), AppError> {
     jobs.rates.forget_quiet();
     jobs.services
@@ -43,7 +43,7 @@ pub async fn sweep(jobs: &Jobs) -> Result<(), AppError> {
             Ok::<_, AppError>(sign_in::forget_old(tx)?)
         })
         .await?;
-    // Batch by batch, so that writers get their turn in between.
+    // In batches, so that writers can proceed in between.
     let forget = || {
         jobs.services
             .store
@@ -53,7 +53,7 @@ pub async fn sweep(jobs: &Jobs) -> Result<(), AppError> {
     deliveries(jobs).await
 }
 
-/// The log of deliveries: so many days, and so many of one webhook.
+/// Limits the delivery log by age and by number per webhook.
 async fn deliveries(jobs: &Jobs) -> Result<(), AppError> {
     let forget = || {
         jobs.services.store.transact(Context::system(None), |tx| {

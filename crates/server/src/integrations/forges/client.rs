@@ -1,4 +1,4 @@
-//! Sends a forge's requests and tells what came back in words for people.
+//! Sends requests to a forge and turns errors into messages for users.
 
 use berth_engine::credential::Redacted;
 use berth_engine::egress::{Answered, Ask, Egress};
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest};
 
-/// A pull request with all that a forge tells about it is some tens of kilobytes.
+/// A pull request response has some tens of kilobytes.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// What of a forge's own words is shown.
+/// Characters of the forge's own message that are shown.
 const SAID_CHARS_MAX: usize = 300;
 
-/// Why there is no pull request. Never holds the token.
+/// Why a request failed. Never contains the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
     #[error("the forge could not be asked: {0}")]
@@ -28,7 +28,7 @@ pub enum ForgeError {
     Odd,
 }
 
-/// One repository on its forge. Its calls block.
+/// One repository on its forge. Calls block.
 pub struct Client {
     pub egress: Egress,
     pub forge: &'static dyn Forge,
@@ -41,7 +41,7 @@ impl Client {
     pub fn find(&self, branches: Branches<'_>) -> Result<Option<PullRequest>, ForgeError> {
         let answered = self.ask(self.forge.find_url(&self.at, branches), None)?;
         if answered.status == 404 {
-            // Some say so of a pull request that is not there. If it is the repository, opening one tells.
+            // Some forges answer 404 for a missing pull request. If the repository is missing, opening one fails.
             return Ok(None);
         }
         let value = self.read(&answered)?;
@@ -51,7 +51,7 @@ impl Client {
     pub fn open(&self, new: NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
         let body = self.forge.open_body(new).to_string();
         let answered = self.ask(self.forge.open_url(&self.at), Some(body))?;
-        // Somebody else may have been faster, or an answer of ours got lost.
+        // The pull request may exist already, for example after a lost response.
         if matches!(answered.status, 409 | 422)
             && let Some(found) = self.find(new.branches)?
         {
@@ -61,7 +61,7 @@ impl Client {
         self.forge.opened(&value).ok_or(ForgeError::Odd)
     }
 
-    /// What has become of one.
+    /// The state of a pull request.
     pub fn get(&self, number: i64) -> Result<Fate, ForgeError> {
         let answered = self.ask(self.forge.get_url(&self.at, number), None)?;
         let value = self.read(&answered)?;
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// A forge's own words: somebody else's text, cut, and without the token should they repeat it.
+    /// The forge's own message: untrusted, truncated, and without the token.
     fn said(&self, value: Option<&Value>) -> String {
         let detail = |value: &Value| {
             let first = value.get("errors")?.as_array()?.first()?;

@@ -1,4 +1,4 @@
-//! Gitea, and Forgejo, which has the same API.
+//! Gitea and Forgejo, which share an API.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ impl Forge for Gitea {
         vec![("accept", "application/json".to_owned()), ("authorization", format!("token {token}"))]
     }
 
-    /// The one from this branch into that one; 404 where there is none.
+    /// Returns 404 if there is no pull request between these branches.
     fn find_url(&self, at: &Place, branches: Branches<'_>) -> String {
         format!("{}/{}/{}", self.open_url(at), encoded(branches.base), encoded(branches.head))
     }

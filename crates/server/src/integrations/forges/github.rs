@@ -1,4 +1,4 @@
-//! GitHub, and GitHub Enterprise Server.
+//! GitHub and GitHub Enterprise Server.
 
 use serde_json::{Value, json};
 

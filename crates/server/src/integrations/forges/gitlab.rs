@@ -1,4 +1,4 @@
-//! GitLab, where a pull request is called a merge request.
+//! GitLab, where a pull request is a merge request.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ impl Forge for GitLab {
         pull_request(answer, "iid", "web_url")
     }
 
-    /// `locked` is for the moment in which it is merged.
+    /// `locked` means that the merge is in progress.
     fn fate(&self, answer: &Value) -> Option<Fate> {
         match answer.get("state")?.as_str()? {
             "opened" | "locked" => Some(Fate::Open),

@@ -1,7 +1,7 @@
-//! Forges: where a branch becomes a pull request.
+//! Forges: opening and reading pull requests.
 //!
-//! A forge says how its requests look and how its answers are read; [`Client`] sends them through the one way out. The
-//! token is the repository's credential: it travels in a header to that repository's forge alone.
+//! A forge defines its requests and responses; [`Client`] sends them through the egress layer. The token is the
+//! repository's credential and is sent in a header to that repository's forge only.
 
 mod client;
 mod gitea;
@@ -20,26 +20,26 @@ pub use gitlab::GitLab;
 pub use place::{ForgeAt, InvalidForge, Place};
 pub use text::{About, LINES_QUOTED_MAX, Quoted, body, commit_message, inert, title};
 
-/// Those there are.
+/// All supported forges.
 pub const FORGES: &[&dyn Forge] = &[&GitHub, &GitLab, &Gitea];
 
-/// A pull request as its forge knows it.
+/// A pull request on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PullRequest {
-    /// People see it as #12, or !12.
+    /// Displayed as #12 or !12.
     pub number: i64,
-    /// Where people look at it.
+    /// The web page.
     pub url: String,
 }
 
-/// From which branch into which.
+/// Head and base branch.
 #[derive(Debug, Clone, Copy)]
 pub struct Branches<'a> {
     pub head: &'a str,
     pub base: &'a str,
 }
 
-/// What is asked for.
+/// A pull request to open.
 #[derive(Debug, Clone, Copy)]
 pub struct NewPullRequest<'a> {
     pub branches: Branches<'a>,
@@ -47,42 +47,42 @@ pub struct NewPullRequest<'a> {
     pub body: &'a str,
 }
 
-/// The few calls that are needed here.
+/// The API calls in use.
 pub trait Forge: Send + Sync {
-    /// As it is written in the configuration.
+    /// The name in the configuration.
     fn name(&self) -> &'static str;
 
-    /// Whether a host is known to be one.
+    /// Whether a host is known to run this forge.
     fn is_at(&self, host: &str) -> bool;
 
-    /// Where its API is, for repositories below this origin.
+    /// The API URL for repositories of this origin.
     fn api(&self, origin: &str) -> String;
 
     fn headers(&self, token: &str) -> Vec<(&'static str, String)>;
 
-    /// Where to ask for the open pull request of a branch.
+    /// The URL to query for the open pull request of a branch.
     fn find_url(&self, at: &Place, branches: Branches<'_>) -> String;
 
-    /// The open one among what was answered.
+    /// The open pull request in the response.
     fn found(&self, answer: &Value) -> Option<PullRequest>;
 
     fn open_url(&self, at: &Place) -> String;
 
     fn open_body(&self, new: NewPullRequest<'_>) -> Value;
 
-    /// The one that was opened.
+    /// The opened pull request in the response.
     fn opened(&self, answer: &Value) -> Option<PullRequest>;
 
-    /// Where one of them is, for programs.
+    /// The API URL of one pull request.
     fn get_url(&self, at: &Place, number: i64) -> String {
         format!("{}/{number}", self.open_url(at))
     }
 
-    /// What has become of it; `None`: the answer does not say.
+    /// The state of a pull request; `None` if the response does not contain it.
     fn fate(&self, answer: &Value) -> Option<Fate>;
 }
 
-/// What has become of a pull request, and when, as its forge says it.
+/// The state of a pull request, with the time from the forge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Open,
@@ -90,7 +90,7 @@ pub enum Fate {
     Closed(Option<Timestamp>),
 }
 
-/// As GitHub says it, and Gitea after it.
+/// In the format of GitHub and Gitea.
 fn fate(answer: &Value) -> Option<Fate> {
     match answer.get("state")?.as_str()? {
         "open" => Some(Fate::Open),
@@ -108,7 +108,7 @@ fn time(answer: &Value, name: &str) -> Option<Timestamp> {
     Timestamp::parse(answer.get(name)?.as_str()?).ok()
 }
 
-/// A number and an address for people, if the answer has them where the forge puts them.
+/// Number and web page from these members of the response.
 fn pull_request(answer: &Value, number: &str, url: &str) -> Option<PullRequest> {
     let number = answer.get(number)?.as_i64().filter(|number| *number > 0)?;
     let url = place::link(answer.get(url)?.as_str()?)?;

@@ -1,4 +1,4 @@
-//! Which forge a repository belongs to, and where in it.
+//! Determines the forge of a repository and its path there.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use super::{FORGES, Forge};
 
 const LINK_BYTES_MAX: usize = 2_048;
 
-/// A host of which the configuration says what it is: `git.acme.test=gitea`, or with the address of its API,
+/// A configured host: `git.acme.test=gitea`, or with the URL of its API,
 /// `git.acme.test=github=https://git.acme.test/api/v3`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForgeAt {
@@ -37,17 +37,17 @@ impl FromStr for ForgeAt {
     }
 }
 
-/// A repository as its forge names it.
+/// A repository on its forge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     pub api: String,
-    /// `acme/shop`, or `acme/web/shop` where groups have groups.
+    /// `acme/shop`, or `acme/web/shop` with nested groups.
     pub path: String,
 }
 
 impl Place {
-    /// The forge of a repository, and the repository's place in it; none of one that lives on no forge we know.
+    /// The forge of a repository and its location there; `None` for an unknown host.
     pub fn of(url: &RemoteUrl, known: &[ForgeAt]) -> Option<(&'static dyn Forge, Self)> {
         let host = url.host()?.to_ascii_lowercase();
         let said = known.iter().find(|at| at.host == host);
@@ -78,7 +78,7 @@ fn by_name(name: &str) -> Option<&'static dyn Forge> {
     FORGES.iter().copied().find(|forge| forge.name() == name)
 }
 
-/// What comes after the host, without the `.git` that many have at the end; at least an owner and a name.
+/// The path after the host, without `.git`; at least an owner and a name.
 fn path(url: &RemoteUrl) -> Option<&str> {
     let text = url.as_str();
     let path = match text.split_once("://") {
@@ -91,12 +91,12 @@ fn path(url: &RemoteUrl) -> Option<&str> {
     is_good.then_some(path)
 }
 
-/// One part of a path, or one value of a query.
+/// Percent-encodes one path segment or query value.
 pub(super) fn encoded(text: &str) -> String {
     byte_serialize(text.as_bytes()).collect()
 }
 
-/// An address that may be shown as a link.
+/// A URL that is safe to show as a link.
 pub(super) fn link(text: &str) -> Option<String> {
     let url = Url::parse(text).ok().filter(|_| text.len() <= LINK_BYTES_MAX)?;
     let is_plain = url.username().is_empty() && url.password().is_none() && url.host().is_some();

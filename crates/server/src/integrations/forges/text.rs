@@ -1,8 +1,7 @@
-//! What a pull request says.
+//! Texts of a pull request.
 //!
-//! Much of it was written by somebody else: a log, a model, a definition, a name. In a forge such text could mention
-//! people, close issues, load images or give commands. So it stands in fenced blocks, which forges show as they are, or
-//! is made [`inert`] first.
+//! Much of the content is untrusted: logs, model output, definitions, names. On a forge such text could mention people,
+//! close issues, load images or run commands. So it is put into fenced code blocks or made [`inert`].
 
 use std::fmt::Write as _;
 
@@ -12,9 +11,9 @@ const TITLE_CHARS_MAX: usize = 72;
 const NAME_CHARS_MAX: usize = 80;
 const WORDS_CHARS_MAX: usize = 2_000;
 const LINE_CHARS_MAX: usize = 300;
-/// Lines of the log that are quoted.
+/// Log lines that are quoted.
 pub const LINES_QUOTED_MAX: usize = 20;
-/// Longer lines of words are broken.
+/// Line width for wrapping.
 const COLUMNS: usize = 100;
 const FENCE_CHARS_MIN: usize = 3;
 
@@ -25,13 +24,13 @@ pub struct Quoted {
     pub text: String,
 }
 
-/// What a pull request is about.
+/// The content of a pull request.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
-    /// What the change does, in a line.
+    /// The change in one line.
     pub summary: &'a str,
     pub root_cause: &'a str,
-    /// `rules`, or the model that answered.
+    /// `rules`, or the name of the model.
     pub analyser: &'a str,
     pub evidence: &'a [Quoted],
     pub pipeline: &'a str,
@@ -39,14 +38,14 @@ pub struct About<'a> {
     pub stage: &'a str,
     pub deployment: &'a str,
     pub analysis: &'a str,
-    /// Links for people, where the server knows its own address.
+    /// Links to the dashboard, if the server knows its public URL.
     pub deployment_url: Option<&'a str>,
     pub analysis_url: Option<&'a str>,
-    /// Who pressed the button.
+    /// Name of the requester.
     pub asked_by: &'a str,
 }
 
-/// One line.
+/// A single line.
 pub fn title(about: &About<'_>) -> String {
     let summary = cut(&inert(about.summary), TITLE_CHARS_MAX);
     if summary.is_empty() {
@@ -58,7 +57,7 @@ pub fn title(about: &About<'_>) -> String {
     summary
 }
 
-/// The same for the same analysis: who asked is not in it.
+/// Deterministic for an analysis: does not contain the requester.
 pub fn commit_message(about: &About<'_>) -> String {
     let (step, pipeline) = (inert(about.step), inert(about.pipeline));
     format!(
@@ -69,7 +68,7 @@ pub fn commit_message(about: &About<'_>) -> String {
     )
 }
 
-/// As Markdown.
+/// In Markdown.
 pub fn body(about: &About<'_>) -> String {
     let analyser = if about.analyser == "rules" {
         "rules, not by a model".to_owned()
@@ -103,15 +102,15 @@ pub fn body(about: &About<'_>) -> String {
     out
 }
 
-/// Somebody else's words on one line, with nothing in them that a forge acts on: no mention, reference, link, image,
-/// trailer or command.
+/// Untrusted text on one line without anything that a forge interprets: mentions, references, links, images, trailers
+/// or commands.
 pub fn inert(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || " .,'()-_/+=".contains(c);
     let line = text.lines().map(clean).collect::<Vec<_>>().join(" ");
     let plain: String = line.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
     let words = plain.split_whitespace().map(|word| {
         let lower = word.to_lowercase();
-        // What a forge takes for an address or a number of an issue even without a sign.
+        // Forges autolink these without any markup.
         if lower.contains("www.") || lower.contains("gh-") {
             word.replace(['.', '-'], " ")
         } else {
@@ -119,7 +118,7 @@ pub fn inert(text: &str) -> String {
         }
     });
     let joined = words.collect::<Vec<_>>().join(" ");
-    // A line that begins with a slash is a command in some forges; with a dash or a plus, a list.
+    // A leading slash is a command on some forges; a leading dash or plus starts a list.
     joined.trim_start_matches(['/', '-', '+', '=', ' ']).to_owned()
 }
 
@@ -127,7 +126,7 @@ fn quoted(line: &Quoted) -> String {
     format!("{:>6} | {}", line.line, cut(&clean(&line.text), LINE_CHARS_MAX))
 }
 
-/// A block that ends where we say: its fence is longer than any in the text.
+/// A code block whose fence is longer than any in the text.
 fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(FENCE_CHARS_MIN.max(longest + 1));
@@ -147,7 +146,7 @@ fn wrapped(text: &str) -> String {
             out.push(' ');
             column += 1;
         }
-        // Some forges read commands at the beginning of a line wherever it stands.
+        // Some forges read commands at the start of any line.
         if column == 0 && word.starts_with('/') {
             out.push(' ');
         }

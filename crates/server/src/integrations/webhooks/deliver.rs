@@ -1,4 +1,4 @@
-//! Deliver: what is due is sent, and what came of it is written down.
+//! Sends deliveries that are due and records the outcome.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, WebhookId};

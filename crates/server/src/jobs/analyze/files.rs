@@ -1,4 +1,4 @@
-//! The files of the failing commit, as fixes look at them.
+//! The files of the failing commit, as seen by fixes.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use berth_engine::git::{self, Kind, Mirror, Sha};
 
 use crate::limits::FIX_LOOKUPS_MAX;
 
-/// Every lookup runs git; after so many there is nothing more.
+/// Every lookup runs git, so the number of lookups is limited.
 pub(super) struct CommitFiles {
     mirror: Mirror,
     commit: Sha,
@@ -19,7 +19,7 @@ impl CommitFiles {
         Self { mirror, commit, left: Cell::new(FIX_LOOKUPS_MAX) }
     }
 
-    /// The same files for another purpose.
+    /// The same files with a fresh lookup limit.
     pub(super) fn afresh(&self) -> Self {
         Self::new(self.mirror.clone(), self.commit.clone())
     }

@@ -1,4 +1,4 @@
-//! One look at a failure: what is known of it is read, the rules speak, and a fix is tried on the failing commit.
+//! Analyzes one failure: loads its facts, runs the rules, and tests a fix on the failing commit.
 
 use berth_analysis::diff::{self, Permit};
 use berth_analysis::{Ending, Input, LINES_MAX, fingerprint, fix};
@@ -21,10 +21,10 @@ use berth_engine::Services;
 
 const RULES: &str = "rules";
 
-/// What the store knows of a failure.
+/// Facts about a failure from the store.
 struct Known {
     step_type: String,
-    /// The script, as the definition has it.
+    /// The script of the step, from the definition.
     run: Option<String>,
     failure: Failure,
     exit_code: Option<i32>,
@@ -32,7 +32,7 @@ struct Known {
     settings: Settings,
 }
 
-/// The last lines of a log, and the number of the first of them.
+/// The last lines of a log, and the line number of the first one.
 struct Tail {
     lines: Vec<String>,
     first_line: usize,
@@ -66,7 +66,7 @@ pub(super) async fn look(services: &Services, org: OrgId, it: &Analysis) -> Resu
     }
 }
 
-/// What a model would be sent about a failure. Nothing is sent.
+/// The prompt that a model would get. Sends nothing.
 pub(crate) async fn preview(
     services: &Services,
     org: OrgId,
@@ -76,7 +76,7 @@ pub(crate) async fn preview(
     Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts)))
 }
 
-/// What the rules say, and what a model may be told.
+/// The result of the rules, and the facts for a model.
 struct Looked {
     ruled: Answer,
     facts: Facts,
@@ -87,7 +87,7 @@ async fn looked(services: &Services, org: OrgId, it: &Analysis) -> Result<Looked
     let (known, log, good) = gathered(services, org, it).await?;
     let (mut facts, settings) = (facts(&known, &log), known.settings.clone());
     let (files, wants_files) = (files(services, org, it), settings.model.is_some());
-    // Looking into the commit runs git.
+    // Reading the commit runs git.
     let (ruled, read) = services
         .git
         .run(org, move || {
@@ -107,7 +107,7 @@ fn files(services: &Services, org: OrgId, it: &Analysis) -> Option<CommitFiles> 
     Some(CommitFiles::new(services.git.mirror(org, it.repository?), commit))
 }
 
-/// Logs are masked as they are written; files of a commit are masked here.
+/// Masks files of the commit; logs are masked when they are written.
 async fn masked(
     services: &Services,
     org: OrgId,
@@ -126,8 +126,8 @@ async fn masked(
     read.await
 }
 
-/// What a rule knows comes first. A model's diff has to apply to the failing commit as a rule's has, and may touch no
-/// more; else it is left out, and a note says so.
+/// A fix from a rule has priority. A model's diff must apply to the failing commit and touch only allowed files, like a
+/// rule's; otherwise it is dropped with a note.
 async fn model_fix(
     services: &Services,
     org: OrgId,
@@ -193,7 +193,7 @@ async fn gathered(
     Ok((known, log, good))
 }
 
-/// What this analyser said about the same failure before.
+/// An earlier result of this analyser for the same failure.
 async fn same(
     services: &Services,
     org: OrgId,

@@ -1,6 +1,6 @@
-//! Failures are looked into: what the step printed and how it ended goes through the rules, and what they find is kept.
+//! Analyzes failed steps: runs the rules, and the model if one is configured, on the log and the exit status.
 //!
-//! What is so stands in the store. A server that is killed in the middle of an analysis begins it again.
+//! All state is in the store. A server that is killed during an analysis starts it again.
 
 mod files;
 mod look;
@@ -23,15 +23,15 @@ use crate::error::AppError;
 use crate::worker::{Job, Turn, woken};
 use berth_engine::Services;
 
-/// Looked up at once: one of each organization, of more organizations than are worked for at once.
+/// Candidates per query: one per organization, for more organizations than run at once.
 const QUEUED: Batch = Batch { total: 64, share: 1 };
-/// Interrupted ones taken up in one go.
+/// Interrupted analyses that are queued again at start.
 const INTERRUPTED_MAX: i64 = 1_000;
 
 /// Analyzes failed steps.
 pub(crate) struct Analyses {
     services: Arc<Services>,
-    /// One at a time for each organization: one with many failures holds up no other one.
+    /// One at a time per organization, so that many failures of one do not delay the rest.
     under_way: Admission,
     asked: Notify,
 }
@@ -81,8 +81,7 @@ async fn resume(analyses: &Analyses) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Works on the analysis that has waited for longest, of an organization of which none is under way. `false`: there is
-/// none.
+/// Runs the oldest queued analysis of an organization that has none running. `false` if there is none.
 async fn next(analyses: &Analyses) -> Result<bool, AppError> {
     let queued =
         analyses.services.store.read(None, |db| Ok::<_, AppError>(listed::queued(db, QUEUED)?)).await?;

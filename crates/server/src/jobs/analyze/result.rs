@@ -1,13 +1,13 @@
-//! What an analysis found, as it is kept: lines with their text, so that it can be read without the log.
+//! The stored result of an analysis. Evidence includes the text of its lines, so that it is readable without the log.
 
 use berth_analysis::{Analysis, LineRange, clean, template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Of one piece of evidence.
+/// Size limit per piece of evidence.
 const EVIDENCE_CHARS_MAX: usize = 4_000;
 
-/// Without a root cause there was not enough evidence.
+/// Without a root cause the evidence was insufficient.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Found {
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) new_lines: Vec<Lines>,
 }
 
-/// Counted from 1, both included.
+/// Line numbers from 1, inclusive.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Lines {
@@ -34,7 +34,7 @@ pub(crate) struct Evidence {
     #[serde(flatten)]
     pub(crate) lines: Lines,
     pub(crate) text: String,
-    /// The log has these lines. Rules name no others; a model may.
+    /// Whether the log contains these lines. Always true for rules; a model may be wrong.
     #[serde(default = "yes")]
     pub(crate) supported: bool,
 }
@@ -44,17 +44,17 @@ const fn yes() -> bool {
 }
 
 impl Found {
-    /// As it was kept. What cannot be read is shown as nothing found.
+    /// Parses a stored result. An unreadable one becomes an empty result.
     pub(crate) fn read(kept: &Value) -> Self {
         Self::deserialize(kept).unwrap_or_default()
     }
 
-    /// As it is kept.
+    /// The stored form.
     pub(super) fn kept(&self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// What was found in another log of the same failure: its evidence is looked for in this one.
+    /// Adapts the result of an earlier log of the same failure by finding its evidence in this one.
     pub(super) fn seen_again(mut self, lines: &[String], first_line: usize) -> Self {
         let kinds: Vec<String> = lines.iter().map(|line| template(&clean(line))).collect();
         let found = |evidence: &Evidence| {
@@ -66,7 +66,7 @@ impl Found {
         self
     }
 
-    /// What the rules say about a log whose line `first_line` is the first of `lines`.
+    /// The result of the rules; `first_line` is the number of the first of `lines`.
     pub(super) fn of(analysis: &Analysis, lines: &[String], first_line: usize) -> Self {
         let shown = |ranges: &[LineRange]| {
             ranges.iter().map(|range| evidence(*range, lines, first_line)).collect::<Vec<_>>()
@@ -105,7 +105,7 @@ fn evidence(range: LineRange, lines: &[String], first_line: usize) -> Evidence {
     Evidence { lines: range.into(), text, supported: true }
 }
 
-/// Lines that somebody else named; what is not there shows nothing.
+/// Evidence from line numbers given by a model; empty if the lines do not exist.
 pub(super) fn supported(range: LineRange, exists: bool, lines: &[String], first_line: usize) -> Evidence {
     if exists {
         return evidence(range, lines, first_line);

@@ -1,7 +1,7 @@
-//! What became of pull requests: a person has merged or closed them, which nobody tells us.
+//! Polls fix pull requests for a merge or close by a person.
 //!
-//! Its forge says it. Where there is none that can be asked, the branches do: what is in the tracked branch was merged,
-//! and a branch that is gone was closed.
+//! Asks the forge. Without one, the branches tell: a commit in the tracked branch was merged, and a deleted branch was
+//! closed.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::integrations::forges::{Fate, ForgeError};
 use crate::limits::FIX_ENDS_EVERY;
 use crate::worker::{Job, Turn};
 
-/// Looked at in one round; the next one goes on behind them.
+/// Pull requests per round; the next round continues after them.
 const ROUND_MAX: i64 = 100;
 
-/// Notices how fix pull requests ended.
+/// Records how fix pull requests ended.
 pub(crate) struct FixEnds {
     fixes: Arc<Fixes>,
-    /// The last one of the latest round.
+    /// Cursor: the last pull request of the latest round.
     after: Mutex<Option<AnalysisId>>,
 }
 
@@ -53,7 +53,7 @@ impl Job for FixEnds {
     }
 }
 
-/// Behind whom the next round begins; `None`: from the front.
+/// Returns the cursor of the next round; `None` starts over.
 async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<AnalysisId>, AppError> {
     let found = fixes
         .services
@@ -72,7 +72,7 @@ async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<Analys
     Ok(last)
 }
 
-/// Looks at one, and writes down what a person has done. Who cannot be asked now is asked in the next round.
+/// Checks one pull request and records its end. An unreachable forge is asked again in the next round.
 pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<(), AppError> {
     let Some(known) = fixes.services.store.read(Some(org), move |db| know(db, id)).await? else {
         return Ok(());
@@ -114,7 +114,7 @@ fn know(db: &mut impl Read, id: AnalysisId) -> Result<Option<Known>, AppError> {
     Ok(Some(Known { it, repository, base }))
 }
 
-/// `Err`, in words: nobody says.
+/// `Err` says why the state is unknown.
 async fn fate(fixes: &Fixes, org: OrgId, known: Known) -> Result<Result<Fate, String>, AppError> {
     let credential = match fixes.services.git_credential(org, known.repository.credential.clone()).await? {
         Ok(credential) => credential,
@@ -123,7 +123,7 @@ async fn fate(fixes: &Fixes, org: OrgId, known: Known) -> Result<Result<Fate, St
     let client = super::client(fixes, &known.repository, credential.as_ref());
     if let (Some(number), Some(client)) = (known.it.number, client) {
         match super::asking(move || client.get(number)).await? {
-            // Some forges let people remove one altogether. Then its branch tells.
+            // Some forges allow deleting a pull request. Then its branch decides.
             Err(ForgeError::NotFound) => {}
             said => return Ok(said.map_err(|error| error.to_string())),
         }
@@ -141,7 +141,7 @@ fn by_branches(
     known: &Known,
     branches: &std::collections::BTreeMap<String, Sha>,
 ) -> Result<Fate, GitError> {
-    // A mirror that was made anew does not know a commit that no branch has.
+    // A recreated mirror lacks commits that are on no branch.
     let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
     let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?;
     let base = known.base.as_ref().and_then(|base| branches.get(base));

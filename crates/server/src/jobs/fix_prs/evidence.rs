@@ -1,4 +1,4 @@
-//! The lines of a log that an analysis points at.
+//! Loads the log lines that an analysis cites.
 
 use berth_core::analysis::Analysis;
 use berth_core::id::OrgId;
@@ -9,7 +9,7 @@ use super::Fixes;
 use crate::error::AppError;
 use crate::integrations::forges::{LINES_QUOTED_MAX, Quoted};
 
-/// As they are in the log, which is masked. What is not there is not quoted.
+/// From the masked log; missing lines are omitted.
 pub(super) async fn quoted(fixes: &Fixes, org: OrgId, analysis: &Analysis) -> Result<Vec<Quoted>, AppError> {
     let result = analysis.answer().map(|answer| answer.result.clone()).unwrap_or_default();
     let ranges = ranges(&result);
@@ -41,7 +41,7 @@ pub(super) async fn quoted(fixes: &Fixes, org: OrgId, analysis: &Analysis) -> Re
     read.map_err(|error| AppError::bug(error.to_string()))
 }
 
-/// First and last line of each.
+/// First and last line of each piece of evidence.
 fn ranges(result: &Value) -> Vec<(u64, u64)> {
     let listed = result.get("evidence").and_then(Value::as_array);
     let range = |value: &Value| {

@@ -1,4 +1,4 @@
-//! Makes one: checks the diff once more, commits, pushes, and opens the pull request.
+//! Creates one fix pull request: validates the diff again, commits, pushes, and opens the pull request.
 
 use berth_analysis::diff::{self, Permit};
 use berth_core::analysis::{Analysis, FixPullRequest, PullRequestState, SuggestedFix, pull};
@@ -19,7 +19,7 @@ use crate::error::AppError;
 use crate::integrations::forges::{self, About, Branches, Client, ForgeError, NewPullRequest, PullRequest};
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
-/// All that is known about it before anything is asked outside.
+/// Everything that is loaded before the first external request.
 struct Fix {
     asked: FixPullRequest,
     analysis: Analysis,
@@ -27,7 +27,7 @@ struct Fix {
     commit: Sha,
     repository: Repository,
     pipeline: Slug,
-    /// Where it shall be merged.
+    /// The base branch.
     base: String,
     /// Branches that are never written.
     kept: Vec<String>,
@@ -35,10 +35,10 @@ struct Fix {
     permit: Permit,
 }
 
-/// Why there is none, in words for people.
+/// Why no pull request was created; shown to users.
 struct Unmade(String);
 
-/// Whether it came to an end: `false` leaves it to the next start.
+/// Returns `false` if the server stops; the next start continues.
 pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bool, AppError> {
     let known = fixes.services.store.read(Some(org), move |db| know(db, id)).await?;
     let (asked, made) = match known {
@@ -48,7 +48,7 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
             Ok(Made::Stopping) => return Ok(false),
             Ok(Made::Yes(pushed, opened)) => (asked, Ok((pushed, opened))),
             Ok(Made::No(unmade)) => (asked, Err(unmade)),
-            // Tried again by itself it would stand in the way of all others.
+            // An automatic retry would block the pull requests behind it.
             Err(error) => {
                 tracing::error!(?error, analysis = %id, "a fix could not be proposed");
                 (asked, Err(Unmade("it could not be made; the server's log says why".to_owned())))
@@ -57,7 +57,7 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
     };
     let ended = fixes.services.store.transact(Context::system(Some(org)), move |tx| {
         let now = tx.now();
-        // Only what is still as it was: anything else was somebody else's doing.
+        // Only if it has not changed since it was loaded.
         let current = fix_pull_request::of_analysis(tx, id)?;
         if current.as_ref().is_some_and(|current| current.version == asked.version) {
             let decision: Decision<FixPullRequest> = match made {
@@ -122,7 +122,7 @@ fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Un
     }))
 }
 
-/// Whoever asked counts as the author where a rule says that authors do not approve.
+/// The requester counts as the author for rules that exclude authors from approving.
 fn author_email(db: &mut impl Read, actor: &Actor) -> Result<String, AppError> {
     let found = actor.id.map(|id| user::by_id(db, id)).transpose()?.flatten();
     Ok(found.map_or_else(|| "nobody@noreply.invalid".to_owned(), |user| user.email.to_string()))
@@ -164,7 +164,7 @@ async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError>
     }
 }
 
-/// What is said about it.
+/// Title, body and commit message.
 struct Texts {
     title: String,
     body: String,
@@ -172,7 +172,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Everything that leaves the server.
+    /// All text that leaves the server.
     fn all(&self, diff: &str) -> String {
         [diff, &self.title, &self.body, &self.message].join("\n")
     }
@@ -234,7 +234,7 @@ async fn push(
     Ok(fixes.services.git.run(org, move || job.run(&mirror)).await?)
 }
 
-/// What git has to do, away from everything else.
+/// The git work, run on a blocking thread.
 struct Job {
     access: Access,
     url: berth_core::repository::RemoteUrl,
@@ -264,7 +264,7 @@ impl Job {
         mirror.push_new(&to, &made, &self.branch, &kept)
     }
 
-    /// The diff as files. It was looked at when it was made; what may be changed may have changed since.
+    /// Converts the diff to file changes. Validated again, because the allowed files may have changed since.
     fn changes(&self, mirror: &Mirror) -> Result<Vec<FileChange>, GitError> {
         let files = CommitFiles::new(mirror, &self.commit);
         let applied = diff::apply(&self.diff, &files, self.permit);

@@ -1,8 +1,8 @@
-//! Fix pull requests that were asked for are made: one commit on one new branch, and where there is a forge, a pull
-//! request. A person merges it, nobody else.
+//! Creates requested fix pull requests: one commit on a new branch, and a pull request if there is a forge. Only people
+//! merge them.
 //!
-//! What is so stands in the store. A server that is killed in the middle does the same again: the commit is the same,
-//! and a branch or pull request that is there already is taken as it is.
+//! All state is in the store. After a kill the server repeats the work: the commit is deterministic, and an existing
+//! branch or pull request is reused.
 
 mod ends;
 mod evidence;
@@ -26,14 +26,14 @@ use crate::integrations::forges::{Client, Place};
 use crate::worker::{Job, Turn, woken};
 use berth_engine::Services;
 
-/// Looked up at once: one of each organization, of more organizations than are worked for at once.
+/// Candidates per query: one per organization, for more organizations than run at once.
 const OPENING: Batch = Batch { total: 64, share: 1 };
 
-/// Makes fix pull requests.
+/// Creates fix pull requests.
 pub(crate) struct Fixes {
     services: Arc<Services>,
     config: Arc<Config>,
-    /// One at a time for each organization: a forge that hangs holds up no other one.
+    /// One at a time per organization, so that a hanging forge does not delay the rest.
     under_way: Admission,
     asked: Notify,
 }
@@ -43,7 +43,7 @@ impl Fixes {
         Self { services, config, under_way: Admission::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
     }
 
-    /// Somebody wants one now.
+    /// Wakes the job: a pull request was requested.
     pub(crate) fn nudge(&self) {
         self.asked.notify_one();
     }
@@ -62,7 +62,7 @@ impl Job for Fixes {
     }
 }
 
-/// Makes the one that has waited for longest, of an organization of which none is under way. `false`: there is none.
+/// Creates the oldest requested pull request of an organization that has none in progress. `false` if there is none.
 async fn next(fixes: &Fixes) -> Result<bool, AppError> {
     let waiting = fixes.services.store.read(None, |db| Ok::<_, AppError>(analyses::opening(db, OPENING)?));
     let mut waiting = waiting.await?.into_iter();
@@ -71,23 +71,23 @@ async fn next(fixes: &Fixes) -> Result<bool, AppError> {
     make::make(fixes, org, id).await
 }
 
-/// Where a fix is to be merged.
+/// The base branch of a fix.
 fn base(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
     pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone())
 }
 
-/// The forge of a repository; `None`: it is plain git to us, or there is no token for its API.
+/// The forge client of a repository; `None` for plain git, or without a token for the API.
 fn client(fixes: &Fixes, repository: &Repository, credential: Option<&Credential>) -> Option<Client> {
     let (forge, at) = Place::of(&repository.url, &fixes.config.forges)?;
     let token = credential.and_then(Credential::token)?;
     Some(Client { egress: fixes.services.egress.clone(), forge, at, token })
 }
 
-/// On a thread of its own: a forge that hangs must not keep a stopping server.
+/// Runs on its own thread, so that a hanging forge does not block shutdown.
 async fn asking<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
     let (tell, answer) = oneshot::channel();
     let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
-        // Nobody listens any more when the server is stopping.
+        // The receiver is gone while the server stops.
         let _ = tell.send(ask());
     });
     started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;

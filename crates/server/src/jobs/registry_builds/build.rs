@@ -1,4 +1,4 @@
-//! A build: a checkout in a directory of its own, built, packed under its digest, and recorded as a version.
+//! Builds one commit of a registry in a fresh checkout, stores the result by digest, and records it as a version.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::look::{due_at, still};
 use crate::error::AppError;
 use crate::limits::BUILDS_KEPT_MAX;
 
-/// Characters of a build's error that are kept; the log has the rest.
+/// Characters of an error that are stored; the log has the rest.
 const ERROR_CHARS_MAX: usize = 2_000;
 
-/// What a ref points at, and the names by which definitions may mean it.
+/// The commit of a ref, and the names by which definitions may refer to it.
 pub(super) struct Commit {
     pub(super) sha: Sha,
     pub(super) branch: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Commit {
 }
 
 impl Commit {
-    /// Only of a version that exists.
+    /// Stores the names; the version must exist.
     pub(super) fn note(&self, tx: &mut Tx<'_>, registry: RegistryId) -> Result<(), StoreError> {
         for tag in &self.tags {
             registry_build::note_tag(tx, registry, tag, self.sha.as_str())?;
@@ -45,7 +45,7 @@ impl Commit {
     }
 }
 
-/// `false`: the server stops, and the next start begins again.
+/// Returns `false` if the server stops; the next start repeats the build.
 pub(super) async fn build(
     registries: &Registries,
     org: OrgId,
@@ -82,7 +82,7 @@ pub(super) async fn build(
     Ok(true)
 }
 
-/// From here on the store says that it is being built.
+/// Marks the registry as building.
 async fn begin(
     registries: &Registries,
     org: OrgId,
@@ -118,14 +118,14 @@ async fn begin(
         .await
 }
 
-/// The log of the build that is listed no longer; those before it went the same way.
+/// Deletes the log of the build that has just left the list; earlier ones are already deleted.
 fn forget_surplus(registries: &Registries, org: OrgId, registry: RegistryId, number: i64) {
     if number > BUILDS_KEPT_MAX {
         registries.log(org, registry, number - BUILDS_KEPT_MAX).remove();
     }
 }
 
-/// What happens on a thread of its own.
+/// The work of the build thread.
 struct Work {
     mirror: Mirror,
     artifacts: Artifacts,
@@ -203,7 +203,7 @@ fn refused(error: ArtifactError, bytes_max: u64) -> BuildFailed {
     }
 }
 
-/// A version, or the reason why there is none. What was good before stays the current one.
+/// Records a version or the error. The last good version stays current.
 async fn end(
     registries: &Registries,
     org: OrgId,
@@ -247,7 +247,7 @@ async fn end(
 
 struct Failure {
     why: String,
-    /// Another try would end the same way.
+    /// A retry would fail in the same way.
     is_final: bool,
 }
 
@@ -269,7 +269,7 @@ fn seen_after(
     failure: Option<Failure>,
     time: Timestamp,
 ) -> Seen {
-    // Somebody gave it another ref meanwhile: the version is good, but it is not the one that is meant.
+    // The ref was changed during the build: the version is valid but not current.
     if now.reference != before.reference {
         return Seen { status: RegistryStatus::Pending, ..now.seen.clone() };
     }
@@ -287,7 +287,7 @@ fn seen_after(
         };
     };
     let failures = if is_final { 0 } else { now.seen.failures + 1 };
-    // A sync that was asked for meanwhile wants another build.
+    // A sync requested during the build needs another build.
     let is_asked = now.seen.due_at != before.seen.due_at;
     Seen {
         status: RegistryStatus::Failed,

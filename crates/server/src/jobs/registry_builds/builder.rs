@@ -1,34 +1,34 @@
-//! What builds a registry. The server knows neither sandboxes nor package managers: whoever starts it gives it one.
+//! The build backend of registries, injected at start: the server itself knows neither sandboxes nor package managers.
 
 use std::path::Path;
 use std::time::Duration;
 
 use berth_core::registry::{InputMode, StepMetadata};
 
-/// Calls block; each has a thread of its own.
+/// Calls block; each runs on its own thread.
 pub trait Builder: Send + Sync {
-    /// Builds what was checked out and asks it for its steps. What lies in `source` afterwards is what was built.
+    /// Builds the checkout in place and queries its step metadata.
     fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed>;
 
-    /// Removes what a build left, however deep and strange it is.
+    /// Removes the files of a build, including deep and unusual directories.
     fn clear(&self, dir: &Path);
 }
 
 pub struct BuildAsked<'a> {
     /// The checkout.
     pub source: &'a Path,
-    /// Empty, for what is needed meanwhile.
+    /// An empty directory for temporary files.
     pub scratch: &'a Path,
-    /// For everything together.
+    /// For the whole build.
     pub timeout: Duration,
-    /// Of what is built.
+    /// Size limit of the result.
     pub bytes_max: u64,
     pub is_stopping: &'a dyn Fn() -> bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// Shell text, run in the directory of what was built.
+    /// A shell command, run in the directory of the build.
     pub start: String,
     pub input: InputMode,
     pub steps: Vec<StepMetadata>,
@@ -36,10 +36,10 @@ pub struct Built {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BuildFailed {
-    /// For people: what was wrong with the registry.
+    /// Error in the registry; shown to users.
     Failed(String),
-    /// For people: the registry is not to blame, the same build may succeed another time.
+    /// Error of the machine; the same build may succeed later.
     Machine(String),
-    /// The server stops.
+    /// The server is stopping.
     Stopped,
 }

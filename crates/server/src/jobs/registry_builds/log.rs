@@ -1,4 +1,4 @@
-//! What a build printed: one file, up to a limit.
+//! The log of a build: one file with a size limit.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ pub(crate) struct BuildLog {
     path: PathBuf,
 }
 
-/// A log that is being written.
+/// A log being written.
 pub(super) struct Writing {
     file: File,
     left: u64,
@@ -31,11 +31,11 @@ impl BuildLog {
         Ok(Writing { file, left: BUILD_LOG_BYTES_MAX, is_cut: false })
     }
 
-    /// All of it, as far as it is written. Nothing, if there is none.
+    /// The log so far; empty if there is none.
     pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         match File::open(&self.path) {
-            // The last line says that it is cut.
+            // Includes the truncation notice in the last line.
             Ok(file) => file.take(2 * BUILD_LOG_BYTES_MAX).read_to_end(&mut bytes).map(|_| bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
             Err(error) => Err(error),
@@ -52,7 +52,7 @@ impl BuildLog {
 }
 
 impl Writing {
-    /// What does not fit is left out, and the log ends by saying so. A disk that is full costs the log, not the build.
+    /// Truncates at the limit with a notice. A full disk loses the log, not the build.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let fits = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         self.write(&bytes[..fits]);
@@ -66,7 +66,7 @@ impl Writing {
         }
     }
 
-    /// A line of our own, whatever there is already.
+    /// Appends a line of the server, even beyond the limit.
     pub(super) fn say(&mut self, line: &str) {
         self.write(format!("{line}\n").as_bytes());
     }

@@ -1,4 +1,4 @@
-//! A look: what does the ref point at, and is that a version already?
+//! Polls a registry: resolves its ref and checks whether the commit is already built.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::build::{self, Commit};
 use super::builder::Builder;
 use crate::error::AppError;
 
-/// `false`: the server stops.
+/// Returns `false` if the server stops.
 pub(super) async fn look(
     registries: &Registries,
     org: OrgId,
@@ -50,7 +50,7 @@ pub(super) async fn look(
     build::build(registries, org, before, commit, builder).await
 }
 
-/// The commit that is meant, and what else it is called.
+/// Fetches the registry and resolves the commit and its names.
 async fn fetch(
     registries: &Registries,
     org: OrgId,
@@ -94,7 +94,7 @@ fn named(mirror: &Mirror, heads: &Heads, reference: Option<String>, sha: Sha) ->
     Ok(Commit { tags: mirror.tags_at(&sha)?, branch, sha })
 }
 
-/// What the ref points at was built before.
+/// Records that the commit of the ref is already built.
 async fn settle(
     registries: &Registries,
     org: OrgId,
@@ -129,7 +129,7 @@ async fn settle(
         .await
 }
 
-/// Its build failed, and nobody has asked for another.
+/// Records that the build of this commit failed before and was not requested again.
 async fn saw_again(
     registries: &Registries,
     org: OrgId,
@@ -172,12 +172,12 @@ async fn fail(registries: &Registries, org: OrgId, before: Registry, error: Stri
         .await
 }
 
-/// The registry, unless it is gone or somebody gave it another ref meanwhile: then what was found is of the old one.
+/// The registry, unless it was deleted or its ref changed since `before`.
 pub(super) fn still(tx: &mut Tx<'_>, before: &Registry) -> Result<Option<Registry>, StoreError> {
     Ok(registry::by_id(tx, before.id)?.filter(|now| now.reference == before.reference))
 }
 
-/// Whoever asked for a look while one was under way gets another.
+/// A sync requested during a poll causes another poll.
 pub(super) fn due_at(before: &Registry, now: &Registry, failures: i64, time: Timestamp) -> Option<Timestamp> {
     if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
 }

@@ -1,6 +1,6 @@
-//! Registries that are due are looked at; a commit that is not known yet is built, once, and becomes a version.
+//! Polls registries that are due and builds new commits, each once.
 //!
-//! What is so stands in the store. A server that is killed in the middle of a build begins it again.
+//! All state is in the store. A server that is killed during a build starts it again.
 
 mod build;
 mod builder;
@@ -27,21 +27,21 @@ use crate::error::AppError;
 use crate::worker::{Job, Turn, woken};
 use berth_engine::Services;
 
-/// Looked up at once: one of each organization, of more organizations than are built for at once.
+/// Candidates per query: one per organization, for more organizations than build at once.
 const DUE: Batch = Batch { total: 64, share: 1 };
-/// Interrupted builds taken up in one go.
+/// Interrupted builds that are resumed at start.
 const INTERRUPTED_MAX: i64 = 1_000;
 
-/// Follows registries and has their commits built.
+/// Polls registries and builds their commits.
 pub(crate) struct Registries {
     services: Arc<Services>,
     config: Arc<Config>,
     dir: PathBuf,
-    /// Where this server builds.
+    /// Work directory of builds.
     work: PathBuf,
-    /// Without it registries wait.
+    /// Without a builder registries wait.
     builder: OnceLock<Arc<dyn Builder>>,
-    /// One at a time for each organization: a registry that takes its time holds up those of no other one.
+    /// One at a time per organization, so that a slow registry does not delay other organizations.
     under_way: Admission,
     asked: Notify,
 }
@@ -59,12 +59,12 @@ impl Registries {
         }
     }
 
-    /// Sets what builds registries. Only the first one counts.
+    /// Sets the build backend. Later calls have no effect.
     pub(crate) fn build_with(&self, builder: Arc<dyn Builder>) {
         let _ = self.builder.set(builder);
     }
 
-    /// Somebody wants a look now.
+    /// Wakes the job: a sync was requested.
     pub(crate) fn nudge(&self) {
         self.asked.notify_one();
     }
@@ -77,12 +77,12 @@ impl Registries {
         self.dir.join("logs").join(org.to_string()).join(registry.to_string())
     }
 
-    /// Where builds happen; each has a directory of its own there. What is left there is nobody's at the next start.
+    /// Each build has its own directory here; leftovers are removed at start.
     fn work(&self) -> PathBuf {
         self.work.clone()
     }
 
-    /// The registry is gone, and what its builds printed with it.
+    /// Deletes the build logs of a deleted registry.
     pub(crate) async fn forget(&self, org: OrgId, registry: RegistryId) {
         let logs = self.logs(org, registry);
         let removed = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(logs)).await;
@@ -135,8 +135,8 @@ async fn resume(registries: &Registries) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Looks at the registry that has been due for longest, of an organization of which none is under way. `false`: there
-/// is none.
+/// Polls the registry that has been due the longest, of an organization that has none in progress. `false` if there is
+/// none.
 async fn next(registries: &Registries) -> Result<bool, AppError> {
     let Some(builder) = registries.builder.get().cloned() else { return Ok(false) };
     let due = registries.services.store.read(None, |db| {

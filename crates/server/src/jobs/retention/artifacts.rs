@@ -1,8 +1,8 @@
-//! Artifacts of deployments that ended long ago go, in two acts.
+//! Removes artifacts of old deployments, in two steps.
 //!
-//! First such a deployment gives them up, in the database: no later one takes over what it has built, and nobody misses
-//! them. A day later the files go that were not kept again since, and of which nobody speaks any more. What a stage can go
-//! back to keeps its artifacts, however old it is.
+//! First the deployment gives up its artifacts in the database, so that no later deployment reuses its build. A day
+//! later the files are deleted, unless they were stored again or are still referenced. Deployments that a stage can
+//! roll back to keep their artifacts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::jobs::Jobs;
 use crate::worker::{Job, Turn};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
-/// Deployments in one go.
+/// Deployments per batch.
 const BATCH_MAX: i64 = 50;
-/// Between two, so that others get to the disk.
+/// Pause between batches, to limit disk load.
 const BATCH_PAUSE: Duration = Duration::from_millis(200);
-/// Files that are looked for at once among those that are needed.
+/// Files checked for references at once.
 const FILES_MAX: usize = 10_000;
-/// Of each stage: what it can go back to.
+/// Rollback candidates kept per stage.
 const GOOD_KEPT: i64 = 10;
-/// A backup that began before may still speak of what was given up.
+/// A backup in progress may still reference them.
 const GIVEN_UP_S: i64 = 24 * 60 * 60;
 
 pub(in crate::jobs) struct ArtifactRetention(pub(in crate::jobs) Arc<Jobs>);
@@ -48,7 +48,7 @@ impl Job for ArtifactRetention {
     }
 }
 
-/// All that is due; says how many files went.
+/// Runs both steps; returns the number of deleted files.
 async fn remove_old_artifacts(jobs: &Jobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.artifacts_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -70,7 +70,7 @@ async fn remove_old_artifacts(jobs: &Jobs) -> Result<usize, AppError> {
     }
 }
 
-/// One batch; says how many deployments have given theirs up.
+/// Runs one batch; returns the number of deployments.
 async fn give_up(jobs: &Jobs, seconds: i64) -> Result<usize, AppError> {
     let looked = jobs.services.store.read(None, move |db| {
         let before = db.now().plus_seconds(-seconds);
@@ -87,7 +87,7 @@ async fn give_up(jobs: &Jobs, seconds: i64) -> Result<usize, AppError> {
     Ok(done)
 }
 
-/// Files of one organization that are old and of which nobody speaks.
+/// Deletes old unreferenced files of one organization.
 async fn clear(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
     let (mut after, mut removed) = (None::<String>, 0);
     while !jobs.services.shutdown.is_cancelled() {
@@ -111,7 +111,7 @@ async fn clear(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError>
     Ok(removed)
 }
 
-/// Those of which neither a deployment nor a registry speaks.
+/// Files that neither a deployment nor a registry references.
 async fn unneeded(
     jobs: &Jobs,
     org: OrgId,

@@ -1,7 +1,7 @@
-//! Events that were recorded long ago go, from the oldest of each organization on.
+//! Removes old events, oldest first per organization.
 //!
-//! An organization has at most one pass a day: it begins when its oldest event is a day overdue, and takes all that are due.
-//! So events are kept a day longer at most, and the events that tell of passes stay few.
+//! An organization has at most one pass a day: it begins when its oldest event is a day overdue and removes all that
+//! are due. Events are thus kept up to a day longer, and the events about passes stay few.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::worker::{Job, Turn};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
 const DAY_S: i64 = 24 * 60 * 60;
-/// Between two batches, so that others get to write.
+/// Pause between batches, so that writers can proceed.
 const BATCH_PAUSE: Duration = Duration::from_millis(50);
 
 pub(in crate::jobs) struct EventRetention(pub(in crate::jobs) Arc<Jobs>);
@@ -30,7 +30,7 @@ impl Job for EventRetention {
         if removed > 0 {
             tracing::info!(removed, "removed old events");
         }
-        // There may be more than fit in a pass.
+        // There may be more than fit into a pass.
         if removed < REMOVED_PASS_MAX {
             return Ok(Turn::Idle);
         }
@@ -43,7 +43,7 @@ impl Job for EventRetention {
     }
 }
 
-/// One pass over every organization; says how many events went.
+/// One pass over all organizations; returns the number of removed events.
 async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.events_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -57,7 +57,7 @@ async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
         for (org, slug) in page {
-            // A history that is damaged keeps its events; those of the others go all the same.
+            // A damaged audit log keeps its events; the other organizations continue.
             match pass(jobs, org, seconds).await {
                 Ok(count) => removed += count,
                 Err(error) => tracing::warn!(?error, organization = slug, "old events could not be removed"),
@@ -72,7 +72,7 @@ async fn pass(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> 
         Ok::<_, AppError>(event_retention::due(db, before, before.plus_seconds(-DAY_S))?)
     });
     let Some(through) = due.await? else { return Ok(0) };
-    // The first batch goes with the event that says so: a history that cannot be cut gets none.
+    // The first batch commits together with the event about it, so that a failing pass appends none.
     let begun = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
         let announced = event_retention::announce(tx, through, seconds / DAY_S)?;
         Ok::<_, AppError>((announced, event_retention::remove(tx, announced)?))

@@ -1,6 +1,7 @@
-//! Logs of deployments that ended long ago go, a few at a time.
+//! Removes logs of old deployments in small batches.
 //!
-//! What has not ended keeps its logs, however old it is, and so does a file that was written since. In the place of each log a line stays that says what became of it.
+//! Unfinished deployments keep their logs, as do files written recently. A removed log is replaced by one line that
+//! says so.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,9 +15,9 @@ use crate::jobs::Jobs;
 use crate::worker::{Job, Turn};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// Deployments in one go.
+/// Deployments per batch.
 const BATCH_MAX: i64 = 50;
-/// Between two, so that others get to the disk.
+/// Pause between batches, to limit disk load.
 const BATCH_PAUSE: Duration = Duration::from_millis(200);
 
 pub(in crate::jobs) struct LogRetention(pub(in crate::jobs) Arc<Jobs>);
@@ -37,7 +38,7 @@ impl Job for LogRetention {
     }
 }
 
-/// One batch; says of how many deployments no log is left.
+/// Runs one batch; returns the number of deployments whose logs are gone.
 async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.logs_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -56,7 +57,7 @@ async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
             Ok(Ok(Replaced { replaced, kept: 0 })) => {
                 tracing::debug!(%deployment, replaced, "old logs were removed");
             }
-            // It is retried right now, or its files were copied here since: they have their days from then on.
+            // The deployment was retried, or its files were copied recently: retention starts again from there.
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => {
                 tracing::warn!(%error, %deployment, "old logs could not be removed");
@@ -64,7 +65,7 @@ async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
             }
             Err(_) => return Err(AppError::bug("removing logs broke")),
         }
-        // Last the row: what is cut short before is done again.
+        // The row is updated last, so that an interrupted batch is repeated.
         let noted = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
             Ok::<_, AppError>(retention::note_logs_removed(tx, deployment, before)?)
         });

@@ -22,17 +22,17 @@ use super::find::{Definitions, Good, problem};
 use crate::error::AppError;
 use crate::limits::CHANGED_PATHS_MAX;
 
-/// Retired ones included.
+/// Including retired ones.
 const PIPELINES_MAX: i64 = 2_000;
 
 pub(super) struct Applied {
     pub(super) problems: Vec<SyncProblem>,
     pub(super) has_changed: bool,
-    /// Their files have errors: they keep their last good definition, and nothing new starts.
+    /// Pipelines whose files have errors: they keep their last good definition, and no new deployments start.
     pub(super) broken: HashSet<Slug>,
 }
 
-/// Each pipeline in a transaction of its own: one that cannot be written harms no other.
+/// Each pipeline has its own transaction, so that one failure does not affect the rest.
 pub(super) async fn definitions(
     syncs: &Syncs,
     org: OrgId,
@@ -83,7 +83,7 @@ async fn of_repository(
     found.await
 }
 
-/// Creates, changes or brings back one pipeline. Says whether anything changed.
+/// Creates, changes or revives one pipeline. Returns whether anything changed.
 fn define(tx: &mut Tx<'_>, repository: RepositoryId, found: Good) -> Result<bool, AppError> {
     let Good { slug, path, source, defined } = found;
     let (environments, now) = (defined.environments.clone(), tx.now());
@@ -113,7 +113,7 @@ fn define(tx: &mut Tx<'_>, repository: RepositoryId, found: Good) -> Result<bool
     Ok(true)
 }
 
-/// A tracked branch that has moved.
+/// A tracked branch with a new head.
 struct Move {
     pipeline: PipelineId,
     branch: String,
@@ -122,7 +122,7 @@ struct Move {
     paths: Vec<String>,
 }
 
-/// New heads start deployments. Says whether there were any.
+/// Starts deployments for new heads. Returns whether there were any.
 pub(super) async fn heads(
     syncs: &Syncs,
     org: OrgId,
@@ -162,8 +162,8 @@ fn moved(pipeline: Pipeline, heads: &Heads) -> Option<Move> {
     })
 }
 
-/// Which of them concern their pipeline. Pipelines of one repository mostly move together, so that what lies between
-/// two commits is asked once.
+/// Decides which moves affect their pipeline. Pipelines of one repository usually move together, so each commit range
+/// is compared once.
 fn judge(mirror: &Mirror, moved: Vec<Move>) -> Vec<(Move, bool)> {
     let mut between: HashMap<(String, Sha), Changes> = HashMap::new();
     let judged = moved.into_iter().map(|it| {
@@ -171,7 +171,7 @@ fn judge(mirror: &Mirror, moved: Vec<Move>) -> Vec<(Move, bool)> {
         let starts = match (from, globs(&it.paths)) {
             (Some(from), Some(globs)) => {
                 let changes = between.entry((from.to_string(), it.to.clone())).or_insert_with(|| {
-                    // What cannot be told counts as changed: better one deployment too many than one forgotten.
+                    // If the changes are unknown, deploy: one deployment too many is better than a missed one.
                     mirror.changed_paths(&from, &it.to, CHANGED_PATHS_MAX).unwrap_or(Changes::Anything)
                 });
                 match changes {
@@ -194,7 +194,7 @@ fn globs(patterns: &[String]) -> Option<GlobSet> {
     set.build().ok()
 }
 
-/// The head is stored in the transaction that starts the deployment: neither happens without the other, or twice.
+/// Stores the head in the transaction that starts the deployment, so that both happen exactly once.
 fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
     let Some(found) = pipeline::by_id(tx, moved.pipeline)? else { return Ok(()) };
     pipeline::move_head(tx, found.id, moved.to.as_str())?;

@@ -1,4 +1,4 @@
-//! Find: the definitions in a commit, read and checked.
+//! Reads and checks the definitions in a commit.
 
 use berth_api::problem::Problem;
 use berth_core::name::Slug;
@@ -14,10 +14,10 @@ use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 const FOLDER: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
 const FOLDERS_MAX: usize = 1_000;
-/// Kept of one file; the first ones tell enough to go on.
+/// Diagnostics stored per file.
 const DIAGNOSTICS_KEPT_MAX: usize = 20;
 
-/// A definition that can be used.
+/// A valid definition.
 pub(super) struct Good {
     pub(super) slug: Slug,
     pub(super) path: String,
@@ -29,9 +29,9 @@ pub(super) struct Good {
 pub(super) struct Definitions {
     pub(super) good: Vec<Good>,
     pub(super) problems: Vec<SyncProblem>,
-    /// Folders there are, usable or not: what is broken is not gone.
+    /// All definition directories, including those with errors, which must not retire a pipeline.
     pub(super) slugs: Vec<Slug>,
-    /// There are more than were looked at: what was not seen is not gone.
+    /// There are more directories than the limit; unseen ones must not retire a pipeline.
     pub(super) is_cut: bool,
 }
 

@@ -1,7 +1,6 @@
-//! Sync: repositories that are due are fetched, and what is found there becomes pipelines and deployments.
+//! Syncs repositories that are due: fetches them and turns their content into pipelines and deployments.
 //!
-//! A sync reads the mirror first and decides about each pipeline in a transaction of its own. Done twice it changes
-//! nothing the second time.
+//! A sync reads the mirror first and handles each pipeline in its own transaction. Syncing is idempotent.
 
 mod apply;
 mod find;
@@ -26,14 +25,14 @@ use crate::error::AppError;
 use crate::worker::{Job, Turn, woken};
 use berth_engine::Services;
 
-/// Looked up at once: one of each organization, of more organizations than are synced at once.
+/// Candidates per query: one per organization, for more organizations than sync at once.
 const DUE_MAX: i64 = 64;
 
 /// Syncs repositories.
 pub(crate) struct Syncs {
     services: Arc<Services>,
     config: Arc<Config>,
-    /// One at a time for each organization: its repositories that hang hold up those of no other one.
+    /// One at a time per organization, so that hanging repositories do not delay other organizations.
     under_way: Admission,
 }
 
@@ -63,8 +62,8 @@ impl Job for Syncs {
     }
 }
 
-/// Syncs the repository that has been due for longest, of an organization of which none is under way. Idle: there
-/// is none.
+/// Syncs the repository that has been due the longest, of an organization that has none in progress. Idle if there is
+/// none.
 async fn next(syncs: &Syncs) -> Result<Turn, AppError> {
     let due = syncs.services.store.read(None, |db| {
         let now = db.now();
@@ -77,14 +76,14 @@ async fn next(syncs: &Syncs) -> Result<Turn, AppError> {
         syncs.services.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?)).await?;
     if let Some(found) = found {
         sync(syncs, org, found).await?;
-        // A new head may have started a deployment, and one may have waited for its commit.
+        // A new head may have started a deployment, or provided the commit that one waits for.
         syncs.services.nudge();
     }
     Ok(Turn::Again)
 }
 
 async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppError> {
-    // What is pushed from here on may be missing in what is found.
+    // Pushes after this time may be missing in the result.
     let began = syncs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
     match fetch(syncs, org, &before).await? {
         Ok(heads) => {
@@ -100,7 +99,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
             let default_branch = heads.default_branch;
             finish(syncs, org, before, Found { began, default_branch, head, problems, has_changed }).await
         }
-        // The next start goes on.
+        // The next start repeats the sync.
         Err(GitError::Stopping) => Ok(()),
         Err(error) => {
             tracing::info!(repository = %before.id, %error, "a repository could not be read");
@@ -123,7 +122,7 @@ async fn fetch(
     Ok(syncs.services.git.run(org, move || mirror.sync(&url, credential.as_ref(), &access)).await?)
 }
 
-/// What is wrong in the repository, and whether anything changed because of it.
+/// Returns the problems found, and whether anything changed.
 async fn find_and_apply(
     syncs: &Syncs,
     org: OrgId,
@@ -131,14 +130,14 @@ async fn find_and_apply(
     heads: &Heads,
 ) -> Result<(Vec<SyncProblem>, bool), AppError> {
     let mirror = syncs.services.git.mirror(org, repository.id);
-    // Files are read when the head moved, and as long as something about them is wrong: that may end without a push.
+    // Files are read when the head moved, and while there are problems, which may end without a push.
     let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::Sha::as_str)
         && repository.seen.problems.is_empty()
         && repository.seen.synced_at.is_some();
     let (mut problems, mut has_changed) = (Vec::new(), false);
     let mut broken = HashSet::new();
     if heads.head().is_none() && !heads.branches.is_empty() {
-        // A rebase under way, a branch that was renamed: nobody has removed anything.
+        // The default branch may be missing during a rename; nothing is retired because of it.
         let text = "the repository does not say which branch is its default one; nothing was changed";
         problems.push(find::problem(".", text.to_owned()));
     } else if !is_known {
@@ -166,7 +165,7 @@ async fn finish(syncs: &Syncs, org: OrgId, before: Repository, found: Found) -> 
         .store
         .transact(Context::system(Some(org)), move |tx| {
             let Some(now) = repository::by_id(tx, before.id)? else { return Ok(()) };
-            // Somebody gave it another address meanwhile: what was found is of the old one.
+            // The URL changed during the sync: the result belongs to the old one.
             if now.url != before.url {
                 return Ok(());
             }
@@ -218,7 +217,7 @@ async fn fail(syncs: &Syncs, org: OrgId, before: Repository, error: String) -> R
         .await
 }
 
-/// Whoever asked for a sync while one was under way gets another.
+/// A sync requested during a sync causes another one.
 fn due_at(before: &Repository, now: &Repository, failures: i64, time: Timestamp) -> Option<Timestamp> {
     if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
 }

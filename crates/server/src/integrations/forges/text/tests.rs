@@ -1,4 +1,4 @@
-//! What a pull request says, whoever wrote the words in it.
+//! Texts of pull requests with untrusted input.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn about<'a>(hostile: &'a str, evidence: &'a [Quoted]) -> About<'a> {
     }
 }
 
-/// What is outside of fenced blocks.
+/// The text outside fenced blocks.
 fn outside(body: &str) -> String {
     let (mut out, mut fence) = (String::new(), None::<String>);
     for line in body.lines() {

@@ -1,4 +1,4 @@
-//! What a model answered: data, checked against a schema and against the log, and shown as text.
+//! Parses a model's response: validated against a schema and against the log, and displayed as plain text.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::prompt::{Facts, schema};
 use crate::jobs::analyze::result::{Found, supported};
 
-/// Lines of one piece of evidence.
+/// Lines per piece of evidence.
 const EVIDENCE_LINES_MAX: usize = 20;
 const ROOT_CAUSE_CHARS_MAX: usize = 1_000;
 const ADVICE_CHARS_MAX: usize = 2_000;
@@ -19,7 +19,7 @@ const ADVICE_CHARS_MAX: usize = 2_000;
 static SCHEMA: LazyLock<ParamsSchema> =
     LazyLock::new(|| ParamsSchema::compile(&schema().to_string()).expect("a test compiles it"));
 
-/// Links, images and the tags that make them.
+/// Links, images and HTML tags.
 static LINKS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     [
         (r"!\[[^\]]*\]\([^)]*\)", ""),
@@ -50,7 +50,7 @@ struct Lines {
     last_line: usize,
 }
 
-/// What was found, and a change that is suggested. `Err` says what is wrong, for the model.
+/// The findings and a suggested diff. `Err` lists the errors for the model to correct.
 pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>), Vec<String>> {
     let value: Value =
         serde_json::from_str(object(text)).map_err(|error| vec![format!("it is not JSON: {error}")])?;
@@ -70,7 +70,7 @@ pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>),
             supported(range, exists, &facts.lines, facts.first_line)
         })
         .collect();
-    // What nothing in the log shows is a guess.
+    // A finding without evidence in the log is a guess.
     let is_shown = evidence.iter().any(|it| it.supported);
     let found = Found {
         root_cause: Some(plain(&said.root_cause, ROOT_CAUSE_CHARS_MAX)),
@@ -84,7 +84,7 @@ pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>),
     Ok((found, said.diff.filter(|diff| !diff.trim().is_empty())))
 }
 
-/// Models like to wrap what they say.
+/// Extracts the JSON object: models often wrap it in prose or a code fence.
 fn object(text: &str) -> &str {
     match (text.find('{'), text.rfind('}')) {
         (Some(first), Some(last)) if first < last => &text[first..=last],
@@ -92,7 +92,7 @@ fn object(text: &str) -> &str {
     }
 }
 
-/// Without links, images, colours and invisible characters.
+/// Removes links, images, colours and invisible characters.
 fn plain(text: &str, chars_max: usize) -> String {
     let lines: Vec<String> = text.lines().map(clean).collect();
     let mut text = lines.join("\n");

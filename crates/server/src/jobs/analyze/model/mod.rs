@@ -1,7 +1,7 @@
-//! A model is asked why a step failed. Every call is written down with exactly what was sent, and is an event.
+//! Asks a model why a step failed. Every request is stored as sent and recorded as an event.
 //!
-//! It has no tools, no files but those it is shown, and no secret but its own key, and its answer is text. Whatever goes
-//! wrong here, the rules have answered already.
+//! The model has no tools, sees only the given files, and gets no secret except its own API key. Its response is text.
+//! If anything fails here, the result of the rules remains.
 
 mod answer;
 mod prompt;
@@ -31,18 +31,18 @@ use berth_engine::Services;
 use prompt::Prompt;
 
 const MARK_CHARS: usize = 24;
-/// What is read of an answer.
+/// Size limit of a response.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
-/// The first answer and one repair; each may be sent twice when the provider asks for patience.
+/// The first response and one repair; each may be retried once on `Retry-After`.
 const ROUNDS_MAX: usize = 2;
 const TRIES_MAX: usize = 2;
-/// A provider that wants more patience than this is not waited for.
+/// A longer `Retry-After` is not honoured.
 const PATIENCE_S_MAX: i64 = 30;
 const PATIENCE_S_DEFAULT: i64 = 2;
-/// A month, for budgets.
+/// Length of the budget period.
 const BUDGET_DAYS: i64 = 30;
 
-/// What would be sent first.
+/// The first request that would be sent.
 pub(crate) struct Preview {
     pub(crate) analyser: String,
     pub(crate) url: String,
@@ -58,15 +58,15 @@ pub(super) fn preview(model: &Model, limits: Limits, facts: &Facts) -> Preview {
     }
 }
 
-/// What a model said.
+/// The response of a model.
 pub(super) struct Told {
     pub(super) found: Found,
-    /// A change that it suggests. Nobody has looked at it yet.
+    /// A suggested diff, not validated yet.
     pub(super) diff: Option<String>,
     pub(super) usage: Usage,
 }
 
-/// What the model found; `Err` says in words why the rules have to do.
+/// The model's findings; `Err` tells the user why only the rules were used.
 pub(super) async fn ask(
     services: &Services,
     org: OrgId,
@@ -103,7 +103,7 @@ pub(super) async fn ask(
     Ok(Err("its answers were not what was asked for".to_owned()))
 }
 
-/// The key as it is now. Every reading is an event.
+/// Reads the current API key, which appends an event.
 async fn key(
     services: &Services,
     org: OrgId,
@@ -131,7 +131,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// What was said. `Err`, in words: it could not be asked.
+    /// The response text. `Err` tells the user why the request failed.
     async fn send(&mut self, prompt: &Prompt) -> Result<Result<String, String>, AppError> {
         let body = provider::body(self.model, prompt, self.limits.output_tokens_max);
         for attempt in 1..=TRIES_MAX {
@@ -155,7 +155,7 @@ impl Asking<'_> {
         Ok(Err("it gave no answer".to_owned()))
     }
 
-    /// Not on the runtime's threads: a model that hangs must not keep a stopping server.
+    /// Runs on its own thread, so that a hanging model does not block shutdown.
     async fn post(&self, body: String) -> Result<Result<Answered, Failed>, AppError> {
         let (tell, answer) = oneshot::channel();
         let (egress, limits) = (self.services.egress.clone(), self.limits);
@@ -163,7 +163,7 @@ impl Asking<'_> {
         let post = Post { url: provider::url(self.model), headers, body };
         let limit = Duration::from_secs(u64::try_from(limits.timeout_s).unwrap_or(1));
         let started = std::thread::Builder::new().name("model".into()).spawn(move || {
-            // Nobody listens any more when the server is stopping.
+            // The receiver is gone while the server stops.
             let _ = tell.send(egress.post_within(&post, limit, ANSWER_BYTES_MAX));
         });
         started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;

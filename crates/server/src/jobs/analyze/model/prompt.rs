@@ -1,21 +1,21 @@
-//! What a model is told: what to do, in our words, and what is known, framed as data by a mark that nobody can guess.
+//! Builds the prompt: our instructions, and untrusted data framed by a random marker.
 
 use std::fmt::Write as _;
 
 use berth_analysis::{Category, clean};
 use serde_json::{Value, json};
 
-/// Of the log; the last lines are the most telling.
+/// Characters of the log; the end is the most useful part.
 const LOG_CHARS_MAX: usize = 48 * 1024;
 const SCRIPT_CHARS_MAX: usize = 8 * 1024;
 const DETAIL_CHARS_MAX: usize = 1_000;
-/// What is quoted of an answer that was not understood.
+/// Characters quoted from a response that could not be parsed.
 const ANSWER_CHARS_MAX: usize = 8 * 1024;
 const COMPLAINTS_MAX: usize = 10;
-/// Of a change that is suggested.
+/// Size limit of a suggested diff.
 const DIFF_CHARS_MAX: usize = 32 * 1024;
 
-/// What is known of a failure. All text is somebody else's.
+/// Facts about a failure. All text is untrusted.
 pub(in crate::jobs::analyze) struct Facts {
     pub(in crate::jobs::analyze) step_type: String,
     pub(in crate::jobs::analyze) script: Option<String>,
@@ -23,9 +23,9 @@ pub(in crate::jobs::analyze) struct Facts {
     pub(in crate::jobs::analyze) exit_code: Option<i32>,
     pub(in crate::jobs::analyze) detail: String,
     pub(in crate::jobs::analyze) lines: Vec<String>,
-    /// The number of the first of them.
+    /// The number of the first line.
     pub(in crate::jobs::analyze) first_line: usize,
-    /// A few files of the failing commit, masked: path and content.
+    /// Some files of the failing commit, masked: path and content.
     pub(in crate::jobs::analyze) files: Vec<(String, String)>,
 }
 
@@ -35,14 +35,14 @@ pub(super) enum Role {
     Model,
 }
 
-/// A conversation: what is to be done, and who has said what.
+/// A conversation: the system prompt and the messages.
 pub(super) struct Prompt {
     pub(super) system: String,
     pub(super) messages: Vec<(Role, String)>,
 }
 
 impl Prompt {
-    /// `mark` is random; text that holds it loses it.
+    /// `mark` is random and is removed from the data.
     pub(super) fn new(facts: &Facts, mark: &str) -> Self {
         let system = format!(
             "You explain why one step of a deployment pipeline failed. The user's message holds facts about it. \
@@ -76,7 +76,7 @@ impl Prompt {
         Self { system, messages: vec![(Role::User, text)] }
     }
 
-    /// One more round, after an answer that cannot be used.
+    /// Adds a round after an invalid response.
     pub(super) fn repair(&mut self, answer: &str, complaints: &[String]) {
         let complaints: Vec<&str> = complaints.iter().take(COMPLAINTS_MAX).map(String::as_str).collect();
         self.messages.push((Role::Model, cut(answer, ANSWER_CHARS_MAX)));
@@ -88,7 +88,7 @@ impl Prompt {
     }
 }
 
-/// What an answer has to be.
+/// The JSON Schema of a response.
 pub(super) fn schema() -> Value {
     let mut categories: Vec<&str> = Category::ALL.iter().map(|category| category.as_str()).collect();
     categories.push("unknown");
@@ -111,19 +111,19 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// Framed, so that its end is where we say.
+/// Frames untrusted data with the marker.
 fn data(mark: &str, text: &str) -> String {
     format!("<{mark}>\n{}\n</{mark}>", text.replace(mark, ""))
 }
 
-/// A line of a file. A diff needs its blanks and tabs; what people do not see is taken out.
+/// Keeps spaces and tabs of a line, which a diff needs, and removes invisible characters.
 fn as_written(line: &str) -> String {
     let cleaned = clean(line);
     let is_all_seen = line.replace('\t', " ").trim_end() == cleaned;
     if is_all_seen { line.to_owned() } else { cleaned }
 }
 
-/// The last lines that fit, each with its number.
+/// The last lines that fit, with their numbers.
 fn numbered(facts: &Facts) -> String {
     let (mut shown, mut chars) = (Vec::new(), 0);
     for (index, line) in facts.lines.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! The two ways to speak to a model: Anthropic's Messages, and chat completions as OpenAI has them.
+//! The two supported APIs: Anthropic's Messages and OpenAI's chat completions.
 
 use berth_core::analysis::{Model, Provider, Usage};
 use berth_engine::credential::Redacted;
@@ -10,7 +10,7 @@ const ANTHROPIC: &str = "https://api.anthropic.com";
 const ANTHROPIC_VERSION: &str = "2023-06-01";
 const OPENAI: &str = "https://api.openai.com/v1";
 
-/// Where a model is asked.
+/// The URL of the API.
 pub(super) fn url(model: &Model) -> String {
     let base = |default: &str| model.base_url.as_deref().unwrap_or(default).trim_end_matches('/').to_owned();
     match model.provider {
@@ -19,7 +19,7 @@ pub(super) fn url(model: &Model) -> String {
     }
 }
 
-/// The key is in the headers alone: the body is kept.
+/// The key is only in the headers, because the body is stored.
 pub(super) fn headers(model: &Model, key: Option<&Redacted>) -> Vec<(&'static str, String)> {
     let mut headers = vec![("content-type", "application/json".to_owned())];
     match (model.provider, key) {
@@ -59,7 +59,7 @@ pub(super) fn body(model: &Model, prompt: &Prompt, output_tokens_max: i64) -> St
     body.to_string()
 }
 
-/// What was said and what it cost; `None`: the answer is not one of this API.
+/// The response text and its token usage; `None` if the response does not match the API.
 pub(super) fn answer(provider: Provider, bytes: &[u8]) -> Option<(String, Usage)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let tokens = |name: &str| value["usage"][name].as_i64().unwrap_or(0).max(0);
