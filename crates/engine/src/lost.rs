@@ -5,7 +5,7 @@
 //! other embedded runners may be alive, and time in which the database was unreachable is not counted, because no
 //! runner could renew then.
 //!
-//! The timeout is the one each runner was told when it registered; it is stored with its attempts. A changed server
+//! The timeout is the one each runner was told when it started; it is stored with its attempts. A changed server
 //! setting therefore cannot declare a runner lost before the runner has stopped its work.
 
 use std::collections::HashMap;
