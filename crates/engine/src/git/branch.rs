@@ -12,7 +12,7 @@ use super::mirror::Mirror;
 use super::remote::{Access, Credential, reach};
 use super::{GitError, Sha};
 
-/// The committer, whoever the author is.
+/// The committer of all commits made here; the author may differ.
 const BOT_NAME: &str = "Berth";
 pub(super) const BOT_EMAIL: &str = "berth@noreply.invalid";
 /// Prefix of all branches made here; no other branch is ever written.

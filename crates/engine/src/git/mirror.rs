@@ -73,7 +73,7 @@ impl Mirror {
         Self { path, scratch, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
     }
 
-    /// A mirror outside of [`Mirrors`], with its own lock.
+    /// A mirror outside of the installation's data directory, with its own lock.
     pub fn at(path: PathBuf, time_max: Duration) -> Self {
         let scratch = path.with_extension("scratch");
         Self::new(path, scratch, Arc::default(), Live::default(), time_max)
