@@ -72,7 +72,7 @@ impl LineIndex {
     }
 }
 
-/// The block of a byte.
+/// The block that contains a byte.
 pub(super) fn block_at(offset: u64) -> usize {
     usize::try_from(offset / BLOCK_BYTES as u64).unwrap_or(usize::MAX)
 }
