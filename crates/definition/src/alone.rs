@@ -1,7 +1,7 @@
-//! One stage or one environment of a definition by itself, to be run on somebody's own machine.
+//! Reduces a definition to one stage or environment, for a local run.
 //!
-//! What waits for people or for time is left out, and every such thing is told: whoever tries a stage at their desk
-//! wants its work, not its gates.
+//! Gates, approvals and soaks are left out, because a local run is about the work of a stage. Each omission adds a note
+//! for the user.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,10 +12,10 @@ use berth_core::pipeline::secrets::Phase;
 use berth_core::step::Builtin;
 use berth_core::wording::{hint, listed, quoted};
 
-/// Where the work is meant to be done.
+/// The requested stage or environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted<'w> {
-    /// The first stage; of a definition without stages, its only environment.
+    /// The first stage or, without stages, the only environment.
     Any,
     Stage(&'w str),
     Environment(&'w str),
@@ -36,14 +36,14 @@ impl Place {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alone {
-    /// With this one place in it.
+    /// The definition with only this stage or environment.
     pub definition: Definition,
     pub place: Place,
-    /// What is otherwise than on a server, in sentences.
+    /// Sentences that say what differs from a run on a server.
     pub notes: Vec<String>,
 }
 
-/// There is no such thing in the definition, or it cannot be run by itself.
+/// Why the definition cannot be run locally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     Unknown(String),
@@ -58,7 +58,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// `steps`: ids of those to run; all when empty.
+/// Reduces a definition. `steps` are the ids of the steps to run; all if empty.
 pub fn alone(definition: Definition, wanted: Wanted<'_>, steps: &[String]) -> Result<Alone, Refused> {
     let place = find(&definition, wanted)?;
     let mut alone = Alone { definition, place, notes: Vec::new() };
@@ -101,7 +101,7 @@ fn find(definition: &Definition, wanted: Wanted<'_>) -> Result<Place, Refused> {
 }
 
 impl Alone {
-    /// Secrets of what is run.
+    /// The secrets of the steps that run.
     pub fn secrets(&self) -> BTreeSet<SecretName> {
         let skip = self.skip();
         let is_run = |phase: Phase, id: &StepId| match phase {
@@ -161,7 +161,7 @@ impl Alone {
         }
     }
 
-    /// Steps that nobody chose are not run, and the build only where it is used.
+    /// Skips steps that were not chosen, and the build unless a chosen step uses it.
     fn choose(&mut self, chosen: &[String]) -> Result<(), Refused> {
         if chosen.is_empty() {
             return Ok(());
@@ -234,7 +234,7 @@ fn is_on(step: &Step) -> bool {
     step.condition.as_ref().is_none_or(|it| it.0 != "false")
 }
 
-/// Rather once too often: a text that only looks like it builds what nobody uses.
+/// Whether a step uses the build. A false positive only causes an unnecessary build.
 fn uses_build(step: &Step) -> bool {
     let values =
         step.env.values().cloned().chain([serde_json::Value::Object(step.params.clone()).to_string()]);

@@ -1,8 +1,7 @@
-//! The one way to read the tree: a cursor on a value that knows its place, hands out typed parts and reports what
-//! is wrong with them.
+//! A cursor into the tree. It knows the position of its value, reads typed parts and reports problems.
 //!
-//! Reading never stops at a mistake. A reader returns `None` for the value that could not be read, after reporting
-//! why; whoever called it goes on with the next one.
+//! Reading does not stop at an error: a reader reports the problem and returns `None`, and the caller continues with
+//! the next value.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,18 +29,18 @@ pub(super) struct Fields<'a> {
     pub(super) at: Cursor<'a>,
 }
 
-/// A value together with the place it was read from, for the checks that come after reading.
+/// A value with its position in the source, for later checks.
 pub(super) struct Site<'a, T> {
     pub(super) value: T,
     pub(super) at: Cursor<'a>,
 }
 
-/// A value that can be read where the cursor stands.
+/// A type that can be read at a cursor.
 pub(super) trait Read: Sized {
     fn read(at: &Cursor<'_>) -> Option<Self>;
 }
 
-/// Fields that the format reserves: a pipeline that uses them today would mean something else tomorrow.
+/// Fields reserved for future versions of the format. Pipelines must not use them, or their meaning would change later.
 const RESERVED: [&str; 6] = ["schedule", "inputs", "include", "cache", "parallel", "matrix"];
 
 impl<'a> Cursor<'a> {
@@ -87,14 +86,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The field of a mapping, without any complaint.
+    /// The field of a mapping; reports nothing.
     pub(super) fn get(&self, name: &str) -> Option<Cursor<'a>> {
         let Value::Map(entries) = &self.node.value else { return None };
         let entry = entries.iter().find(|entry| entry.key == name)?;
         Some(self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
     }
 
-    /// The place of a JSON pointer beneath this one, or the nearest place above it.
+    /// The cursor at a JSON pointer below this one, or at its nearest existing parent.
     pub(super) fn descend(&self, pointer: &str) -> Cursor<'a> {
         let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
         steps.fold(self.clone(), |at, step| {
@@ -104,7 +103,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Items of a list or values of a mapping, whatever it is.
+    /// The items of a list or the values of a mapping.
     pub(super) fn children(&self) -> Vec<Cursor<'a>> {
         match &self.node.value {
             Value::List(items) => items
@@ -129,7 +128,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Every text beneath this value, itself included, that is not a key.
+    /// All texts at or below this value, without keys.
     pub(super) fn texts(&self) -> Vec<(Cursor<'a>, &'a str)> {
         match &self.node.value {
             Value::Text(text) => vec![(self.clone(), text)],
@@ -137,7 +136,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A mapping that may hold `allowed` and nothing else.
+    /// Reads a mapping with the fields `allowed` and no others.
     pub(super) fn fields(&self, allowed: &[&str]) -> Option<Fields<'a>> {
         let Value::Map(entries) = &self.node.value else {
             self.wrong_type("a mapping");
@@ -174,7 +173,7 @@ impl<'a> Cursor<'a> {
         Some(self.children())
     }
 
-    /// A mapping with names of the author's choice.
+    /// Reads a mapping with arbitrary keys.
     pub(super) fn entries(&self, what: &str, entries_max: usize) -> Option<Vec<(&'a str, Cursor<'a>)>> {
         let Value::Map(entries) = &self.node.value else {
             self.wrong_type(&format!("a mapping of {what}"));
@@ -190,7 +189,7 @@ impl<'a> Cursor<'a> {
         Some(entries.iter().map(|entry| entry.key.as_str()).zip(self.children()).collect())
     }
 
-    /// A mapping from names by grammar to values.
+    /// Reads a mapping whose keys have a grammar.
     pub(super) fn named<K: Ord, V>(
         &self,
         what: &str,
@@ -210,7 +209,7 @@ impl<'a> Cursor<'a> {
         map
     }
 
-    /// Text as it stands, expressions included.
+    /// A text, which may contain expressions.
     pub(super) fn raw_text(&self) -> Option<&'a str> {
         match &self.node.value {
             Value::Text(text) => Some(text),
@@ -221,7 +220,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Text in a place where nothing is evaluated.
+    /// A text without expressions.
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.raw_text()?;
         if text.contains("${{") {
@@ -234,21 +233,21 @@ impl<'a> Cursor<'a> {
         Some(text)
     }
 
-    /// Text with a grammar of its own.
+    /// A text with a grammar.
     pub(super) fn parsed<T>(
         &self,
         code: &'static str,
         parse: impl Fn(&str) -> Result<T, InvalidName>,
     ) -> Option<T> {
         let text = match &self.node.value {
-            // An id or a label like `2024` is a number to YAML and a word to its author.
+            // An id or label like `2024` is a number in YAML.
             Value::Number { text, .. } => text,
             _ => self.text()?,
         };
         parse(text).map_err(|InvalidName(why)| self.error(code, format!("{} {why}", quoted(text)))).ok()
     }
 
-    /// One word out of a fixed list.
+    /// One of a fixed set of words.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
         let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
@@ -287,7 +286,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The field if it is there. An empty one is reported, as `timeout:` alone is more often forgotten than meant.
+    /// The field, if present. An empty field is reported, because `timeout:` without a value is usually a mistake.
     pub(super) fn get(&self, name: &str) -> Option<Cursor<'a>> {
         let at = self.at.get(name)?;
         if matches!(at.node.value, Value::Null) {
@@ -321,7 +320,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A key by grammar, for [`Cursor::named`].
+/// A key parser for [`Cursor::named`].
 pub(super) fn word<K>(parse: fn(&str) -> Result<K, InvalidName>) -> impl Fn(&str) -> Result<K, Problem> {
     move |text| {
         parse(text)

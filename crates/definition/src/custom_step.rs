@@ -1,4 +1,4 @@
-//! Custom steps: what a registry says about them, and the schema of their params.
+//! Metadata of custom steps from registries, and the schemas of their params.
 
 use berth_core::registry::{Offer, StepMetadata, step_key};
 use serde::Deserialize;
@@ -30,12 +30,12 @@ struct Step {
     short_description: Option<String>,
     long_description: Option<String>,
     yaml_example: Option<String>,
-    /// As older registries call it.
+    /// `jsonSchema` is the name in older registries.
     #[serde(alias = "jsonSchema")]
     params_json_schema: Option<Value>,
 }
 
-/// The answer to a question for metadata. `Err` is for people.
+/// Parses a registry's response to a metadata request. The error is shown to users.
 pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
     if bytes.len() > METADATA_BYTES_MAX {
         return Err(format!("its metadata is longer than {METADATA_BYTES_MAX} bytes"));
@@ -68,14 +68,14 @@ pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
     Ok(steps)
 }
 
-/// The schema that params are checked against: a param with a default may be left out, whatever the schema requires.
+/// Compiles a schema. Params with a default are optional, even if the schema requires them.
 pub fn params_schema(schema: &Value) -> Result<ParamsSchema, SchemaRefused> {
     let mut relaxed = schema.clone();
     relax(&mut relaxed);
     ParamsSchema::compile(&relaxed.to_string())
 }
 
-/// Everything wrong with the params of a custom step, as far as they are known before it runs.
+/// All problems with the params of a custom step that can be found before it runs.
 pub(crate) fn misfits(offer: &Offer, params: &Map<String, Value>) -> Vec<ParamProblem> {
     match params_schema(&offer.schema) {
         Ok(schema) => schema.check(&Value::Object(params.clone()), |text| text.contains("${{")),
@@ -111,7 +111,8 @@ fn read(step: Step) -> Result<StepMetadata, String> {
     Ok(step)
 }
 
-/// Generators list a property with a default as required, which is about what comes out of a parser, not what goes in.
+/// Removes properties with a default from `required`. Generators list them because they describe the output of a
+/// parser, not its input.
 fn relax(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(relax),

@@ -1,4 +1,4 @@
-//! A problem in a definition, told so that its author can fix it without asking.
+//! A problem in a definition, with its position and a fix if known.
 
 use std::fmt;
 
@@ -14,21 +14,21 @@ pub enum Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
     pub severity: Severity,
-    /// Stable and in snake_case: what programs look at.
+    /// Stable identifier in snake_case, for programs.
     pub code: &'static str,
-    /// For people: short, and says what to do.
+    /// Short text for users that says what to do.
     pub message: String,
-    /// JSON pointer of the value the message is about, `/pipeline/steps/0/timeout`.
+    /// JSON pointer to the value, such as `/pipeline/steps/0/timeout`.
     pub pointer: String,
-    /// From 1.
+    /// Counts from 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// Counts from 1, in characters.
     pub column: u32,
-    /// The column after the last character concerned, on the same line.
+    /// The column after the last affected character, on the same line.
     pub end_column: u32,
-    /// The line itself, cut when very long.
+    /// The source line, truncated if very long.
     pub source_line: String,
-    /// What to write instead, where that is known.
+    /// The replacement, if known.
     pub suggestion: Option<String>,
 }
 

@@ -1,10 +1,10 @@
-//! The pipeline definition language: parse, check, describe and plan definitions.
+//! The pipeline definition language: parses, checks, describes and plans definitions.
 //!
-//! A definition travels one way: text → tree with byte ranges (`tree.rs`, budgets) → typed model with all
-//! problems collected (`read/`, `cursor.rs`) → checks between its parts (`check/`) → [`Parsed`].
-//! Every problem is a [`Diagnostic`] with a line and a column. [`planning`] turns a definition into a plan.
+//! Stages of processing: text → tree with byte ranges and budgets (`tree.rs`) → typed model with all problems collected
+//! (`read/`, `cursor.rs`) → checks between its parts (`check/`) → [`Parsed`]. Every problem is a [`Diagnostic`] with a
+//! line and a column. [`planning`] turns a definition into a plan.
 //!
-//! No IO, no clock, no randomness: `clippy.toml` bans the calls that would break this.
+//! No I/O, no clock, no randomness: `clippy.toml` bans such calls.
 
 pub mod alone;
 mod check;

@@ -1,4 +1,4 @@
-//! The way in: text to a checked definition, with everything that is wrong with it.
+//! Entry points: parse and check a definition and collect all diagnostics.
 
 use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
 use berth_core::pipeline::model::Definition;
@@ -13,19 +13,18 @@ use crate::tree::{self, control_message, is_forbidden};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// There exactly when no diagnostic is an error.
+    /// Present if and only if no diagnostic is an error.
     pub definition: Option<Definition>,
     /// Sorted by position, at most `DIAGNOSTICS_MAX`.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads and checks a definition. JSON is YAML too and takes the same way. What is said about custom steps is not
-/// checked: that takes a server.
+/// Parses and checks a definition in YAML or JSON. Custom steps are not checked, because that requires a server.
 pub fn parse(source: &str) -> Parsed {
     parse_with(source, None)
 }
 
-/// With the custom steps that there are.
+/// As [`parse`], and checks custom steps against `offers`.
 pub fn parse_with(source: &str, offers: Option<&Offers>) -> Parsed {
     let source = Source::new(source);
     let report = Report::new(&source);
@@ -33,7 +32,7 @@ pub fn parse_with(source: &str, offers: Option<&Offers>) -> Parsed {
     Parsed { definition, diagnostics: report.finish() }
 }
 
-/// Findings of somebody else, each at the value its pointer names. The source is read once for all of them.
+/// Converts findings from elsewhere to diagnostics at the values their pointers name. Parses the source only once.
 pub fn diagnostics_at(
     source: &str,
     severity: Severity,
@@ -64,7 +63,7 @@ fn read_source(report: &Report<'_>, offers: Option<&Offers>) -> Option<Definitio
     Some(draft.into_definition())
 }
 
-/// What must hold before the YAML parser sees the text.
+/// Checks that run before the YAML parser.
 fn within_bounds(report: &Report<'_>) -> Option<()> {
     let text = report.source().text;
     if text.len() > PIPELINE_BYTES_MAX {

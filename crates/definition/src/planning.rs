@@ -1,4 +1,4 @@
-//! From a definition to a plan: which steps run where, in which order, and with what they begin.
+//! Turns a definition into a plan: which steps run in which stage, in which order and with which inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,38 +17,38 @@ use serde_json::{Map, Value, json};
 use crate::custom_step::misfits;
 use crate::step::params::UNKNOWN_PARAM;
 
-/// The name of the stage that the build is.
+/// The name of the build's stage.
 pub const BUILD: &str = "build";
-/// Steps are written out for every stage. What would come to more is refused.
+/// Size limit of a plan, which repeats the steps for every stage.
 pub const PLAN_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Each is a row, looked at whenever one of them ends.
+/// Maximum number of steps. Each is a row, and all rows are read when a step ends.
 pub const PLAN_STEPS_MAX: usize = 5_000;
-/// For all conditions of a plan together. Those that are left when it is spent are decided when their turn comes.
+/// Budget for evaluating all conditions of a plan. Conditions beyond it are evaluated when their step becomes ready.
 pub const PLAN_FUEL_MAX: usize = 1_000_000;
 
-/// Where to.
+/// The target of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// Through all stages in order.
+    /// All stages in order.
     Stages,
     Environment(&'a EnvName),
 }
 
-/// What is known when a deployment begins, and is not in the definition.
+/// Inputs of a plan that are not in the definition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub organization: Named,
     pub pipeline: Named,
     pub commit: String,
     pub source: Option<Source>,
-    /// `trigger`, to which the commit is added.
+    /// The `trigger` context; the commit is added.
     pub trigger: Map<String, Value>,
-    /// `session` and `environment`, for a deployment into an environment.
+    /// The `session` and `environment` contexts of a deployment to an environment.
     pub session: Option<Map<String, Value>>,
     pub environment: Option<Map<String, Value>>,
-    /// For steps that do not say what they reach.
+    /// The network of steps that do not specify one.
     pub default_network: Network,
-    /// The custom steps that the definition names.
+    /// The custom steps that the definition uses.
     pub offers: Offers,
 }
 
@@ -59,7 +59,7 @@ pub struct Named {
     pub name: String,
 }
 
-/// The plan, if this version can run all of it.
+/// Makes the plan. Fails if this version cannot run all of it.
 pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let plan = preview(definition, target, facts)?;
     match obstacles(&plan, &facts.offers).into_iter().next() {
@@ -68,7 +68,7 @@ pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Resu
     }
 }
 
-/// The plan also of a definition that this version cannot run: to be looked at.
+/// Makes the plan for display, even if this version cannot run it.
 pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let places = places(definition, target)?;
     bounded(definition, places.len())?;
@@ -91,13 +91,13 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
     Ok(Plan { source: facts.source.clone(), stages, analyses_failures: definition.analysis.on_failure })
 }
 
-/// What in the plan cannot be run, in sentences.
+/// Sentences that say what in the plan cannot be run.
 pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     for step in steps.filter(|step| step.when != When::Never) {
         for sentence in obstacles_of(step, offers) {
-            // The same step is in every stage.
+            // Every stage contains the same steps.
             if !found.contains(&sentence) {
                 found.push(sentence);
             }
@@ -228,7 +228,8 @@ impl Planning<'_> {
         })
     }
 
-    /// What a step may mention and does not exist here is null: a definition serves stages and environments alike.
+    /// The contexts of a stage. Contexts that do not exist for its kind are null, because the same steps serve stages
+    /// and environments.
     fn contexts(&self, place: &Place<'_>) -> Contexts {
         let facts = self.facts;
         let kind = match place.kind {
@@ -236,7 +237,7 @@ impl Planning<'_> {
             StageKind::Stage => "stage",
             StageKind::Environment => "environment",
         };
-        // A build serves whoever deploys its commit: it may not depend on who was first.
+        // All deployments of a commit share its build, so the build must not depend on the first one's trigger.
         let mut trigger = if place.kind == StageKind::Build { Map::new() } else { facts.trigger.clone() };
         trigger.insert("commit".into(), facts.commit.clone().into());
         let vars = place.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect();
@@ -261,7 +262,7 @@ impl Planning<'_> {
         .collect()
     }
 
-    /// Decided now if everything is known now. A mistake that is sure to come is better told before anything has run.
+    /// Evaluates a condition now if all its inputs are known, so that errors are reported before anything runs.
     fn when(&mut self, step: &Step, contexts: &Contexts) -> Result<When, Failure> {
         let Some(Condition(text)) = &step.condition else { return Ok(When::Always) };
         let found = references(text).unwrap_or_default();
@@ -281,10 +282,10 @@ impl Planning<'_> {
     }
 }
 
-/// Who waits for whom when some steps are left out.
+/// Dependencies between steps, given that some steps are skipped.
 struct Order<'d> {
     all: BTreeMap<&'d StepId, &'d Step>,
-    /// Places among those that are kept.
+    /// Indexes of the remaining steps.
     places: BTreeMap<&'d StepId, usize>,
 }
 
@@ -296,7 +297,7 @@ impl<'d> Order<'d> {
         }
     }
 
-    /// A step that is left out hands on what it waited for.
+    /// The indexes a step waits for. A skipped dependency is replaced by its own dependencies.
     fn needs(&self, step: &'d Step) -> Vec<usize> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();

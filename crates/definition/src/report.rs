@@ -1,4 +1,4 @@
-//! Collects what is found wrong, with byte ranges, and turns it into diagnostics with lines and columns at the end.
+//! Collects problems with byte ranges and converts them to diagnostics with lines and columns.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use berth_core::wording::{cut, hint};
 
 use crate::diagnostic::{Diagnostic, Severity};
 
-/// The text of a definition and where its lines begin.
+/// The source text with the offsets of its lines.
 pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     line_starts: Vec<usize>,
 }
 
-/// One problem, still in bytes.
+/// A problem without a position.
 #[derive(Debug, Clone)]
 pub(super) struct Problem {
     pub(super) severity: Severity,
@@ -43,14 +43,14 @@ impl Problem {
         Self { severity: Severity::Warning, code, message: message.into(), suggestion: None }
     }
 
-    /// Appends what the word was probably meant to be, or what there is to choose from.
+    /// Appends a "did you mean" hint or the list of valid values.
     pub(super) fn among<'k>(
         mut self,
         report: &Report<'_>,
         word: &str,
         known: impl IntoIterator<Item = &'k str>,
     ) -> Self {
-        // What comes after the last diagnostic is not shown, so hostile files buy no more comparisons.
+        // Further problems are not shown, so skip the comparisons: hostile files must not be expensive.
         if report.found.borrow().len() <= DIAGNOSTICS_MAX {
             let (hint, suggestion) = hint(word, known);
             self.message.push_str(&hint);
@@ -75,7 +75,7 @@ impl<'a> Source<'a> {
         self.text.get(range.clone()).unwrap_or_default()
     }
 
-    /// The line's number from 1, and its range without the line break.
+    /// The line number, from 1, and the range of the line without the line break.
     fn line_at(&self, byte: usize) -> (usize, Range<usize>) {
         let number = self.line_starts.partition_point(|start| *start <= byte).max(1);
         let start = self.line_starts[number - 1];
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
         self.slice(&(from..to)).chars().count()
     }
 
-    /// The nearest place at or before `byte` where a character begins.
+    /// The nearest character boundary at or before `byte`.
     fn boundary(&self, byte: usize) -> usize {
         (0..=byte.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0)
     }
@@ -111,7 +111,7 @@ impl<'a> Report<'a> {
         self.found.borrow().iter().any(|found| found.problem.severity == Severity::Error)
     }
 
-    /// Sorted by position; errors are kept before warnings when there are too many.
+    /// Returns the diagnostics sorted by position. If there are too many, errors take precedence over warnings.
     pub(super) fn finish(self) -> Vec<Diagnostic> {
         let mut found = self.found.into_inner();
         found.sort_by(|a, b| order(a).cmp(&order(b)));
@@ -128,13 +128,13 @@ impl<'a> Report<'a> {
     }
 }
 
-/// An alias makes one text be read in several places; what is wrong with it is told once.
+/// Sort and deduplication key: a text that is read several times through aliases is reported once.
 fn order(found: &Found) -> (usize, usize, Severity, &str, &str) {
     let problem = &found.problem;
     (found.range.start, found.range.end, problem.severity, problem.code, &problem.message)
 }
 
-/// A problem with its place in lines and columns.
+/// Converts a problem to a diagnostic with line and column.
 pub(super) fn diagnostic(
     source: &Source<'_>,
     pointer: String,
@@ -144,7 +144,7 @@ pub(super) fn diagnostic(
     let start = source.boundary(range.start);
     let (line, whole) = source.line_at(start);
     let start = start.min(whole.end);
-    // A range over several lines is shown to the end of its first line.
+    // A range of several lines is shown up to the end of its first line.
     let end = source.boundary(range.end).clamp(start, whole.end);
     let column = 1 + source.chars_between(whole.start, start);
     let width = source.chars_between(start, end).max(1);
@@ -174,7 +174,7 @@ mod tests {
         };
         assert_eq!(place(3..4), (1, 4, 5, "a: b".to_owned()));
         assert_eq!(place(10..18), (2, 4, 7, "ü: 'cd".to_owned()));
-        // Inside of a character, behind the end, and where nothing is.
+        // Inside a character, past the end, and on an empty line.
         assert_eq!(place(7..7), (2, 1, 2, "ü: 'cd".to_owned()));
         assert_eq!(place(99..100), (4, 1, 2, String::new()));
     }

@@ -1,10 +1,10 @@
-//! What an unquoted scalar means: the core schema of YAML 1.2, with `true` and `false` as the only booleans.
+//! Resolves unquoted scalars: the core schema of YAML 1.2, with `true` and `false` as the only booleans.
 
 use serde_json::Number;
 
 use crate::tree::Value;
 
-/// `yes`, `on`, `True` stay text: that they are booleans elsewhere has surprised enough people.
+/// `yes`, `on` and `True` stay text, because treating them as booleans surprises users.
 pub(super) fn resolve(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -29,7 +29,7 @@ fn number(text: &str) -> Option<Number> {
     if !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse::<i64>().ok().map(Number::from);
     }
-    // `f64::from_str` also takes `inf`, `nan` and `infinity`, which have no place in JSON.
+    // `f64::from_str` also accepts `inf`, `nan` and `infinity`, which JSON cannot represent.
     let plain = unsigned
         .bytes()
         .all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));

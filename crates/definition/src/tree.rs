@@ -1,8 +1,8 @@
-//! YAML text as a tree in which every value knows its byte range.
+//! Parses YAML into a tree in which every value has its byte range.
 //!
-//! The events of the YAML parser come in one by one; budgets are counted before a value is built, so a bomb costs
-//! what was read so far. An alias shares the value it names, but is charged for all of it. What is wrong without
-//! making the tree useless (a tag, a doubled key) is reported and reading goes on.
+//! Budgets are checked for every event of the YAML parser before a value is built, so a YAML bomb costs only what was
+//! read so far. An alias shares its value but is charged for the full size. Problems that leave the tree usable, such
+//! as tags and duplicate keys, are reported, and parsing continues.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub(super) struct Node {
 pub(super) enum Value {
     Null,
     Bool(bool),
-    /// The text is kept: `1.10` is a version to its author.
+    /// The text is kept, because `1.10` may be a version.
     Number {
         value: Number,
         text: String,
@@ -46,7 +46,7 @@ pub(super) struct Entry {
     pub(super) value: Rc<Node>,
 }
 
-/// What an alias to this value costs.
+/// The cost of an alias to this value.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weight {
     height: usize,
@@ -54,19 +54,19 @@ struct Weight {
     bytes: usize,
 }
 
-/// A budget is used up or the text is no YAML: the problem is reported, there is no tree.
+/// A budget is exceeded or the text is not YAML. The problem has been reported.
 struct Refused;
 
-/// Reads the one document of the source. `None` when there is no tree to look at; then a problem was reported.
+/// Parses the only document of the source. Returns `None` after an error that leaves no tree; it has been reported.
 pub(super) fn read(report: &Report<'_>) -> Option<Rc<Node>> {
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
         emit_comments: false,
-        // One more than ours: the message should be ours too.
+        // One above the own limit, so that the own message is reported.
         flow_nesting_limit: YAML_DEPTH_MAX + 1,
         block_nesting_limit: YAML_DEPTH_MAX + 1,
-        // Our keys are short, but JSON on one line makes whole objects look like keys for a while.
+        // Keys are short, but in JSON on one line a whole object looks like a key at first.
         simple_key_max_lookahead: 1024,
     };
     let text = report.source().text;
@@ -109,7 +109,7 @@ struct Builder<'a> {
     aliases: usize,
 }
 
-/// A list or mapping whose end is not read yet.
+/// A list or mapping whose end has not been read yet.
 struct Open {
     content: Content,
     start: Range<usize>,
@@ -155,7 +155,7 @@ impl Builder<'_> {
                 self.problem(&range, Problem::error("several_documents", message));
                 return Err(Refused);
             }
-            // Comments and the frame of the stream carry no values.
+            // Comments and stream events carry no values.
             _ => {}
         }
         Ok(())
@@ -205,7 +205,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Counts a value before it is kept. Nothing is built beyond a budget.
+    /// Charges a value to the budgets before it is built.
     fn charge(&mut self, weight: Weight, range: &Range<usize>) -> Result<(), Refused> {
         if self.open.len() + weight.height > YAML_DEPTH_MAX {
             let message = format!("nested more than {YAML_DEPTH_MAX} levels deep");
@@ -235,7 +235,7 @@ impl Builder<'_> {
         self.attach(node, &at);
     }
 
-    /// Hands a finished value to the collection around it, as item, key or value.
+    /// Adds a finished value to the enclosing collection, as item, key or value.
     fn attach(&mut self, node: Rc<Node>, range: &Range<usize>) {
         let problem = match self.open.last_mut().map(|open| &mut open.content) {
             None => {
@@ -255,7 +255,7 @@ impl Builder<'_> {
                     *key = Some((name, range.clone()));
                     problem.map(|problem| (range.clone(), problem))
                 }
-                // Its key was refused already.
+                // The key was refused before.
                 Some((name, _)) if name.is_empty() => None,
                 Some((name, key_range)) if seen.contains(&name) => {
                     let message = format!("{} is given twice; keep one of them", quoted(&name));
@@ -275,7 +275,7 @@ impl Builder<'_> {
         }
     }
 
-    /// JSON pointer of the value being read.
+    /// JSON pointer to the value being read.
     fn pointer(&self) -> String {
         let steps = self.open.iter().filter_map(|open| match &open.content {
             Content::List(items) => Some(items.len().to_string()),
@@ -301,7 +301,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Escapes can write what the file itself may not hold.
+    /// Escape sequences can produce characters that the file itself must not contain.
     fn no_control(&self, text: &str, range: &Range<usize>) {
         if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
             self.problem(range, Problem::error("control_character", control_message(c)));
@@ -337,7 +337,7 @@ impl Weight {
     }
 }
 
-/// Characters that have no business in a definition, however they are written.
+/// Characters that are forbidden in a definition, however they are written.
 pub(super) fn is_forbidden(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }

@@ -1,4 +1,4 @@
-//! A definition as text again. Defaults are written out; reading it gives the same definition.
+//! Serializes a definition. Defaults are written out; parsing the result gives the same definition.
 
 use serde_json::{Map, Value, json};
 
@@ -6,11 +6,11 @@ use berth_core::pipeline::model::Definition;
 
 pub fn write(definition: &Definition) -> Result<String, serde_json::Error> {
     let pipeline = without_nothing(serde_json::to_value(definition)?);
-    // JSON is YAML.
+    // JSON is valid YAML.
     serde_json::to_string_pretty(&json!({ "version": 1, "pipeline": pipeline }))
 }
 
-/// What is empty is not written, except `needs`: a step that needs nothing is another one than a step that does not say.
+/// Removes empty values except `needs`: a step with empty needs differs from a step without the field.
 fn without_nothing(value: Value) -> Value {
     let Value::Object(fields) = value else {
         return match value {
@@ -20,7 +20,7 @@ fn without_nothing(value: Value) -> Value {
     };
     let mut kept = Map::new();
     for (name, value) in fields {
-        // What an author gave to a step is theirs, whatever it looks like.
+        // Params are kept as the author wrote them.
         let value = if name == "params" { value } else { without_nothing(value) };
         if name == "needs" || name == "ephemeral_environments" || !is_nothing(&value) {
             kept.insert(name, value);

@@ -1,4 +1,4 @@
-//! A question for work from a runner on another machine, which waits for an answer.
+//! Long poll of a remote runner for work.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::remote::{Far, RunnerCaller, refused};
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// How long one question for work may wait for an answer.
+/// Upper bound for the long poll.
 const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 impl Far {
@@ -50,7 +50,8 @@ impl Far {
                 return Ok(Vec::new());
             }
             if Instant::now() >= deadline {
-                // An answer that brings nothing ends these nonces: an earlier question may have been given something late.
+                // An empty response retires these nonces, so check once more whether an earlier request was granted
+                // work under them.
                 found = Some(self.again(&asking).await?.unwrap_or_default());
             }
         }
@@ -59,7 +60,7 @@ impl Far {
         Ok(work)
     }
 
-    /// What these very nonces have been given already.
+    /// Returns the work that was already granted under these nonces.
     async fn again(&self, asking: &Asking<'_>) -> Result<Option<Vec<Assignment>>, EngineError> {
         let (runner, lost_ms, org) = (asking.runner.to_owned(), asking.lost_ms, asking.org);
         let (nonces, labels) = (asking.nonces.to_vec(), asking.labels.to_vec());
@@ -77,7 +78,7 @@ impl Far {
     }
 }
 
-/// Whether it may have work: it is there, has not been started again and was not asked to end.
+/// Whether the runner may get work: it exists, has not restarted and is not draining.
 pub(super) fn may_have(services: &Services, who: &RunnerCaller, mark: &str) -> Result<bool, EngineError> {
     let id = who.runner.id;
     let now = services.store.read_blocking(Some(who.org), move |db| runner::by_id(db, id))?;

@@ -1,4 +1,4 @@
-//! Admission control with a share for each organization, so that none of them keeps the others waiting.
+//! Admission control with a share for each organization, so that no organization can starve another.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::error::EngineError;
 
-/// How much there is in all, and how much of it one organization may have.
+/// A limit in total and per organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     pub total: usize,
@@ -23,11 +23,11 @@ impl Capacity {
     }
 }
 
-/// Admits so much at once and lets so much wait, in all and of one organization; the rest is refused.
+/// Limits how many operations run and how many wait, in total and per key `K` (usually the organization). Further ones
+/// are refused.
 ///
-/// The permit of the organization is acquired before the common one. So the common queue never holds more of one
-/// organization than its share, however much of it waits, and the next organization is served behind that at the latest.
-/// `K` is whose share it is.
+/// The permit of the share is acquired before the common one. The common queue therefore never holds more operations of
+/// one organization than its share, and another organization waits behind at most that many.
 pub struct Admission<K = OrgId> {
     at_once: Capacity,
     waiting: Capacity,
@@ -37,11 +37,11 @@ pub struct Admission<K = OrgId> {
 
 struct Permits {
     running: Arc<Semaphore>,
-    /// One for each that runs or waits.
+    /// One permit for each operation that runs or waits.
     admitted: Arc<Semaphore>,
 }
 
-/// Admission to a gate; dropping it makes room.
+/// A pair of permits; dropping it releases them.
 pub struct Pass {
     _running: [OwnedSemaphorePermit; 2],
     _admitted: Admitted,
@@ -67,12 +67,12 @@ impl<K: Hash + Eq> Admission<K> {
         Self { at_once, waiting, all, shares: Mutex::default() }
     }
 
-    /// For callers that come back later instead of waiting: see [`Admission::try_enter`].
+    /// Admission without a queue, for callers that retry later: see [`Admission::try_enter`].
     pub fn without_queue(at_once: Capacity) -> Self {
         Self::new(at_once, Capacity { total: 0, share: 0 })
     }
 
-    /// Enters without waiting. `None`: the share of `key` or everything is taken.
+    /// Enters without waiting. Returns `None` if the share of `key` or the total is used up.
     pub fn try_enter(&self, key: K) -> Option<Pass> {
         let admitted = self.admit(key)?;
         let of_share = admitted.share.running.clone().try_acquire_owned().ok()?;
@@ -80,7 +80,7 @@ impl<K: Hash + Eq> Admission<K> {
         Some(Pass { _running: [of_share, of_all], _admitted: admitted })
     }
 
-    /// Waits for its turn; refuses at once when too many wait already.
+    /// Waits for a permit. Refuses immediately if too many operations are waiting already.
     pub async fn enter(&self, key: K) -> Result<Pass, EngineError> {
         let full = || EngineError::busy("too many requests of this kind at once; try again in a moment");
         let stopping = |_: AcquireError| EngineError::busy("shutting down");
@@ -90,7 +90,7 @@ impl<K: Hash + Eq> Admission<K> {
         Ok(Pass { _running: [of_share, of_all], _admitted: admitted })
     }
 
-    /// Runs blocking `work` off the async threads when it is its turn; refuses as [`Admission::enter`] does.
+    /// Waits for a permit and runs the blocking `work` on a blocking thread. Refuses as [`Admission::enter`] does.
     pub async fn run<T: Send + 'static>(
         &self,
         key: K,
@@ -105,7 +105,7 @@ impl<K: Hash + Eq> Admission<K> {
         done.await.map_err(|_| EngineError::bug("heavy work panicked"))
     }
 
-    /// Whether anything of `key` runs or waits.
+    /// Whether an operation of `key` runs or waits.
     pub fn has(&self, key: &K) -> bool {
         self.shares.lock().get(key).is_some_and(|share| share.strong_count() > 0)
     }
@@ -122,7 +122,7 @@ impl<K: Hash + Eq> Admission<K> {
         if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
             return share;
         }
-        // Those that have nothing under way are created again when they come back.
+        // Drop idle shares; they are recreated on demand.
         shares.retain(|_, share| share.strong_count() > 0);
         let share = Arc::new(Permits::new(self.at_once.share, self.waiting.share));
         shares.insert(key, Arc::downgrade(&share));
@@ -177,7 +177,7 @@ mod tests {
         assert!(gate.run(1, || true).await.unwrap());
     }
 
-    /// The gates of the server, as they are.
+    /// Uses the limits of production.
     #[test]
     fn an_organization_that_takes_all_it_can_get_leaves_room_in_every_gate() {
         let queued = [
@@ -227,7 +227,7 @@ mod tests {
     enum Move {
         Enter(u8),
         TryEnter(u8),
-        /// One that has entered ends, or one that waits gives up.
+        /// A running operation ends.
         Leave(prop::sample::Index),
         GiveUp(prop::sample::Index),
     }

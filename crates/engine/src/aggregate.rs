@@ -35,7 +35,8 @@ pub struct DeploymentAggregate {
     held: Option<Held>,
 }
 
-/// Collects several decisions about a run, to write the row once per transaction ([`DeploymentAggregate::write`]).
+/// Collects several decisions about a run so that its row is written once per transaction
+/// ([`DeploymentAggregate::write`]).
 #[derive(Default)]
 struct Held(Option<Box<RunChange>>);
 
@@ -69,7 +70,7 @@ impl DeploymentAggregate {
         Ok(aggregate)
     }
 
-    /// What the runner of an attempt has to do.
+    /// The order for the runner of an attempt.
     pub fn order(&self, step: StepRunId, nonce: &str) -> Order {
         match (report::order(&self.run, step, nonce), self.deployment.order()) {
             (Order::Stale, _) => Order::Stale,

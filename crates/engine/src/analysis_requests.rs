@@ -1,4 +1,4 @@
-//! Requests for analyses of failed steps. The server works on them.
+//! Requests for analyses of failed steps. The server crate processes them.
 
 use berth_core::analysis::{Analysis, NewAnalysis};
 use berth_core::deployment::run::{Plan, Run, StepRun, StepStatus};
@@ -11,7 +11,7 @@ use berth_store::records::analysis;
 use crate::error::EngineError;
 use crate::limits::ANALYSES_WAITING_MAX;
 
-/// An analysis of a step that has failed: the one there is, or a new one.
+/// Returns the analysis of a failed attempt, or requests one if none exists.
 pub fn request(
     tx: &mut Tx<'_>,
     run: &Run,
@@ -27,7 +27,7 @@ pub fn request(
     Ok(tx.commit(Analysis::request(wanted(id, run, plan, failed, asked_by), now))?)
 }
 
-/// What is to be looked into.
+/// The input of an analysis.
 pub fn wanted(id: AnalysisId, run: &Run, plan: &Plan, failed: &StepRun, asked_by: Actor) -> NewAnalysis {
     NewAnalysis {
         id,
@@ -43,7 +43,8 @@ pub fn wanted(id: AnalysisId, run: &Run, plan: &Plan, failed: &StepRun, asked_by
     }
 }
 
-/// Steps that have just failed are looked into, if the definition wants that, in the transaction of the failure itself.
+/// Requests analyses of steps that have just failed, if the definition enables that. Runs in the transaction that
+/// records the failure.
 pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> Result<(), EngineError> {
     if !plan.analyses_failures {
         return Ok(());
@@ -57,10 +58,10 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
     Ok(())
 }
 
-/// Too many are no reason that a failure is not written down.
+/// Skips the analysis if too many are pending, so that the failure itself is still recorded.
 fn request_unasked(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
     if listed::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
-        tracing::warn!(deployment = %run.deployment, "too many analyses wait; this failure is not looked into");
+        tracing::warn!(deployment = %run.deployment, "too many pending analyses; failure is not analyzed");
         return Ok(());
     }
     request(tx, run, plan, failed, Actor::system()).map(drop)

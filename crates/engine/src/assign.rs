@@ -1,4 +1,5 @@
-//! Assign: everything an attempt needs, with expressions resolved. The one place where plan, outputs and secrets meet.
+//! Builds assignments: everything a runner needs for an attempt, with expressions resolved. The only place that
+//! combines the plan, outputs and secret values.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use serde_json::{Map, Value};
 use super::grant::Granted;
 use crate::wire::network;
 
-/// `Err` is for people: why the step cannot begin. It names no secret's value.
+/// Builds the assignment of a granted attempt. The error is shown to users: it says why the step cannot start and
+/// contains no secret values.
 pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
     let step = &granted.run.steps[granted.at];
     let planned = &granted.plan.stages[step.stage].steps[step.index];
@@ -34,7 +36,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
     }
     let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
-    // What an expression takes out of a secret, or makes of it, is as secret as all of it.
+    // Values that expressions derive from secrets are masked, too.
     for text in texts {
         masked.extend(made_of_secrets(text, &contexts));
     }
@@ -75,7 +77,8 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
     })
 }
 
-/// What expressions in these texts are about. Most steps have none, and the outputs of all steps before need not be gathered.
+/// The contexts of expressions in these texts. Empty if there are no expressions, which saves collecting the outputs of
+/// all previous steps.
 fn contexts(granted: &Granted, texts: &[&str]) -> Contexts {
     let has_some = |text: &&str| templates(text).map_or(true, |found| !found.is_empty());
     if !texts.iter().any(has_some) {
@@ -90,7 +93,7 @@ fn contexts(granted: &Granted, texts: &[&str]) -> Contexts {
     contexts
 }
 
-/// How long it may take; what earlier calls of it took is gone.
+/// The remaining timeout. Earlier calls of the same attempt count against it.
 fn left_s(granted: &Granted) -> u64 {
     let step = &granted.run.steps[granted.at];
     let left = match &step.memory {
@@ -100,7 +103,7 @@ fn left_s(granted: &Granted) -> u64 {
     left.max(1).unsigned_abs()
 }
 
-/// The first call of an attempt is granted with it. When later ones were is not on record.
+/// Milliseconds since the grant. Zero for later calls of an attempt, whose grant times are not recorded.
 fn granted_ms_ago(granted: &Granted) -> u64 {
     let micros = granted.now.as_micros() - granted.attempt.granted_at.as_micros();
     if granted.attempt.calls > 1 { 0 } else { u64::try_from(micros / 1_000).unwrap_or(0) }
@@ -131,7 +134,7 @@ fn texts_in(value: &Value) -> Vec<&str> {
     }
 }
 
-/// The values of those expressions in a text that mention a secret.
+/// The values of expressions that reference a secret.
 fn made_of_secrets(text: &str, contexts: &Contexts) -> Vec<String> {
     let found = templates(text).unwrap_or_default();
     let mentions = |inner: &str| {
@@ -140,6 +143,6 @@ fn made_of_secrets(text: &str, contexts: &Contexts) -> Vec<String> {
     };
     let secret = found.into_iter().filter(|template| mentions(&text[template.inner.clone()]));
     let values = secret.filter_map(|template| fill(&text[template.whole], contexts).ok());
-    // A condition on a secret gives a plain word, which is in every log.
+    // A condition on a secret yields a common word. Masking it would garble every log.
     values.filter(|value| !matches!(value.as_str(), "" | "true" | "false")).collect()
 }

@@ -1,5 +1,7 @@
-//! Authors: who wrote what a deployment brings into a stage. They are read from the repository outside of any
-//! transaction, before people are asked, and again when the stage has got something else since.
+//! Authors of the commits that a deployment brings into a stage, for rules that bar authors from approving.
+//!
+//! They are read from the repository outside of any transaction, before approval is requested, and again if another
+//! commit has been deployed to the stage since.
 
 use berth_core::deployment::StagesDeployment;
 use berth_core::deployment::run::{Source, StageKind, StageStatus};
@@ -14,17 +16,18 @@ use crate::error::EngineError;
 use crate::git::Sha;
 use crate::services::Services;
 
-/// Commits whose authors are to be read.
+/// A range of commits whose authors have to be read.
 pub struct Change {
     deployment: DeploymentId,
     stage: String,
     repository: RepositoryId,
-    /// What is there now; empty: nothing, or nothing of this repository.
+    /// The deployed commit. Empty if nothing, or nothing of this repository, is deployed.
     base: String,
     head: String,
 }
 
-/// What is to be read before people are asked about this stage. `None`: nothing, or it was read.
+/// Returns the range to read before approval of this stage can be requested. `None` if no authors are needed or they
+/// were read already.
 pub fn unread(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -41,7 +44,7 @@ pub fn unread(
     }
     let (deployment, name) = (aggregate.run.deployment, &aggregate.run.stages[stage].name);
     let read = change_authors::base(db, deployment, name)?;
-    // Nothing else comes into a stage that was entered.
+    // Once the stage is entered, its base no longer changes.
     if read.is_some() && aggregate.run.stages[stage].status != StageStatus::Queued {
         return Ok(None);
     }
@@ -53,7 +56,8 @@ pub fn unread(
     Ok(Some(Change { deployment, stage: name.clone(), repository, base, head }))
 }
 
-/// The commit that a stage or an environment has. A build is for all stages: there it is what the last one has.
+/// The commit that is deployed to a stage or an environment. A build belongs to all stages; its base is the commit of
+/// the last stage.
 fn base(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -82,7 +86,7 @@ fn base(
     }
 }
 
-/// Reads and keeps them. False: the repository cannot be read now, and people are not asked yet.
+/// Reads and stores the authors. Returns false if the repository cannot be read now; approval is then requested later.
 pub async fn read(services: &Services, org: OrgId, change: Change) -> Result<bool, EngineError> {
     let Change { deployment, stage, repository, base, head } = change;
     let (mirror, since) = (services.git.mirror(org, repository), Sha::parse(&base));
@@ -92,7 +96,7 @@ pub async fn read(services: &Services, org: OrgId, change: Change) -> Result<boo
     let authors = match services.git.run(org, move || mirror.authors(since.as_ref(), &until)).await? {
         Ok(authors) => authors,
         Err(error) => {
-            tracing::warn!(%error, %deployment, %repository, "authors of a change could not be read");
+            tracing::warn!(%error, %deployment, %repository, "reading the authors of a change failed");
             return Ok(false);
         }
     };

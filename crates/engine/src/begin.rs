@@ -1,4 +1,4 @@
-//! Begin: what may start is planned, its plan is pinned, and its first steps become ready.
+//! Starts deployments: makes the plan, pins it and marks the first steps as ready.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ use crate::credential::random_base62;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Looked up at once; what is left comes with the next look. An organization may have as many that cannot start yet,
-/// because their repository does not answer, before those behind them are not seen.
+/// Batch size; the rest is loaded by the next pass. An organization may have up to 256 deployments that cannot start
+/// because their repository is unreachable before they block its later ones.
 const BEGIN: Batch = Batch { total: 1_024, share: 256 };
 const NONCE_CHARS: usize = 22;
 
-/// Begins deployments in environments that may start, and gives the tasks that do so.
+/// Starts queued deployments to environments and returns the tasks that do so.
 pub async fn begin_environment_deployments(
     services: &Arc<Services>,
 ) -> Result<Vec<JoinHandle<()>>, EngineError> {
@@ -91,7 +91,7 @@ async fn begin_in(
         Ok::<_, EngineError>(true)
     });
     if done.await? {
-        tracing::info!(deployment = %id, "deployment begun");
+        tracing::info!(deployment = %id, "deployment started");
         services.engine.ring();
     }
     Ok(())
@@ -110,7 +110,7 @@ fn fail_in(
     Ok(())
 }
 
-/// Begins rollouts, oldest first, and gives the tasks that do so.
+/// Starts queued deployments to stages, oldest first, and returns the tasks that do so.
 pub async fn begin_stage_deployments(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
     let read = services.store.read(None, |db| Ok::<_, EngineError>(runs::to_plan(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, id)| {
@@ -168,7 +168,7 @@ async fn begin_stage_deployment(
     Ok(())
 }
 
-/// A newer one that has not begun either takes its place: nothing of this one would be kept for long.
+/// Supersedes the deployment if a newer one of the pipeline is queued, too. Returns whether it did.
 async fn overtaken(
     services: &Services,
     org: OrgId,
@@ -187,7 +187,7 @@ async fn overtaken(
     done.await
 }
 
-/// The plan is pinned and the run laid out; what follows at once, follows.
+/// Stores the plan, creates the run and applies its immediate consequences.
 fn start(
     tx: &mut Tx<'_>,
     prepared: Prepared,
@@ -210,9 +210,9 @@ fn has_build(plan: &Plan) -> bool {
 }
 
 enum Building {
-    /// By this deployment, or it is done.
+    /// This deployment may start: it builds itself or reuses a finished build.
     Free(Option<Built>),
-    /// Another deployment is at it.
+    /// Another deployment is building the same commit.
     Underway,
 }
 
@@ -239,7 +239,8 @@ fn build_of(
     })
 }
 
-/// Every secret the plan names, in the version it has now. One that is missing is told before anything begins.
+/// Pins the current version of every secret that the plan uses. A missing secret fails the deployment before any step
+/// starts.
 fn pin(
     db: &mut impl Read,
     pipeline: PipelineId,

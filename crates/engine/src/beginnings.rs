@@ -1,4 +1,4 @@
-//! Deployments that are being begun: so many at once, each by one task, and a share for each organization.
+//! Deployments that are being started: one task per deployment, with a limit in total and per organization.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::error::EngineError;
 use crate::limits::{BEGUN_AT_ONCE, BEGUN_WAITING_MAX};
 use crate::services::Services;
 
-/// What is being begun in this process. An organization whose git hangs keeps its share of it busy and no more.
+/// Starts in progress in this process. An organization whose git host hangs blocks only its own share.
 pub(super) struct Beginnings {
     gate: Admission,
     under_way: Mutex<HashSet<DeploymentId>>,
@@ -24,14 +24,14 @@ impl Default for Beginnings {
     }
 }
 
-/// A deployment that is being begun, until this is dropped.
+/// Marks a deployment as being started until dropped.
 struct Beginning {
     services: Arc<Services>,
     id: DeploymentId,
 }
 
 impl Beginning {
-    /// `None`: another task is at it.
+    /// Returns `None` if another task is starting the deployment.
     fn new(services: &Arc<Services>, id: DeploymentId) -> Option<Self> {
         let is_new = services.engine.beginnings.under_way.lock().insert(id);
         is_new.then(|| Self { services: services.clone(), id })
@@ -46,7 +46,7 @@ impl Drop for Beginning {
 
 impl Beginnings {}
 
-/// Begins a deployment in a task of its own, unless one is at it.
+/// Starts a deployment in its own task, unless one is already running.
 pub(super) fn spawn_beginning<F>(
     services: &Arc<Services>,
     org: OrgId,
@@ -64,7 +64,7 @@ where
             begun.await
         };
         if let Some(Err(error)) = services.shutdown.run_until_cancelled(begun).await {
-            tracing::error!(?error, deployment = %id, "a deployment could not be begun");
+            tracing::error!(?error, deployment = %id, "starting a deployment failed");
         }
     }))
 }

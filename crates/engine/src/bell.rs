@@ -1,4 +1,4 @@
-//! A bell for threads that wait for work: whoever heard it rings looks again.
+//! Wakes threads and tasks that wait for work.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 pub(super) struct Bell {
     rings: Mutex<u64>,
     rung: Condvar,
-    /// The same for those who wait without a thread.
+    /// The same counter for async tasks.
     told: watch::Sender<u64>,
 }
 
@@ -27,18 +27,19 @@ impl Bell {
         self.rung.notify_all();
     }
 
-    /// How often it has rung: taken before a look, so that what happens during it is not missed.
+    /// The number of notifications so far. Callers read it before they query, so that notifications during the query
+    /// are not missed.
     pub(super) fn rings(&self) -> u64 {
         *self.rings.lock()
     }
 
-    /// When it has rung more often than `heard`.
+    /// Waits until there are more than `heard` notifications.
     pub(super) async fn rung(&self, heard: u64) {
-        // A missing sender is an ending program.
+        // The channel is closed only at shutdown.
         let _ = self.told.subscribe().wait_for(|rings| *rings > heard).await;
     }
 
-    /// Waits until it has rung more often than `heard`, or until `deadline`. False: time is over.
+    /// Waits until there are more than `heard` notifications or until `deadline`. Returns false on timeout.
     pub(super) fn wait(&self, heard: u64, deadline: Instant) -> bool {
         let mut rings = self.rings.lock();
         self.rung.wait_while_until(&mut rings, |rings| *rings <= heard, deadline);

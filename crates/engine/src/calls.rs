@@ -1,4 +1,4 @@
-//! What runners ask for and say, wherever they are: how they ask is in `link` and `remote`.
+//! Operations of the runner protocol, shared by the embedded runner (`link`) and remote runners (`remote`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use crate::logs::{Appended, LogError, LogKey, LogStream};
 use crate::services::Services;
 use crate::wire::{domain_network, isolation};
 
-/// However often the bell rings, orders are not looked up more often than this.
+/// Minimum interval between queries for orders, however many notifications arrive.
 pub(super) const ORDERS_PAUSE: Duration = Duration::from_millis(10);
-/// Something may have become ready that nobody rang for.
+/// Poll interval, in case a notification was missed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// One look for work. Also an empty answer is one, when it has used nonces up.
+/// Polls for work once. Returns `Some` if nonces were used, even without work.
 pub(super) fn look(services: &Services, asking: &Asking<'_>) -> Result<Option<Vec<Assignment>>, EngineError> {
     let given = grant_ready(services, asking)?;
     let mut work = Vec::with_capacity(given.granted.len());
@@ -42,7 +42,7 @@ pub(super) fn look(services: &Services, asking: &Asking<'_>) -> Result<Option<Ve
     Ok((given.used > 0).then_some(work))
 }
 
-/// What waits for a certain moment is not kept waiting for longer.
+/// Time until the next poll: until the next step becomes ready, at most [`LOOK_EVERY`].
 pub(super) fn next_look(services: &Services) -> Duration {
     let next = services.store.read_blocking(None, |db| {
         let now = db.now();
@@ -52,7 +52,8 @@ pub(super) fn next_look(services: &Services) -> Duration {
     micros.map_or(LOOK_EVERY, |micros| LOOK_EVERY.min(Duration::from_micros(micros)))
 }
 
-/// A step that cannot begin ends here, and its runner never hears of it.
+/// Builds the assignment of a granted step. A step that cannot start is reported as ended here and never reaches the
+/// runner.
 pub(super) fn assigned(services: &Services, granted: &Granted) -> Result<Option<Assignment>, EngineError> {
     let assigned = assign(granted).map_err(|detail| {
         let failure = Failure { cause: Cause::NotRunnable, detail };
@@ -60,7 +61,7 @@ pub(super) fn assigned(services: &Services, granted: &Granted) -> Result<Option<
     });
     let assigned = assigned.and_then(|mut assignment| {
         if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
-            // A log that cannot be read now keeps this call waiting, and no other step.
+            // If the log cannot be read now, only this call has to wait.
             call.log_bytes = logged(services, granted).map_err(Ended::never_started)?;
         }
         Ok(assignment)
@@ -85,7 +86,7 @@ pub(super) fn assigned(services: &Services, granted: &Granted) -> Result<Option<
     }
 }
 
-/// How much there is of the attempt's log. A call that was lost may have written more than it reported.
+/// The length of the attempt's log. A lost call may have written more than it reported.
 fn logged(services: &Services, granted: &Granted) -> Result<u64, String> {
     let (step, attempt) = (granted.attempt.step, granted.attempt.number);
     let (org, deployment, stream) = (granted.org, granted.run.deployment, LogStream::Step);
@@ -94,7 +95,8 @@ fn logged(services: &Services, granted: &Granted) -> Result<u64, String> {
     Ok(log.map_or(0, |log| log.length()))
 }
 
-/// Those the runner named, and those it was granted since: none waits for the next heartbeat to be told to stop.
+/// Orders for the attempts that the runner listed and those granted since, so that a cancellation does not wait for the
+/// next heartbeat.
 pub(super) fn orders(
     services: &Services,
     runner: &str,
@@ -128,12 +130,13 @@ pub(super) fn append(services: &Services, it: &Named, offset: u64, bytes: &[u8])
         Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full)) => {
             Err(LinkError::Unavailable(error.to_string()))
         }
-        // It will never take another byte.
+        // These errors are permanent.
         Err(error) => Err(LinkError::Refused(error.to_string())),
     }
 }
 
-/// What the runner is told; and the fence it knows of, where nobody here does.
+/// Stores a runner's report. Returns the response and, if the runner knows a fence that this server does not, that
+/// fence.
 pub(super) fn report(
     services: &Services,
     attempt: Named,
@@ -141,11 +144,11 @@ pub(super) fn report(
     next: Option<Next>,
 ) -> Result<(Reported, Option<Fence>), LinkError> {
     let log = key(&attempt);
-    // What was printed is on the disk before its end is.
+    // The log must be durable before the end of the attempt is.
     if report.log_bytes > 0
         && let Err(error) = services.logs.flush(&log)
     {
-        tracing::error!(%error, deployment = %attempt.deployment, "a log could not be flushed");
+        tracing::error!(%error, deployment = %attempt.deployment, "flushing a log failed");
     }
     let said = Said {
         attempt,
@@ -159,7 +162,8 @@ pub(super) fn report(
         next: next.filter(|_| !services.shutdown.is_cancelled()),
     };
     let Stored { order, goes_on, lost_fence, next } = store_report(services, said).map_err(unavailable)?;
-    // The next call goes on with it. A step that printed nothing has none, unless somebody follows it.
+    // A log is sealed when its attempt has ended; the next call of an unfinished one continues it. A step without
+    // output has a log only if a client follows it.
     if !goes_on && (report.log_bytes > 0 || services.logs.is_open(&log)) {
         services.logs.seal_later(&log);
     }
@@ -168,7 +172,7 @@ pub(super) fn report(
     Ok((Reported { order: ordered(order), next }, lost_fence))
 }
 
-/// The pinned commit, unpacked into an empty directory.
+/// Unpacks the pinned commit into an empty directory.
 pub(super) fn checkout(services: &Services, it: &Named, into: &Path) -> Result<(), LinkError> {
     let plan = plan_of(services, it)?;
     let source = plan.source.as_ref().ok_or_else(unknown)?;
@@ -182,18 +186,19 @@ pub(super) fn checkout(services: &Services, it: &Named, into: &Path) -> Result<(
     })
 }
 
-/// The name of the registry with this digest, if the attempt may have it.
+/// The name of the registry with this digest, if the attempt may read it.
 pub(super) fn registry_of(services: &Services, it: &Named, digest: &str) -> Result<String, LinkError> {
     let plan = plan_of(services, it)?;
     let mut custom = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(|it| it.custom.as_ref());
-    // Whoever may run one deployment is not handed what another organization or pipeline has built.
+    // A runner may only read registries that the plan of its deployment uses, not those of another organization or
+    // pipeline.
     match custom.find(|pinned| pinned.digest == digest) {
         Some(pinned) => Ok(pinned.name.to_string()),
         None => Err(LinkError::Refused("the deployment has no step of such a registry".into())),
     }
 }
 
-/// Where in its workspace a step leaves an artifact.
+/// The path in the workspace at which a step leaves an artifact.
 pub(super) fn artifact_path(services: &Services, it: &Named, name: &str) -> Result<String, LinkError> {
     let plan = plan_of(services, it)?;
     let id = it.deployment;
@@ -213,7 +218,8 @@ pub(super) fn plan_of(services: &Services, it: &Named) -> Result<Arc<Plan>, Link
     services.store.read_blocking(Some(it.org), move |db| plans.get(db, id)).map_err(unavailable)
 }
 
-/// What an earlier step of the same deployment kept under this name; in a rollback also what was there then.
+/// The digest of an artifact that an earlier step of the deployment stored. In a rollback, also of artifacts of the
+/// deployment it returns to.
 pub(super) fn artifact_of(services: &Services, it: &Named, name: &str) -> Result<String, LinkError> {
     let (id, wanted) = (it.deployment, name.to_owned());
     let found = services.store.read_blocking(Some(it.org), move |db| {
@@ -289,7 +295,7 @@ fn ending(outcome: &Outcome) -> Ending {
     })
 }
 
-/// Paths as they are kept: what a runner sends is bounded here, whatever it is.
+/// Drops paths that are too long, contain control characters or exceed the limit; runners are not trusted.
 pub fn exposed(said: &[String]) -> Vec<String> {
     let fits = |path: &&String| path.len() <= EXPOSED_BYTES_MAX && !path.chars().any(char::is_control);
     said.iter().filter(fits).take(EXPOSED_MAX).cloned().collect()

@@ -1,6 +1,6 @@
-//! Values that must not be printed by accident, and random text for them.
+//! Redacted values and random base62 strings.
 
-/// A value that must not be printed by accident.
+/// A secret value. `Debug` prints a placeholder, and the memory is zeroed on drop.
 #[derive(Clone)]
 pub struct Redacted(zeroize::Zeroizing<String>);
 
@@ -9,7 +9,7 @@ impl Redacted {
         Self(zeroize::Zeroizing::new(value))
     }
 
-    /// The value, for the one place that shows or checks it.
+    /// The plain value. Call it only where the value is shown or checked.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -23,12 +23,12 @@ impl std::fmt::Debug for Redacted {
 
 pub const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// So many random characters of base 62, each equally likely.
+/// Returns `chars` uniformly distributed base62 characters.
 pub fn random_base62(chars: usize) -> String {
     let mut out = String::with_capacity(chars);
     let mut buffer = [0u8; 64];
     while out.len() < chars {
-        // Without random bytes there are no secrets to make; every platform we run on provides them.
+        // Secrets cannot be generated without random bytes. All supported platforms provide them.
         assert!(aws_lc_rs::rand::fill(&mut buffer).is_ok(), "the system gave no random bytes");
         let even = buffer.iter().filter(|byte| **byte < 62 * 4).map(|byte| BASE62[usize::from(byte % 62)]);
         out.extend(even.map(char::from).take(chars - out.len()));

@@ -1,4 +1,4 @@
-//! Environments follow the definition of their pipeline.
+//! Synchronizes environments with the definition of their pipeline.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use berth_store::records::environment;
 
 use crate::error::EngineError;
 
-/// What the new definition names is there; what it no longer names lets nobody in.
+/// Creates and updates the environments that the definition declares. Those it no longer declares cannot be claimed any
+/// more.
 pub fn declare_environments(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
@@ -33,7 +34,7 @@ pub fn declare_environments(
     }
     for (name, configuration) in named {
         let moment = tx.moment()?;
-        // It may have been there before: then its record, and its fence, go on.
+        // An environment that was declared before keeps its record and its fence.
         if let Some(lock) = environment::find(tx, &pipeline.id.to_string(), &name)? {
             tx.commit(declare::redeclare(&lock, configuration, hash.clone(), &moment))?;
             continue;
@@ -47,7 +48,8 @@ pub fn declare_environments(
     Ok(())
 }
 
-/// The pipeline is gone. Its sessions end with it, if that is what the caller wants.
+/// Deletes the environments of a deleted pipeline. Fails if one has an active session, unless `while_held` is set; then
+/// the sessions end.
 pub fn delete_environments(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
@@ -71,7 +73,7 @@ pub fn delete_environments(
     Ok(())
 }
 
-/// A decision about one environment may take tickets out of the queues of others.
+/// Reloads the lock, because a decision about another environment may have removed tickets from its queue.
 fn current(tx: &mut Tx<'_>, known: &Lock) -> Result<Lock, EngineError> {
     environment::by_id(tx, known.environment.id)?.ok_or_else(|| EngineError::bug("an environment went away"))
 }

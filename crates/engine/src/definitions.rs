@@ -1,4 +1,4 @@
-//! Definitions as they come in: checked, hashed, with all that is wrong with them.
+//! Checks and hashes pipeline definitions.
 
 use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
@@ -11,7 +11,7 @@ use berth_definition::{Diagnostic, Severity, parse};
 use crate::error::EngineError;
 use crate::vault::hex;
 
-/// Paths below `/pipelines` that are not pipelines.
+/// Path segments below `/pipelines` that are not slugs.
 const RESERVED_SLUGS: &[&str] = &["validate", "plan"];
 
 pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
@@ -24,7 +24,7 @@ pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Only a definition without errors becomes part of a pipeline.
+/// Parses and hashes a definition. Fails if it has errors.
 pub fn checked_definition(source: &str) -> Result<Defined, EngineError> {
     let definition = definition_of(source)?;
     let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
@@ -32,7 +32,7 @@ pub fn checked_definition(source: &str) -> Result<Defined, EngineError> {
     Ok(Defined { hash, outline, environments: definition.ephemeral_environments })
 }
 
-/// The definition a text is, or everything that is wrong with it.
+/// Parses a definition. The error lists all diagnostics.
 pub fn definition_of(source: &str) -> Result<Definition, EngineError> {
     let parsed = parse(source);
     parsed.definition.ok_or_else(|| {
@@ -44,7 +44,7 @@ pub fn definition_of(source: &str) -> Result<Definition, EngineError> {
     })
 }
 
-/// A finding as clients see it.
+/// Converts a diagnostic to the API type.
 pub fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
     wire::Diagnostic {
         severity: match found.severity {

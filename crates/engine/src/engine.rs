@@ -1,4 +1,4 @@
-//! State of the engine in this process.
+//! In-memory state of the engine.
 
 use std::num::NonZeroU32;
 
@@ -21,12 +21,12 @@ use crate::lost::Watches;
 use crate::plans::Plans;
 
 const BOOT_CHARS: usize = 16;
-/// Attempts of the embedded runner are under a name that begins with this.
+/// Prefix of the embedded runner's name.
 pub(crate) const EMBEDDED: &str = "boot_";
 
 pub struct Engine {
-    /// The name of the embedded runner, new at every start: attempts under another such name are of a process that is
-    /// gone.
+    /// The name of the embedded runner, new at every start. Attempts under another name with this prefix belong to a
+    /// process that has ended.
     pub(crate) boot: String,
     pub(crate) plans: Plans,
     pub(crate) bell: Bell,
@@ -36,10 +36,10 @@ pub struct Engine {
     pub(crate) ready_queue: ReadyQueue,
     pub(crate) late: Late,
     pub(crate) nets: Nets,
-    /// Where plans are made: what people ask to look at does not hold it up.
+    /// Admission for planning deployments. Plan previews of users are limited separately and do not delay it.
     pub(crate) planning: Admission,
     pub(crate) beginnings: Beginnings,
-    /// Runners that are refused try again and again: one entry of each is recorded a second.
+    /// Limits events about refused runners, which retry continuously, to one per second and runner.
     pub(crate) refused: DefaultKeyedRateLimiter<RunnerId>,
 }
 
@@ -61,14 +61,14 @@ impl Engine {
         }
     }
 
-    /// Something was committed that may let a step start, or tells one to stop. Any number of nudges before the next
-    /// look are one.
+    /// Wakes the background jobs and waiting runners after a commit that may start or cancel a step. Notifications are
+    /// coalesced.
     pub fn nudge(&self) {
         self.nudge.send_replace(());
         self.bell.ring();
     }
 
-    /// For those who grant: no need to look at the rest.
+    /// Wakes waiting runners only, not the background jobs.
     pub fn ring(&self) {
         self.bell.ring();
     }

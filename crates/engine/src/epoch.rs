@@ -1,5 +1,5 @@
-//! What runners know of fences that this installation has lost: an older copy of its database gives numbers again that
-//! somebody has had. A runner's disk was not copied back with it.
+//! Detects a database that was restored from an older backup. Such a database issues fences again that are already in
+//! use. Runners remember the highest fence on their own disks, which are not restored with the database.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ use crate::events::runner_event;
 
 const LOST: &str = "a runner has seen a higher epoch of fences than this database knows: it may be an older copy that was \
                     put back. New fences are above all before; look at what really runs";
-/// A database that is away for longer than this has other troubles.
+/// Retries for 10 minutes; after that, an admin has to raise the epoch.
 const RAISES_MAX: usize = 600;
 const RAISE_PAUSE: Duration = Duration::from_secs(1);
-/// What is said in events fits the numbers of JSON.
+/// Upper bound for epochs in events; fits JSON numbers.
 const EPOCH_SAID_MAX: i64 = 1 << 32;
 
 impl Far {
-    /// What a runner has seen. When this answers, no fence is given any more that it has seen a higher one of, by any server.
+    /// Handles the highest epoch or fence that a runner has seen. After it returns, no server issues a fence below it.
     pub async fn hears(&self, witness: Witness) -> Result<(), EngineError> {
-        // What changes nothing holds nobody up: to write, the whole installation is waited for.
+        // Read first, because the write locks the whole installation.
         let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((everywhere::epoch(db)?, db.now()));
         let (own, now) = self.services.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
@@ -38,7 +38,7 @@ impl Far {
             Heard::Above(_) => {}
         }
         let (org, runner) = (self.who.org, self.who.runner.clone());
-        // Connections to PostgreSQL look at the row; for SQLite the directory remembers it, too.
+        // PostgreSQL connections check the row. With SQLite, the epoch is also stored in the data directory.
         let dir = (!self.services.store.is_shared()).then(|| self.services.config.data_dir.clone());
         let done = self.services.store.transact(Context::system(None), move |tx| {
             let heard_of = instance::heard(tx, witness)?;
@@ -66,11 +66,11 @@ impl Far {
         }
     }
 
-    /// The environment is in doubt already. What follows is for whoever takes it over: their fence has to be above that one.
-    /// The runner said it once: the server goes on trying.
+    /// Raises the epoch above a lost fence. The state of the environment is unknown already; the next session must get
+    /// a higher fence. The runner reports the fence only once, so the server retries on store errors.
     pub(super) async fn hears_of_lost(&self, fence: Fence) {
         let Err(error) = self.hears(Witness::Fence(fence)).await else { return };
-        tracing::error!(?error, %fence, runner = %self.who.runner.id, "the epoch could not be raised above a lost fence");
+        tracing::error!(?error, %fence, runner = %self.who.runner.id, "raising the epoch above a lost fence failed");
         if !matches!(error, EngineError::Store(_)) {
             return;
         }
@@ -84,11 +84,12 @@ impl Far {
                     return;
                 }
             }
-            tracing::error!(%fence, "the epoch is still not above a lost fence: run `berth admin raise-epoch`");
+            tracing::error!(%fence, "epoch is still not above a lost fence; run `berth admin raise-epoch`");
         });
     }
 
-    /// The alarm, and what is said to the runner. It is not let in: if it is right, what it would be given is wrong.
+    /// Records the event and returns the error for the runner. The runner is refused, because if its claim is true, the
+    /// work it would get is wrong.
     async fn disbelieves(&self, heard: i64, own: i64, most: i64) -> Result<EngineError, EngineError> {
         let detail = format!(
             "this runner says that it has seen epoch {heard} of fences; this server is in {own}, and believes a runner up to \
@@ -97,9 +98,9 @@ impl Far {
              an empty one"
         );
         let runner = &self.who.runner;
-        // It tries again and again; neither log nor history is filled with that.
+        // The runner retries continuously; do not flood the server log and the audit log.
         if self.services.engine.refused.check_key(&runner.id).is_ok() {
-            tracing::error!(runner = %runner.id, heard, own, most, "a runner was refused: {detail}");
+            tracing::error!(runner = %runner.id, heard, own, most, "runner refused: {detail}");
             let event = runner_event(EventKind::EpochRefused, runner)
                 .with("heard", heard)
                 .with("epoch", own)
@@ -112,8 +113,8 @@ impl Far {
 }
 
 impl DeploymentAggregate {
-    /// A runner has refused the fence of its attempt, because it knows a higher one, or another holder with that one. True:
-    /// nobody here does.
+    /// Marks the environment as unknown after a runner refused the fence of its attempt because it knows a higher one,
+    /// or another session with the same one. Returns true if the known fence is unknown to this server.
     pub(super) fn doubt_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, EngineError> {
         let LoadedDeployment::Environment { lock, deployment } = &mut self.deployment else {
             return Ok(false);
@@ -128,7 +129,7 @@ impl DeploymentAggregate {
 }
 
 impl LoadedDeployment {
-    /// The environment that is changed, and under which fence.
+    /// The environment that the deployment changes, and its fence.
     pub(super) fn holder(&self) -> Option<(EnvironmentId, Fence)> {
         match self {
             LoadedDeployment::Environment { deployment, .. } => {

@@ -1,4 +1,4 @@
-//! Why something did not happen. Refusals are responses for the caller; faults are for the log.
+//! Errors of the engine: problems are returned to the caller, faults are logged.
 
 use berth_api::problem::{Code, Problem};
 use berth_core::decision::Refusal;
@@ -8,7 +8,7 @@ use berth_store::StoreError;
 pub enum EngineError {
     /// A response for the caller.
     Problem(Box<Problem>),
-    /// A fault of the server; the text is for the log only.
+    /// An internal error; the text is only logged.
     Fault(String),
     Store(StoreError),
 }

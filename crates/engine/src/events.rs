@@ -1,4 +1,4 @@
-//! Events about records that more than one part of the server writes.
+//! Event constructors that several crates use.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;

@@ -1,4 +1,4 @@
-//! Gates: people are asked, time is looked at, and what they say is followed by the run in the same transaction.
+//! Gates of stages and steps: approvals, time windows and soaks. The run follows an approval in the same transaction.
 
 use std::collections::BTreeSet;
 
@@ -22,17 +22,17 @@ use crate::error::EngineError;
 use crate::services::Services;
 use crate::vault::hex;
 
-/// Who agreed where nobody was asked.
+/// The approver that is recorded if approval was bypassed.
 const BYPASS: &str = "bypass";
-/// Looked up in one go. What is left comes with the next look.
+/// Batch size; the rest is loaded by the next pass.
 const DUE_MAX: i64 = 256;
 
-/// Whether people have said yes to a stage.
+/// The state of a stage's approval.
 pub enum Asked {
-    /// Nobody has to, or enough people have.
+    /// No approval is required, or enough people have approved.
     Enough,
     Waits(Box<Approval>),
-    /// They are to be asked; what they were asked before was about something else.
+    /// Approval has to be requested. An earlier one is outdated.
     Not {
         rule: Requires,
         before: Option<Box<Approval>>,
@@ -62,7 +62,7 @@ pub fn asked(
     })
 }
 
-/// Until when a stage is shut; `Some(None)` if nobody knows.
+/// Until when the stage is closed. `None` if it is open, `Some(None)` if the end is not known.
 pub fn shut_until(
     aggregate: &DeploymentAggregate,
     stage: usize,
@@ -71,13 +71,13 @@ pub fn shut_until(
     if aggregate.deployment.has_bypass() { None } else { aggregate.plan.stages[stage].shut_until(now) }
 }
 
-/// The stage that was entered and in which nothing has begun yet, if it has gates.
+/// The stage that was entered but has not started a step, if it has gates.
 pub fn unbegun(aggregate: &DeploymentAggregate) -> Option<usize> {
     aggregate.run.unbegun().filter(|stage| !aggregate.plan.stages[*stage].gates.is_empty())
 }
 
-/// The last look before the first step of a stage: what let it in may not hold any more. People are asked again when too
-/// few of those who approved still count. What has begun goes on.
+/// Checks the gates again before the first step of a stage. Approval is requested again if too many approvers have lost
+/// eligibility. A stage that has started a step is not checked any more.
 pub(super) fn may_begin(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
     let Some(stage) = unbegun(aggregate) else { return Ok(true) };
     match asked(tx, aggregate, stage)? {
@@ -90,7 +90,7 @@ pub(super) fn may_begin(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) ->
     }
 }
 
-/// Somebody has said yes, also if others have to as well.
+/// Whether the stage has at least one approval or a bypass, even if more approvals are required.
 pub fn is_kept(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -107,7 +107,8 @@ pub fn is_kept(
     Ok(latest.as_ref().is_some_and(counts))
 }
 
-/// People are asked about the stage it waits for, or has entered without having begun. What they were asked before lapses.
+/// Requests approval of the stage that the deployment waits for or has entered without starting a step. An earlier
+/// approval lapses.
 pub(super) fn ask(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -138,7 +139,8 @@ pub(super) fn ask(
     Ok(())
 }
 
-/// After every change of a run: steps whose turn it is to ask do so, and what nothing waits for any more lapses.
+/// Requests approval for steps that now wait for it, and lapses approvals that are no longer needed. Called after every
+/// change of a run.
 pub(super) fn settle(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<(), EngineError> {
     if !aggregate.plan.has_approvals() {
         return Ok(());
@@ -155,7 +157,7 @@ pub(super) fn settle(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Re
         if aggregate.deployment.has_bypass() {
             let decision =
                 held::approved(&aggregate.run, &aggregate.plan, aggregate.run.steps[at].id, BYPASS, tx.now());
-            // It settles what comes after.
+            // `apply` calls `settle` again for the remaining steps.
             return aggregate.apply(tx, decision);
         }
         ask_about_step(tx, aggregate, at)?;
@@ -183,7 +185,7 @@ fn ask_about_step(tx: &mut Tx<'_>, aggregate: &DeploymentAggregate, at: usize) -
         let decision = approval::lapse(&open, Lapse::Changed, tx.now());
         tx.commit(decision)?;
     }
-    // It was read when the step's turn came, and nothing it reads has changed since.
+    // The expression was evaluated when the step became ready, and its inputs have not changed since.
     let question = aggregate.plan.question(&aggregate.run, at).map_err(EngineError::bug)?;
     let request = Request {
         id: ApprovalId::from_parts(tx.now(), tx.entropy()?),
@@ -206,7 +208,7 @@ fn put_request(tx: &mut Tx<'_>, request: Request) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// What would be done now by what an approval is for. `None`: nothing waits for it.
+/// The digest of what the approval would permit now. `None` if nothing waits for it.
 pub fn digest_now(aggregate: &DeploymentAggregate, approval: &Approval) -> Option<String> {
     if !aggregate.goes_on() || !is_awaited(aggregate, approval) {
         return None;
@@ -222,8 +224,7 @@ fn bound(aggregate: &DeploymentAggregate, stage: usize, step: Option<usize>) -> 
     format!("sha256:{}", hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref()))
 }
 
-/// What people have said, or did not say in time, is what becomes of the step or the stage. A stage that was approved is
-/// entered by whoever looks next.
+/// Applies the outcome of an approval to its step or stage. An approved stage is entered by the next pass.
 pub fn follow(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -232,7 +233,7 @@ pub fn follow(
     let now = tx.now();
     let failure = match said.status {
         Status::Pending => return Ok(()),
-        // A step that still waits asks again; a stage does when it is looked at.
+        // A step that still waits requests approval again now, a stage in the next pass.
         Status::Lapsed(_) => return settle(tx, aggregate),
         Status::Approved => {
             let Some(step) = said.step else { return Ok(()) };
@@ -253,7 +254,7 @@ pub fn follow(
     aggregate.apply(tx, decision)
 }
 
-/// As a custom step is told.
+/// The approver's id as custom steps receive it.
 fn last_approver(said: &Approval) -> String {
     let last = said.votes.iter().rev().find(|vote| vote.choice == Choice::Approve);
     let id = last.and_then(|vote| vote.by.id).map(|id| id.to_string());
@@ -268,7 +269,7 @@ fn rejected(said: &Approval) -> String {
     format!("rejected by {}{why}", no.by.name)
 }
 
-/// Steps of a stage that were approved by people whose word does not count any more: the person who retries is one.
+/// Approved steps of a stage whose approvers are no longer eligible, for example because one of them retries the stage.
 pub fn to_ask_again(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -283,7 +284,7 @@ pub fn to_ask_again(
         }
         let latest = approvals::latest(db, aggregate.run.deployment, stage, Some(step.id))?;
         let digest = bound(aggregate, step.stage, Some(at));
-        // One that passed without being asked was bypassed.
+        // A step without an approval was bypassed.
         if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &electorate)) {
             found.insert(step.id);
         }
@@ -291,7 +292,7 @@ pub fn to_ask_again(
     Ok(found)
 }
 
-/// Approvals that were not given in time, and soaks that are over.
+/// Expires approvals and ends soaks that are due.
 pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
@@ -305,13 +306,13 @@ pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
             services.store.transact(Context::system(Some(org)), move |tx| expire(tx, &plans, id)).await;
         match done {
             Ok(()) => has_moved = true,
-            Err(error) => tracing::error!(?error, approval = %id, "an approval could not expire"),
+            Err(error) => tracing::error!(?error, approval = %id, "expiring an approval failed"),
         }
     }
     for (org, id) in waking {
         match wake(services, org, id).await {
             Ok(()) => has_moved = true,
-            Err(error) => tracing::error!(?error, deployment = %id, "a soak could not end"),
+            Err(error) => tracing::error!(?error, deployment = %id, "ending a soak failed"),
         }
     }
     if has_moved {
@@ -336,7 +337,7 @@ async fn wake(services: &Services, org: OrgId, id: DeploymentId) -> Result<(), E
     let plans = services.engine.plans().clone();
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else { return Ok(()) };
-        // In an environment that somebody else holds by now nothing succeeds any more.
+        // If the environment has a new session by now, the deployment cannot succeed any more.
         if !aggregate.goes_on() {
             return aggregate.follow_cancel(tx);
         }

@@ -1,4 +1,4 @@
-//! Credentials that repositories are read with: values of secrets, cached by version.
+//! Credentials for repositories: secret values, cached by version.
 
 use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
@@ -12,10 +12,11 @@ use crate::error::EngineError;
 use crate::git::Credential;
 use crate::services::Services;
 
-/// Entries of the cache.
+/// Maximum number of cached values.
 const KNOWN_MAX: usize = 4_096;
 
-/// Values by secret, with their version. Every reading is an event, and a poll a minute would bury the others.
+/// Secret values with their versions. Every read of a secret appends an event, and reading at every poll would flood
+/// the audit log.
 pub(crate) struct GitCredentials(Cache<SecretId, (i64, Redacted)>);
 
 impl Default for GitCredentials {
@@ -25,7 +26,7 @@ impl Default for GitCredentials {
 }
 
 impl Services {
-    /// The value of a secret that a repository is read with. `Ok(Err)` is for people.
+    /// The value of a repository's secret. The inner error is shown to users.
     pub async fn git_credential(
         &self,
         org: OrgId,

@@ -1,4 +1,4 @@
-//! Grant: ready steps are given to a runner, each in the transaction that makes it so.
+//! Grants ready steps to runners. Each grant is one transaction.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ use crate::error::EngineError;
 use crate::services::Services;
 use crate::vault::{KeyError, Vault};
 
-/// Deployments looked up in one go.
+/// Page size of the query for deployments with ready steps.
 pub(super) const READY_MAX: i64 = 256;
-/// And so often before the next look; more than an installation has ready at once.
+/// Maximum pages per pass; more than an installation has ready at once.
 pub(super) const PAGES_MAX: usize = 64;
 
-/// What an attempt needs to know, as of its grant.
+/// A granted attempt, with everything needed to build its assignment.
 pub(super) struct Granted {
     pub(super) org: OrgId,
     pub(super) attempt: Attempt,
@@ -39,36 +39,36 @@ pub(super) struct Granted {
     pub(super) run: Run,
     pub(super) plan: Arc<Plan>,
     pub(super) facts: BTreeMap<String, String>,
-    /// The environment it changes, and under which fence.
+    /// The environment that the attempt changes, and its fence.
     pub(super) holder: Option<(EnvironmentId, Fence)>,
     pub(super) secrets: BTreeMap<SecretName, Redacted>,
     pub(super) now: Timestamp,
 }
 
-/// A runner that asks: how its attempts are marked, whose work it may have, the places it has, and what it can do.
+/// A runner's request for work.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) runner: &'a str,
-    /// What it was told of its own silence.
+    /// The silence after which the runner counts as lost, as it was told.
     pub(super) lost_ms: Option<i64>,
-    /// `None`: of every organization.
+    /// The organization whose work the runner may get; `None` for all.
     pub(super) org: Option<OrgId>,
     pub(super) nonces: &'a [String],
     pub(super) labels: &'a [String],
-    /// What the nonces have already, and nothing else: what they had may be over by now.
+    /// Only look up existing grants of the nonces and grant nothing new; their attempts may have ended by now.
     pub(super) only_again: bool,
 }
 
-/// What a look has given away. A nonce that was used is gone, also where nothing came of it.
+/// The result of a request. A used nonce counts even if its step could not start.
 #[derive(Default)]
 pub(super) struct Given {
     pub(super) granted: Vec<Granted>,
     pub(super) used: usize,
-    /// What is ready in it is for runners with other labels.
+    /// The ready steps of the deployment require other labels.
     pub(super) is_for_others: bool,
 }
 
-/// One look at everything that is ready, page by page: what no place here is for keeps nobody else waiting.
+/// Goes through all ready steps page by page, so that steps this runner cannot run do not block later ones.
 pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Given, EngineError> {
     let mut given = again(services, asking)?;
     let mut places = Places::load(services, asking)?;
@@ -101,7 +101,7 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
                     places.take(ready.org, more.used);
                 }
                 Err(error) => {
-                    tracing::error!(?error, deployment = %ready.deployment, "a step could not be granted");
+                    tracing::error!(?error, deployment = %ready.deployment, "granting a step failed");
                 }
             }
         }
@@ -112,7 +112,7 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
     Ok(given)
 }
 
-/// Attempts that these very nonces have already: the answer that told of them was lost.
+/// Returns attempts that were already granted under these nonces, because the response with them was lost.
 pub(super) fn again(services: &Services, asking: &Asking<'_>) -> Result<Given, EngineError> {
     let runner = asking.runner.to_owned();
     let live = services
@@ -125,7 +125,7 @@ pub(super) fn again(services: &Services, asking: &Asking<'_>) -> Result<Given, E
         let more = grant_of(services, it.org, it.deployment, &again)?;
         given.granted.extend(more.granted);
     }
-    // The other nonces are asked for with the next question.
+    // The runner asks for the other nonces with its next request.
     given.used = if given.granted.is_empty() { 0 } else { asking.nonces.len() };
     Ok(given)
 }
@@ -153,7 +153,8 @@ pub(super) fn grant_of(
     Ok(given)
 }
 
-/// As many steps of one deployment as may begin and find a place. The same nonce again is the same step again.
+/// Grants as many steps of one deployment as there are nonces. Idempotent: a nonce that has an attempt returns that
+/// attempt.
 pub(super) fn grant_in(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -170,7 +171,7 @@ pub(super) fn grant_in(
                 if !aggregate.goes_on() || !gates::may_begin(tx, aggregate)? {
                     break;
                 }
-                // While nothing new begins, what runs elsewhere is still looked at.
+                // While the pipeline is stopped, custom steps that are already polling continue.
                 let may = |at: &usize| aggregate.may_grant() || aggregate.run.steps[*at].is_polling();
                 let fits = |at: &usize| may(at) && is_for(aggregate, *at, asking.labels);
                 let Some(at) = aggregate.run.ready(tx.now()).into_iter().find(fits) else {
@@ -203,7 +204,7 @@ pub(super) fn grant_in(
                 secrets,
                 now: tx.now(),
             }),
-            // Nothing of it ever ran, and nothing will: the step ends here.
+            // The attempt never ran, so the step can fail here.
             Err(detail) => fail(tx, aggregate, &attempt, detail)?,
         }
     }
@@ -223,14 +224,14 @@ fn fail(
     aggregate.apply(tx, decision).map(drop)
 }
 
-/// Whether a runner with these labels may have the step.
+/// Whether a runner with these labels may run the step.
 pub fn is_for(aggregate: &DeploymentAggregate, at: usize, labels: &[String]) -> bool {
     let step = &aggregate.run.steps[at];
     let wanted = &aggregate.plan.stages[step.stage].steps[step.index].runs_on;
     wanted.iter().all(|label| labels.iter().any(|own| own == label.as_str()))
 }
 
-/// The values the step asks for, each reading on record. `Err` is for people.
+/// Decrypts the secrets of the step. Each read appends an event. The inner error is shown to users.
 fn secrets(
     tx: &mut Tx<'_>,
     aggregate: &DeploymentAggregate,
@@ -248,7 +249,7 @@ fn secrets(
         let Some(secret) = secret::by_id(tx, pinned.id)? else {
             return Ok(Err(format!("the secret {name} was deleted after the deployment began")));
         };
-        // The calls of one attempt are one reading.
+        // All calls of an attempt count as one read.
         let revealed = match attempt.calls {
             1 => vault.reveal(tx, &secret, pinned.version),
             _ => vault.reveal_again(tx, &secret, pinned.version),
@@ -257,7 +258,7 @@ fn secrets(
             Ok(value) => drop(found.insert(name, value)),
             Err(KeyError::Store(error)) => return Err(error.into()),
             Err(error) => {
-                tracing::error!(%error, secret = %pinned.id, "a secret does not open");
+                tracing::error!(%error, secret = %pinned.id, "decrypting a secret failed");
                 return Ok(Err(format!("the secret {name} does not open; the server's log says why")));
             }
         }
@@ -265,7 +266,7 @@ fn secrets(
     Ok(Ok(found))
 }
 
-/// What every step is told about itself.
+/// The `BERTH_*` variables of a step.
 fn facts(aggregate: &DeploymentAggregate, at: usize) -> BTreeMap<String, String> {
     let step = &aggregate.run.steps[at];
     let stage = &aggregate.plan.stages[step.stage];

@@ -1,5 +1,5 @@
-//! What a step still prints after somebody has taken its environment over. It is no part of the step's log: that ends with
-//! a line that says so, and the rest is kept apart, for whoever wants to know what happened.
+//! Output that a step prints after its environment was taken over. The step's log ends with a line that says so; later
+//! output goes to a separate stream for troubleshooting.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,25 @@ use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
 use crate::services::Services;
 
-/// Logs that are known; beyond it those that nobody has taken over are looked at again.
+/// Cache limit. Beyond it, entries of logs that were not taken over are evicted.
 const SEEN_MAX: usize = 4_096;
 
 #[derive(Default)]
 pub(super) struct Late {
-    /// Of logs that grow; forgotten with the end of their attempt.
+    /// Growing logs. An entry is removed when its attempt ends.
     seen: Mutex<HashMap<LogKey, Seen>>,
 }
 
 #[derive(Clone, Copy)]
 struct Seen {
-    /// How often the bell had rung at the last look: every takeover rings it before it is answered.
+    /// Notification count at the last check. Every takeover notifies before its response is sent.
     rings: u64,
-    /// Where the step's own part ends, once it has.
+    /// Length of the step's own log, once the environment was taken over.
     end: Option<u64>,
 }
 
 impl Late {
-    /// Where bytes belong that a runner has for `offset`.
+    /// Returns the log and the offset in it for bytes that a runner sent for `offset`.
     pub(super) fn place(
         &self,
         services: &Services,
@@ -40,7 +40,8 @@ impl Late {
         let known = self.seen.lock().get(&key).copied();
         let end = match known {
             Some(Seen { end: Some(end), .. }) => Some(end),
-            // Where others answer takeovers too, the bell rings here only after they have been answered.
+            // If servers share the database, the notification of another server may arrive after the response to the
+            // takeover.
             Some(seen) if seen.rings == rings && !services.store.is_shared() => None,
             _ => self.look(services, it, &key, offset)?,
         };
@@ -56,7 +57,7 @@ impl Late {
         })
     }
 
-    /// The attempt has ended.
+    /// Removes the entry of an ended attempt and seals the stream.
     pub(super) fn forget(&self, services: &Services, key: &LogKey) {
         let seen = self.seen.lock().remove(key);
         if seen.is_some_and(|seen| seen.end.is_some()) {
@@ -76,9 +77,9 @@ impl Late {
         let Some(by) = found else { return Ok(None) };
         let line =
             format!("[berth] stopped: {by}; what it still prints is kept apart (stream after_fence)\n");
-        // Without this line the log is still what the step printed while it might.
+        // The line is informational; without it the log still contains only output from before the takeover.
         if let Err(error) = services.logs.append(key, offset, line.as_bytes()) {
-            tracing::warn!(%error, deployment = %key.deployment, "a log does not say that it ends here");
+            tracing::warn!(%error, deployment = %key.deployment, "writing the takeover line to a log failed");
         }
         Ok(Some(offset))
     }

@@ -1,7 +1,7 @@
-//! The engine: plans deployments and starts them, grants their steps to runners, and records what runners report.
+//! The engine plans and starts deployments, grants their steps to runners and records the runners' reports.
 //!
-//! It holds no authority in memory: rows decide, notifications only say when to look. [`Services`] are the handles that
-//! everything here works with; nothing here knows of HTTP.
+//! The database is the only authority: in-memory state is a cache, and notifications only trigger a new read.
+//! [`Services`] holds the handles that the modules share. The engine does not depend on HTTP.
 
 mod acquire;
 pub mod admission;

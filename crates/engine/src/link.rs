@@ -1,4 +1,4 @@
-//! The embedded runner's way to the server: the same words a remote one uses, without a wire.
+//! Connects the embedded runner to the server with in-process calls of the runner protocol.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Embedded {
         Self { services }
     }
 
-    /// What the runner calls itself.
+    /// The name of the runner process.
     pub fn boot(&self) -> &str {
         self.services.engine.boot()
     }

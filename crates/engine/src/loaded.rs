@@ -28,7 +28,8 @@ macro_rules! with_deployment {
 }
 
 impl LoadedDeployment {
-    /// An unfinished deployment is part of its environment's lock, which is loaded anyway.
+    /// Loads the deployment with one read if its environment is cached: an unfinished deployment is part of the
+    /// environment's lock, which is needed in any case.
     pub(super) fn load_cached(
         db: &mut impl Read,
         plans: &Plans,

@@ -1,11 +1,12 @@
-//! Lost: attempts whose runner is gone are reported as such.
+//! Reports attempts of lost runners.
 //!
-//! How long a runner has been silent is measured on this process's own monotonic clock. Where a server is alone the first
-//! look is special: the attempts of another one's embedded runner ended with it. Where several share a database, other
-//! such runners may be alive, and time in which the database could not be asked is not counted: nobody could renew.
+//! Silence is measured on this process's monotonic clock. A server that does not share its database declares attempts
+//! of other embedded runners lost in its first pass: they ended with their process. If servers share the database,
+//! other embedded runners may be alive, and time in which the database was unreachable is not counted, because no
+//! runner could renew then.
 //!
-//! How long is long enough each runner was told by the server it said hello to, and its attempts have it in their rows:
-//! settings of the server that looks do not make it lost before it has stopped.
+//! The timeout is the one each runner was told when it started; it is stored with its attempts. A changed server
+//! setting therefore cannot declare a runner lost before the runner has stopped its work.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,16 +23,16 @@ use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
 use crate::services::Services;
 
-/// Attempts looked at in one go; more than all the runners of an installation execute.
+/// Attempts per pass; more than all runners of an installation execute.
 pub(super) const LIVE_MAX: i64 = 16_384;
 
-/// Far more than there can be: what comes after is a mistake of ours.
+/// Safety limit; exceeding it is a bug.
 const LIVE_ALL_MAX: usize = 1_000_000;
 
-/// Between two looks, where all is well; longer ones are times in which nobody could renew.
+/// Expected maximum time between two passes. Time beyond this counts as an outage in which no runner could renew.
 const LOOK_GAP_MAX: Duration = Duration::from_secs(5);
 
-/// How long each attempt has been silent, by nonce.
+/// The silence of each attempt, by nonce.
 #[derive(Default)]
 pub struct Watches {
     watched: HashMap<String, Watch>,
@@ -41,7 +42,7 @@ pub struct Watches {
 /// What counts as lost.
 #[derive(Clone, Copy)]
 struct Rule {
-    /// So long without a word, where nobody knows what its runner was told.
+    /// The timeout if the attempt has none of its own.
     after: Duration,
     /// No other server uses this database.
     is_alone: bool,
@@ -53,7 +54,7 @@ struct Watch {
 }
 
 impl Watches {
-    /// Which of these are lost by now. What is no longer among them is forgotten.
+    /// Returns the attempts that are lost by now and drops entries that are not in `live`.
     fn lost(&mut self, live: Vec<Live>, boot: &str, rule: Rule, now: Instant) -> Vec<Live> {
         let Rule { after, is_alone } = rule;
         let mut before = std::mem::take(&mut self.watched);
@@ -82,7 +83,7 @@ impl Watches {
     }
 }
 
-/// One that cannot be reported is tried again at the next look.
+/// Reports lost attempts. A failed report is retried in the next pass.
 pub async fn reap(services: &Services) -> Result<(), EngineError> {
     let live = services.store.read(None, |db| Ok::<_, EngineError>(runs::live(db, LIVE_MAX)?)).await?;
     let rule = Rule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
@@ -90,14 +91,14 @@ pub async fn reap(services: &Services) -> Result<(), EngineError> {
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
         match report_ended(services, attempt, Outcome::Lost).await {
-            Ok(()) => tracing::warn!(%deployment, runner, "an attempt is lost: its runner is gone"),
-            Err(error) => tracing::error!(?error, %deployment, "a lost attempt could not be reported"),
+            Ok(()) => tracing::warn!(%deployment, runner, "attempt lost; its runner is silent"),
+            Err(error) => tracing::error!(?error, %deployment, "reporting a lost attempt failed"),
         }
     }
     Ok(())
 }
 
-/// Tells the end of an attempt whose runner will not.
+/// Reports the end of an attempt on behalf of its runner.
 pub(super) async fn report_ended(
     services: &Services,
     lost: Live,
@@ -123,8 +124,8 @@ pub(super) async fn report_ended(
     Ok(())
 }
 
-/// Nobody knows any more how far the attempts came that are under way: the records are older than they are. Answers how many
-/// there were.
+/// Reports all live attempts as lost, because the database was restored and is older than they are. Returns their
+/// number.
 pub fn end_all(store: &Store) -> Result<usize, EngineError> {
     let (plans, mut ended) = (Plans::default(), 0);
     loop {

@@ -1,5 +1,5 @@
-//! A net below the masking that runners do: what they send is looked through again. A log keeps its length here, so
-//! that its offsets stay those of the runner.
+//! Second masking of runner output, in case a runner failed to mask a value. Masking preserves the length of logs, so
+//! that the offsets stay those of the runner.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use berth_core::mask::Masker;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 
-/// Attempts in the cache.
+/// Maximum number of cached attempts.
 const KNOWN_MAX: usize = 4_096;
-/// So much of what came before is remembered, for values that are cut in two.
+/// Bytes of preceding output that are kept to find values split across two requests.
 const TAIL_BYTES_MAX: usize = 1_024;
 
-/// By nonce.
+/// Maskers by nonce.
 pub(super) struct Nets(Cache<String, Arc<Mutex<Net>>>);
 
 impl Default for Nets {
@@ -45,7 +45,7 @@ impl Nets {
         self.0.remove(nonce);
     }
 
-    /// Covers what a runner let through; whether there was anything.
+    /// Masks values that the runner let through. Returns whether there were any.
     pub(super) fn cover(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
         let Some(net) = self.0.get(nonce) else { return false };
         let mut net = net.lock();
@@ -64,7 +64,7 @@ impl Nets {
         is_new
     }
 
-    /// What is said about an end goes to people, too.
+    /// Masks outputs and error texts of an outcome, which users see, too.
     pub(super) fn masked(&self, nonce: &str, outcome: Outcome) -> Outcome {
         let Some(net) = self.0.get(nonce) else { return outcome };
         let net = net.lock();
@@ -150,7 +150,7 @@ mod tests {
             "it is ***************.\n"
         );
         assert_eq!(covered(&nets("hunter2-hunter2"), &["it is ***.\n"]), "it is ***.\n");
-        // What came before is written already; the rest of the value is not shown.
+        // The first part is written already; only the rest of the value can be masked.
         assert_eq!(covered(&nets("hunter2-hunter2"), &["is hunter2-h", "unter2!"]), "is hunter2-h******!");
     }
 

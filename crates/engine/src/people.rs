@@ -1,4 +1,4 @@
-//! People: who stands behind an account, and whose word counts at this moment.
+//! Resolves accounts to people and determines who is eligible to approve.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,10 +17,10 @@ use berth_store::records::{change_authors, deployment as deployments, member, pl
 use crate::error::EngineError;
 use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
 
-/// A service account may be owned by another one, and a token created with another one. This many in a row are followed.
+/// Maximum length of a chain of owners and token creators.
 const OWNERS_MAX: usize = 16;
 
-/// The owner of a service account, through others if need be; a person is behind their own.
+/// The person that owns an account: the owner of a service account, followed transitively, or the person itself.
 fn behind(db: &mut impl Read, account: User) -> Result<User, EngineError> {
     let mut found = account;
     for _ in 0..OWNERS_MAX {
@@ -31,8 +31,8 @@ fn behind(db: &mut impl Read, account: User) -> Result<User, EngineError> {
     Ok(found)
 }
 
-/// People who may have acted: of a service account its owner, and the person who created the token it came with. Other
-/// people who have the token are not recorded anywhere.
+/// People who may have acted: the account's owner and, for a service account, the creator of its token. Other people
+/// who know the token are not recorded.
 pub fn people_behind(db: &mut impl Read, by: &Actor) -> Result<BTreeSet<UserId>, EngineError> {
     let (mut people, mut next) = (BTreeSet::new(), Some(by.clone()));
     for _ in 0..OWNERS_MAX {
@@ -48,7 +48,7 @@ pub fn people_behind(db: &mut impl Read, by: &Actor) -> Result<BTreeSet<UserId>,
     Ok(people)
 }
 
-/// The caller, with the role they have in this transaction.
+/// The caller as a voter, with the role it has in this transaction.
 pub fn voter(db: &mut impl Read, by: Actor, account: UserId, role: Role) -> Result<Voter, EngineError> {
     let account = user::by_id(db, account)?.ok_or_else(|| EngineError::bug("a caller without an account"))?;
     let (id, own) = (account.id, account.email.clone());
@@ -67,7 +67,7 @@ pub fn voter(db: &mut impl Read, by: Actor, account: UserId, role: Role) -> Resu
     Ok(Voter { by, person: person.id, role, emails: vec![own, person.email] })
 }
 
-/// The members of an organization, as those who decide on approvals.
+/// The members of an organization that may decide on approvals.
 pub struct Members {
     voters: Vec<Voter>,
     by_address: BTreeMap<String, UserId>,
@@ -94,7 +94,7 @@ impl Members {
         &self.voters
     }
 
-    /// Whose word counts about a deployment and one of its stages.
+    /// The people eligible to approve a deployment in one of its stages.
     pub fn electorate(
         &self,
         db: &mut impl Read,
@@ -119,7 +119,7 @@ impl Members {
     }
 }
 
-/// Whether there are authors to read. What a rollback brings back has been in the stage before.
+/// Whether there are authors to read. A rollback has none, because its commits were in the stage before.
 fn has_commits(db: &mut impl Read, deployment: &Deployment) -> Result<bool, EngineError> {
     Ok(match &deployment.target {
         Target::Stages(it) => it.trigger.rollback_of().is_none() && deployment.resolved_commit.is_some(),
@@ -133,7 +133,7 @@ fn as_voter(member: &MemberView) -> Voter {
     Voter { by, person: member.user, role: member.role, emails: vec![member.email.clone()] }
 }
 
-/// Whose word counts about a deployment and one of its stages, now.
+/// The people currently eligible to approve a deployment in one of its stages.
 pub fn electorate(
     db: &mut impl Read,
     deployment: DeploymentId,
@@ -142,7 +142,7 @@ pub fn electorate(
     Members::load(db)?.electorate(db, deployment, stage)
 }
 
-/// What the votes of an approval come to now.
+/// The current tally of an approval.
 pub fn tally(db: &mut impl Read, approval: &Approval) -> Result<Tally, EngineError> {
     Ok(electorate(db, approval.deployment, &approval.stage)?.tally(&approval.rule, &approval.yes()))
 }

@@ -1,5 +1,5 @@
-//! Places of a runner that works for every organization: each organization has a share of them, so that steps which run
-//! for long leave room for those of other organizations.
+//! Slots of a runner that works for all organizations. Each organization has a share, so that its long-running steps
+//! leave slots for others.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The places of the runner that asks, as they are taken now. A runner of one organization has no shares.
+    /// Loads the used slots of the runner. A runner of a single organization has no shares.
     pub(crate) fn load(services: &Services, asking: &Asking<'_>) -> Result<Self, EngineError> {
         let (runner, free) = (asking.runner.to_owned(), asking.nonces.len());
         if asking.org.is_some() {
@@ -34,7 +34,7 @@ impl Places {
         })
     }
 
-    /// How many more places the organization may take.
+    /// The number of further slots the organization may use.
     pub(crate) fn free(&self, org: OrgId) -> usize {
         self.share.saturating_sub(self.taken.get(&org).copied().unwrap_or(0))
     }
@@ -44,7 +44,7 @@ impl Places {
     }
 }
 
-/// Three quarters of the places, and never the last one, unless there is one organization or one place.
+/// Three quarters of the slots, and never the last one, unless there is only one organization or one slot.
 fn share(places: usize, organizations: usize) -> usize {
     if organizations < 2 || places < 2 { places } else { places - (places / 4).max(1) }
 }

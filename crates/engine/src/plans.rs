@@ -1,5 +1,6 @@
-//! Caches of plans and runs. A plan never changes once made, nor does a deployment leave its environment, so these are never
-//! invalidated. A cached run is valid while it has the version of its row, which is read every time.
+//! Caches of plans, runs and environments of deployments. Plans are immutable and a deployment never changes its
+//! environment, so these entries are never invalidated. A cached run is valid if its version matches the row, which is
+//! checked on every read.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use quick_cache::sync::Cache;
 
 use crate::error::EngineError;
 
-/// Entries of each cache.
+/// Maximum number of entries per cache.
 const KNOWN_MAX: usize = 128;
 
 #[derive(Clone)]
@@ -50,7 +51,7 @@ impl Plans {
         }
     }
 
-    /// Where a deployment was seen before.
+    /// The environment of a deployment, if cached.
     pub(super) fn environment_of(&self, id: DeploymentId) -> Option<EnvironmentId> {
         self.environments.get(&id)
     }
@@ -59,7 +60,8 @@ impl Plans {
         self.environments.insert(id, environment);
     }
 
-    /// Only committed runs are cached: the version of a rolled-back one is used again by the next change.
+    /// Caches a committed run. Uncommitted ones must not be cached: after a rollback, the next change reuses their
+    /// version.
     pub(super) fn committed(&self, run: Run) {
         if run.status().is_final() {
             self.runs.remove(&run.deployment);

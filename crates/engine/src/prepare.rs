@@ -1,4 +1,4 @@
-//! Prepare: the commit is resolved and the plan made, outside of any transaction. No request waits for it.
+//! Resolves the commit of a deployment and makes its plan, outside of transactions and requests.
 
 use berth_core::deployment::run::{Plan, Source};
 use berth_core::deployment::{Cause, Failure};
@@ -18,32 +18,32 @@ use crate::error::EngineError;
 use crate::git::{GitError, Meant, is_whole_hash, several};
 use crate::services::Services;
 
-/// What a deployment was asked to do.
+/// The inputs of a deployment's plan.
 pub(super) struct Wanted {
     pub(super) pipeline: PipelineId,
     pub(super) definition_hash: String,
     pub(super) commit: String,
     pub(super) asked_at: Timestamp,
-    /// And its fence. `None`: the stages.
+    /// The environment and its fence. `None` for a deployment to stages.
     pub(super) environment: Option<(EnvName, i64)>,
     pub(super) trigger: String,
     pub(super) branch: Option<String>,
     pub(super) actor: String,
-    /// Its id, holder and context.
+    /// The id, holder and context of the session.
     pub(super) session: Option<(SessionId, String, Option<String>)>,
 }
 
 pub(super) struct Prepared {
     pub(super) plan: Plan,
-    /// The whole hash; as it was sent where there is no repository to ask.
+    /// The full hash, or the text as sent if the pipeline has no repository.
     pub(super) commit: String,
 }
 
 pub(super) enum Outlook {
     Ready(Prepared),
-    /// It will never run.
+    /// The deployment can never run.
     Failed(Failure),
-    /// Its repository has to be read first. That was asked for, and whoever reads it says so.
+    /// The repository has to be synced first. The sync is requested and wakes the engine when done.
     Later,
 }
 
@@ -126,18 +126,18 @@ fn readable(source: &str) -> Result<Definition, Failure> {
 
 enum Found {
     Commit(Source),
-    /// The pipeline takes any commit.
+    /// The pipeline accepts any commit.
     NoRepository,
-    /// In words for people.
+    /// The text is shown to users.
     Missing(String),
-    /// In words for people.
+    /// The text is shown to users.
     Ambiguous(String),
     Later,
 }
 
-/// A whole hash is looked up in the copy of the repository, which is read again when it is not there. A branch or a tag
-/// may have moved, or may have been made with the name of what looks like an abbreviation: there the copy must be newer
-/// than the request.
+/// Resolves the commit of a deployment. A full hash is looked up in the mirror, and a sync is requested if it is
+/// missing. Other names require a mirror that is newer than the request: a branch or tag may have moved, or one may
+/// have been created with the name of an abbreviated hash.
 async fn source_of(
     services: &Services,
     org: OrgId,
@@ -173,12 +173,12 @@ async fn source_of(
         match services.git.run(org, looked_up).await? {
             Ok(Some(found)) => return Ok(found),
             Ok(None) => {}
-            // Not the commit's fault: it is looked for again.
+            // Transient errors; the lookup is retried.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {
-                tracing::warn!(%error, repository = %id, "a commit could not be looked up");
+                tracing::warn!(%error, repository = %id, "commit lookup failed");
                 return Ok(Found::Later);
             }
-            Err(error) => tracing::info!(%error, repository = %id, "a commit could not be looked up"),
+            Err(error) => tracing::info!(%error, repository = %id, "commit lookup failed"),
         }
     }
     if let Some(error) = error {

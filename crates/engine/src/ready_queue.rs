@@ -1,8 +1,8 @@
-//! ReadyQueue: what is ready, looked up once for all runners that wait here.
+//! List of ready steps, shared by all remote runners that wait at this server.
 //!
-//! A thousand idle runners wait for one list. It is read again when the bell has rung, but never so often that reading it
-//! costs much, and those who wait are woken when it has changed. Every second they may look once more: what was not to
-//! be had may be by then.
+//! The list is read once for all runners, after a notification, with a pause between reads that bounds the load.
+//! Runners are woken when it has changed, and at least every second, because a step that could not be granted before
+//! may be grantable then.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::services::Services;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
-/// Pause between two reads, as a multiple of what a read takes.
+/// The pause between two reads, as a multiple of the duration of a read.
 const LOOK_PART: u32 = 4;
 
 pub(super) struct ReadyQueue {
@@ -44,11 +44,11 @@ impl Default for ReadyQueue {
     }
 }
 
-/// One reading of the list.
+/// A snapshot of the list.
 #[derive(Default)]
 pub(super) struct ReadySteps {
     ready: Vec<Ready>,
-    /// What no runner with the same labels has tried yet.
+    /// Entries that no runner with the same labels has tried yet, by organization and label set.
     untried: Mutex<HashMap<(OrgId, u64), VecDeque<Ready>>>,
 }
 
@@ -62,7 +62,7 @@ impl ReadySteps {
         of_kind.pop_front()
     }
 
-    /// For the next one with the same labels.
+    /// Returns an entry for the next runner with the same labels.
     fn put_back(&self, it: Ready, labels: &[String]) {
         let mut untried = self.untried.lock();
         untried.entry((it.org, kind(labels))).or_default().push_front(it);
@@ -73,12 +73,12 @@ impl ReadyQueue {
     /// Subscribes to the list.
     pub(super) fn watch(&self) -> watch::Receiver<Arc<ReadySteps>> {
         let shown = self.shown.subscribe();
-        // It was not read while no runner waited.
+        // The list is not read while no runner waits, so request a read.
         self.wanted.notify_one();
         shown
     }
 
-    /// Work from this list, for a runner that may have it. `None`: there is nothing for it.
+    /// Grants steps from the list to a runner. Returns `None` if there are none for it.
     pub(super) async fn take(
         services: &Arc<Services>,
         shown: &ReadySteps,
@@ -108,7 +108,7 @@ impl ReadyQueue {
                     there.engine.unfit.note(&ready, &labels, given.is_for_others);
                     return Ok(Some((Vec::new(), 0)));
                 }
-                // There may be more in it for others.
+                // The deployment may have further ready steps for other runners.
                 there.engine.ring();
                 let mut work = Vec::with_capacity(given.granted.len());
                 for it in &given.granted {
@@ -119,7 +119,7 @@ impl ReadyQueue {
             let tried = tried.await.map_err(|_| EngineError::bug("a grant panicked"))?;
             drop(pass);
             match tried {
-                // While it waited it was removed, started again, or asked to end.
+                // The runner was removed, restarted or drained while it waited.
                 Ok(None) => {
                     shown.put_back(ready, asking.labels);
                     return Ok(Some(work));
@@ -128,12 +128,12 @@ impl ReadyQueue {
                     work.extend(more);
                     used += count;
                 }
-                // What was given may stand or not. The runner asks again with the same nonces, and hears which.
+                // The outcome of the grant is unknown. The runner retries with the same nonces and gets the result.
                 Err(EngineError::Store(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
                     return Err(error.into());
                 }
                 Err(error) => {
-                    tracing::error!(?error, deployment = %ready.deployment, "a step could not be granted");
+                    tracing::error!(?error, deployment = %ready.deployment, "granting a step failed");
                 }
             }
         }
@@ -141,7 +141,7 @@ impl ReadyQueue {
     }
 }
 
-/// Keeps the list current while a runner waits for it.
+/// Keeps the list current while runners wait.
 pub async fn refresh(services: Arc<Services>) {
     let window = &services.engine.ready_queue;
     let mut read_at = Instant::now();
@@ -159,10 +159,10 @@ pub async fn refresh(services: Arc<Services>) {
                         window.shown.send_replace(Arc::new(ReadySteps { ready, untried: Mutex::default() }));
                     }
                 }
-                Err(error) => tracing::warn!(?error, "what is ready could not be looked up"),
+                Err(error) => tracing::warn!(?error, "reading the ready steps failed"),
             }
         }
-        // A database that was away for long is not waited for as long again.
+        // The upper bound limits the pause after a long database outage.
         let rest = (began.elapsed() * LOOK_PART).clamp(LOOK_PAUSE_MIN, LOOK_EVERY);
         let waits = async {
             tokio::time::sleep(rest).await;
@@ -176,7 +176,7 @@ pub async fn refresh(services: Arc<Services>) {
     }
 }
 
-/// Everything that is ready, and how long until something else is.
+/// Returns all ready steps and the time until the next one becomes ready.
 async fn read(services: &Services) -> Result<(Vec<Ready>, Duration), EngineError> {
     services
         .store

@@ -1,5 +1,5 @@
-//! Recount: whose word counts may change while an approval waits. Members come back, authors join, the stage gets
-//! something else. What enough people have approved by then is granted.
+//! Recounts pending approvals. Eligibility may change while an approval waits: members return, authors join the
+//! organization, or another commit is deployed to the stage. An approval with enough eligible votes is granted.
 
 use berth_core::approval::{self, Approval, Status};
 use berth_core::id::{ApprovalId, OrgId};
@@ -14,9 +14,9 @@ use super::{gates, people};
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Looked up in one go.
+/// Page size.
 const PENDING_MAX: i64 = 256;
-/// And so often before the next look.
+/// Maximum pages per pass.
 const PAGES_MAX: usize = 64;
 
 enum Due {
@@ -38,7 +38,7 @@ pub async fn recount(services: &Services) -> Result<(), EngineError> {
         for (org, pending) in page {
             let id = pending.id;
             if let Err(error) = recount_one(services, org, pending).await {
-                tracing::error!(?error, approval = %id, "an approval could not be counted again");
+                tracing::error!(?error, approval = %id, "recounting an approval failed");
             }
         }
         if is_last {

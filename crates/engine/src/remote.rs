@@ -1,5 +1,5 @@
-//! The way to the server for runners on other machines. Who one is comes from its credential, and which attempts are its
-//! own from the rows: of what it sends, nothing but the rest of a nonce is believed.
+//! Serves remote runners. A runner is identified by its credential, and its attempts by the database. Of the data it
+//! sends, only the random part of a nonce is trusted.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ use crate::artifacts::ArtifactError;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// A sign of life is written down at most so often.
+/// Minimum seconds between two writes of a runner's last-seen time.
 const SEEN_EVERY_S: i64 = 3;
-/// What a runner makes up: a nonce, or a name for its process.
+/// Maximum length of values that a runner generates: nonces and boot ids.
 const WORD_CHARS_MAX: usize = 64;
 
-/// A runner that has shown its credential.
+/// An authenticated runner.
 #[derive(Clone)]
 pub struct RunnerCaller {
     pub org: OrgId,
     pub runner: Runner,
 }
 
-/// One request of one runner.
+/// A request of a remote runner.
 pub struct Far {
     pub services: Arc<Services>,
     pub who: RunnerCaller,
 }
 
-/// What the process before left: nothing of it runs any more.
+/// The attempts of the runner's previous process. None of them runs any more.
 pub struct Left {
     pub boot: String,
     pub begun: Vec<String>,
@@ -88,7 +88,7 @@ impl Far {
         }
     }
 
-    /// The rest of its log is covered where the runner forgot to mask something.
+    /// Appends to a log. Values that the runner failed to mask are masked here.
     pub async fn append_log(
         self,
         nonce: String,
@@ -98,7 +98,7 @@ impl Far {
         let Some(it) = self.attempt(&nonce).await? else { return Ok(Order::Stale) };
         self.know(&it).await?;
         if self.services.engine.nets.cover(&nonce, offset, &mut bytes) {
-            tracing::warn!(runner = %self.who.runner.id, deployment = %it.deployment, "a runner did not mask a secret");
+            tracing::warn!(runner = %self.who.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
         }
         let done = self.blocking(move |services| calls::append(services, &it, offset, &bytes)).await?;
         done.map_err(answered)
@@ -144,7 +144,7 @@ impl Far {
         packed.await?.map_err(answered)
     }
 
-    /// What an earlier step has kept, as it lies here.
+    /// The packed artifact of an earlier step.
     pub async fn artifact(self, nonce: &str, name: String) -> Result<File, EngineError> {
         let it = self.granted(nonce).await?;
         let found = self.blocking(move |services| {
@@ -163,12 +163,12 @@ impl Far {
         found.await?.map_err(answered)
     }
 
-    /// Before anything large is received for it.
+    /// Checks that the attempt is live, before a large upload is received.
     pub async fn check_attempt(&self, nonce: &str) -> Result<(), EngineError> {
         self.granted(nonce).await.map(drop)
     }
 
-    /// Keeps what came packed. Where it lies in the archive the plan says, and not the runner.
+    /// Stores an uploaded artifact. Its path in the archive is taken from the plan, not from the runner.
     pub async fn keep_artifact(self, nonce: &str, name: String, packed: File) -> Result<String, EngineError> {
         let it = self.granted(nonce).await?;
         let services = self.services.clone();
@@ -179,7 +179,7 @@ impl Far {
         Ok(kept.await?.map_err(answered)?.digest)
     }
 
-    /// A process of this runner has begun: what the one before it held is over.
+    /// Registers a new process of this runner and ends the attempts of the previous one.
     pub async fn hello(&self, said: runner::Hello, left: Option<Left>) -> Result<(), EngineError> {
         check_word(&said.boot)?;
         let (org, id, boot) = (self.who.org, self.who.runner.id, said.boot.clone());
@@ -189,12 +189,12 @@ impl Far {
         let before = mark(id, &left.boot);
         let live = self.services.store.read(None, move |db| runs::live_of(db, &before, LIVE_MAX)).await?;
         for it in live {
-            // It writes down what it begins before it does: the rest never began.
+            // The runner records each attempt before it starts it, so unrecorded ones never started.
             let outcome = match left.begun.contains(&it.nonce) {
                 true => Ended::Lost,
                 false => Ended::never_started("its runner ended before it began".into()),
             };
-            tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "a runner has come back");
+            tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "runner restarted; ending an attempt of its previous process");
             super::lost::report_ended(&self.services, it, outcome).await?;
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Far {
         Ok(self.services.store.transact(context, move |tx| runner::left(tx, id, &boot)).await?)
     }
 
-    /// How its attempts are marked. A process that was replaced by another is told so.
+    /// The mark of the runner's attempts. Fails if the process was replaced by another one.
     pub(super) fn mark_of(&self, boot: &str) -> Result<String, EngineError> {
         match self.who.runner.mark() {
             Some(mark) if self.who.runner.boot.as_deref() == Some(boot) => Ok(mark),
@@ -217,7 +217,7 @@ impl Far {
         }
     }
 
-    /// A nonce with the runner's own name in it: whatever it sends, it cannot be another one's.
+    /// Prefixes the nonce with the runner's id, so that it cannot collide with a nonce of another runner.
     pub(super) fn own(&self, nonce: &str) -> Result<String, EngineError> {
         check_word(nonce)?;
         Ok(mark(self.who.runner.id, nonce))
@@ -228,7 +228,7 @@ impl Far {
         self.blocking(move |services| find(services, org, id, &nonce)).await?
     }
 
-    /// One that is under way: what is over opens nothing any more.
+    /// Returns a live attempt. An ended attempt no longer gives access to anything.
     async fn granted(&self, nonce: &str) -> Result<Named, EngineError> {
         let id = self.who.runner.id;
         if marked(nonce) != Some(id) {
@@ -240,7 +240,7 @@ impl Far {
         found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from).ok_or_else(unknown)
     }
 
-    /// After a restart of the server the values of an attempt are read again.
+    /// Reloads the secret values of an attempt for masking, after a restart of the server.
     async fn know(&self, it: &Named) -> Result<(), EngineError> {
         if self.services.engine.nets.knows(&it.nonce) {
             return Ok(());
@@ -250,7 +250,7 @@ impl Far {
         let again = self.blocking(move |services| {
             let (of, nonces) = (runner.clone(), [it.nonce]);
             let live = services.store.read_blocking(None, move |db| runs::live_of(db, &of, LIVE_MAX))?;
-            // Of one that is over nothing is granted again.
+            // Ended attempts are not granted again.
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
             }
@@ -283,7 +283,7 @@ impl Far {
         Ok(self.services.store.transact(Context::system(org), seen).await?)
     }
 
-    /// Until the bell rings, or until then. False: the server stops.
+    /// Waits for a notification or until `until`. Returns false if the server stops.
     async fn listen(&self, heard: u64, until: Instant) -> bool {
         let rung = tokio::time::timeout_at(until, self.services.engine.bell.rung(heard));
         self.services.shutdown.run_until_cancelled(rung).await.is_some()
@@ -300,7 +300,7 @@ impl Far {
     }
 }
 
-/// An attempt of this runner.
+/// Finds an attempt of this runner.
 fn find(
     services: &Services,
     org: OrgId,
@@ -315,7 +315,7 @@ fn find(
     Ok(found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from))
 }
 
-/// A step leaves what it declares, and what was received.
+/// Checks that every reported artifact is declared by the step and was uploaded.
 fn check_artifacts(services: &Services, it: &Named, outcome: &Outcome) -> Result<(), LinkError> {
     let Outcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
     for (name, digest) in artifacts {
@@ -351,7 +351,7 @@ fn answered(error: LinkError) -> EngineError {
     match error {
         LinkError::Refused(text) => refused(text),
         LinkError::Unavailable(text) => {
-            tracing::warn!(text, "a runner cannot be answered");
+            tracing::warn!(text, "runner request failed");
             EngineError::busy("the server cannot answer this right now; please try again")
         }
     }

@@ -1,5 +1,4 @@
-//! Report: what runners say about their attempts is written down, and what comes next of the same deployment is
-//! granted in the same commit.
+//! Records reports of runners and grants the next step of the deployment in the same transaction.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +18,7 @@ use super::plans::Plans;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// An attempt as a runner names it. Nothing of it is believed but the nonce: the rest only says where to look.
+/// An attempt as a runner identifies it. Only the nonce is trusted; the other fields only locate the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) org: OrgId,
@@ -40,25 +39,25 @@ pub(super) struct Said {
     pub(super) attempt: Named,
     pub(super) ending: Ending,
     pub(super) note: AttemptNote,
-    /// A place for what comes next.
+    /// The runner's request for the next step.
     pub(super) next: Option<Next>,
 }
 
-/// How a call has ended.
+/// How a call ended.
 pub(super) enum Ending {
     Over(Outcome),
-    /// A custom step that is not done.
+    /// A custom step that is not finished.
     Parked(Parking),
 }
 
-/// What a report has led to.
+/// The result of a report.
 pub(super) struct Stored {
     pub(super) order: Order,
-    /// The attempt is not over.
+    /// The attempt has not ended.
     pub(super) goes_on: bool,
-    /// Its runner knows this fence of the environment, and nobody here does.
+    /// A fence of the environment that the runner knows and this server does not.
     pub(super) lost_fence: Option<Fence>,
-    /// Granted in the same commit.
+    /// The attempt that was granted in the same transaction.
     pub(super) next: Option<Granted>,
 }
 
@@ -105,7 +104,7 @@ pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, En
             };
             granted = grant_in(tx, &mut aggregate, &vault, &asking)?.granted.pop();
         }
-        // A late word about an earlier call says nothing about the next.
+        // A late report about an earlier call must not overwrite the note of the next one.
         if is_its {
             run::note(tx, it.deployment, it.step, it.number, &said.note)?;
         }
@@ -126,12 +125,12 @@ pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, En
     Ok(stored)
 }
 
-/// Who may find something to do after a report.
+/// What to wake after a report.
 #[derive(Debug, Clone, Copy)]
 enum Look {
-    /// Another deployment may have its turn.
+    /// Background jobs and runners: another deployment may be able to proceed.
     Everybody,
-    /// Another step is ready.
+    /// Waiting runners: another step is ready.
     Runners,
     Nobody,
 }
@@ -145,20 +144,20 @@ impl Look {
     }
 }
 
-/// The end of an attempt, with everything that follows from it.
+/// Applies the end of an attempt and its consequences.
 pub(super) fn told(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
     it: &Named,
     outcome: Outcome,
 ) -> Result<Order, EngineError> {
-    // Whoever holds the environment may have changed: what was told to stop is believed that it has, and nothing else.
+    // The session may have changed: a cancelled attempt can only report that it has stopped.
     aggregate.follow_cancel(tx)?;
     let decision = report::report(&aggregate.run, &aggregate.plan, it.step, &it.nonce, outcome, tx.now());
     aggregate.apply(tx, decision)
 }
 
-/// A custom step is not done: what it wants to remember is written before it is called again.
+/// Stores the state of a custom step that is not finished, before it is called again.
 fn parked(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
@@ -170,7 +169,7 @@ fn parked(
     aggregate.apply(tx, decision)
 }
 
-/// What a runner shall do about an attempt, and why if it has to stop.
+/// The order for the runner of an attempt, and the reason if it has to stop.
 pub(super) fn order(
     db: &mut impl Read,
     plans: &Plans,
@@ -184,7 +183,7 @@ pub(super) fn order(
     Ok((order, reason.flatten()))
 }
 
-/// Who holds the environment of an attempt that may do nothing there any more, in words.
+/// If the environment of an attempt was taken over, returns a text that says by whom.
 pub(super) fn taken_over(
     db: &mut impl Read,
     plans: &Plans,
@@ -192,7 +191,7 @@ pub(super) fn taken_over(
 ) -> Result<Option<String>, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else { return Ok(None) };
     Ok(match &aggregate.deployment {
-        // A reset goes on under its own number.
+        // A reset continues under its own fence.
         LoadedDeployment::Environment { lock, deployment }
             if deployment.target.fence < lock.environment.fence && !aggregate.may_grant() =>
         {
@@ -202,7 +201,7 @@ pub(super) fn taken_over(
     })
 }
 
-/// In words for the last line of a log.
+/// The text for the last line of a log.
 fn reason(aggregate: &DeploymentAggregate) -> Option<String> {
     let told = aggregate.pending_cancel()?;
     let who = |actor: &Actor| actor.name.clone();
@@ -218,7 +217,7 @@ fn reason(aggregate: &DeploymentAggregate) -> Option<String> {
     })
 }
 
-/// Signs of life, by organization: one does not hold up the others.
+/// Renews attempts, with one transaction per organization so that they do not block each other.
 pub(super) fn renew(services: &Services, attempts: &[Named]) -> Result<(), EngineError> {
     let mut by_org: BTreeMap<OrgId, Vec<Named>> = BTreeMap::new();
     for it in attempts {

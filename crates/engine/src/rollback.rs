@@ -1,5 +1,5 @@
-//! Rollback: a stage gets back what an earlier deployment left there. Everything it needs was pinned then, so it begins
-//! in the transaction that asks for it: nothing is planned, resolved or built again.
+//! Rolls a stage back to what an earlier deployment left there. All inputs were pinned by that deployment, so the
+//! rollback starts in the transaction that requests it: nothing is planned, resolved or built again.
 
 use berth_core::decision::Refusal;
 use berth_core::deployment::run::begin::{Begin, Built, begin};
@@ -21,18 +21,18 @@ use super::loaded::LoadedDeployment;
 use super::stages::enter_stage;
 use crate::error::EngineError;
 
-/// Who wants which stage to go back, and from what.
+/// A request to roll back a stage.
 pub struct RollbackRequest {
     pub pipeline: PipelineId,
     pub stage: String,
     pub of: DeploymentId,
-    /// `None`: the last good one.
+    /// The deployment to return to; `None` for the last successful one.
     pub to: Option<DeploymentId>,
     pub by: Actor,
     pub reason: Option<Reason>,
 }
 
-/// A way back that was found.
+/// A rollback that can be started.
 pub struct RollbackPlan {
     asked: RollbackRequest,
     to: StagesDeployment,
@@ -42,7 +42,8 @@ pub struct RollbackPlan {
 }
 
 impl RollbackPlan {
-    /// A refusal says why there is none.
+    /// Finds the deployment to return to and checks its secrets and artifacts. A refusal says why a rollback is
+    /// impossible.
     pub fn find(db: &mut impl Read, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
             return Err(Refusal::InvalidState("its pipeline was deleted: nothing new starts".into()).into());
@@ -70,14 +71,14 @@ impl RollbackPlan {
         let origin = origin(db, asked.pipeline, &asked.stage, id)?;
         check_artifacts(db, &to, origin)?;
         let gates = gates_left(db, &asked, id, planned)?;
-        // Nobody was asked about one that passed every gate.
+        // A deployment that bypassed its gates was not approved.
         let is_approved = |step: &StepId| to.target.bypass.is_none() && run.has_done(&asked.stage, step);
         let cut = plan.only(&asked.stage, gates, is_approved);
         let plan = cut.ok_or_else(|| EngineError::bug(format!("{id} has no plan for its stage")))?;
         Ok(Self { asked, to, plan, built: run.built(), is_stopped })
     }
 
-    /// It begins, and enters its stage if nothing is inside. Promotion into the stage is paused.
+    /// Starts the rollback. It enters the stage if that is free, and pauses promotion into the stage.
     pub fn start(self, tx: &mut Tx<'_>) -> Result<StagesDeployment, EngineError> {
         let Self { asked, to, plan, built, is_stopped } = self;
         let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
@@ -118,7 +119,7 @@ fn target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, E
     }
 }
 
-/// The very versions that were used then.
+/// Checks that the secret versions of that deployment still exist.
 fn check_secrets(
     db: &mut impl Read,
     to: &StagesDeployment,
@@ -140,7 +141,7 @@ fn check_secrets(
     Ok(())
 }
 
-/// What it would bring back was built long ago, and may be gone.
+/// Checks that the artifacts were not removed by retention.
 fn check_artifacts(
     db: &mut impl Read,
     to: &StagesDeployment,
@@ -156,8 +157,8 @@ fn check_artifacts(
     Ok(())
 }
 
-/// What still has to be met before a rollback enters. A window never holds one, and what people approved for this very
-/// stage they need not approve again.
+/// The gates that apply to the rollback. Windows never do, and an approval of that deployment for this stage is still
+/// valid.
 fn gates_left(
     db: &mut impl Read,
     asked: &RollbackRequest,
@@ -171,7 +172,7 @@ fn gates_left(
     Ok(planned.gates.iter().filter(|gate| !matches!(gate, Gate::Window | Gate::Open(_))).cloned().collect())
 }
 
-/// Whose plan a deployment has brought into a stage.
+/// The deployment whose plan `to` brought into the stage; differs from `to` if that is a rollback itself.
 fn origin(
     db: &mut impl Read,
     pipeline: PipelineId,
@@ -181,8 +182,8 @@ fn origin(
     Ok(stages::origin_of(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
 }
 
-/// What an earlier stage of the deployment that a rollback goes back to has kept under this name. `None` also for what is
-/// no rollback.
+/// The digest of an artifact that an earlier stage of the rollback's target stored. `None` if the deployment is not a
+/// rollback.
 pub(super) fn kept_then(
     db: &mut impl Read,
     id: DeploymentId,
@@ -194,7 +195,7 @@ pub(super) fn kept_then(
     Ok(run::by_id(db, origin)?.and_then(|run| run.kept_before(stage, name)))
 }
 
-/// A try of a stage has succeeded or failed.
+/// Records that an attempt of a stage has succeeded or failed.
 pub(super) fn note_end(
     tx: &mut Tx<'_>,
     deployment: &StagesDeployment,

@@ -23,21 +23,21 @@ use crate::logs::LogStore;
 use crate::vault::Vault;
 use crate::wire;
 
-/// What [`Services`] are made from, besides store and vault.
+/// Configuration of [`Services`].
 #[derive(Debug, Clone)]
 pub struct ServicesConfig {
-    /// Logs, artifacts and copies of repositories.
+    /// Directory of logs, artifacts and mirrors of repositories.
     pub data_dir: PathBuf,
-    /// Files of this server that no other server touches; the same as `data_dir` for a single server.
+    /// Directory that no other server uses; the same as `data_dir` for a single server.
     pub own_dir: PathBuf,
-    /// How steps and builds of this server are isolated. `None`: it runs neither.
+    /// The isolation of steps and builds on this server. `None`: this server runs neither.
     pub isolation: Option<Isolation>,
     pub runner_times: Times,
-    /// Timeout of one run of git.
+    /// Timeout of a git process.
     pub git_max: Duration,
-    /// Hosts and networks outside the public internet that requests of the server may go to.
+    /// Hosts and networks outside the public internet that the server may send requests to.
     pub egress_allow: Vec<Allowed>,
-    /// Timeout of one request.
+    /// Timeout of an outgoing request.
     pub egress_max: Duration,
 }
 
@@ -54,7 +54,7 @@ pub struct Services {
     pub(crate) git_credentials: GitCredentials,
     /// Wakes the sync of repositories.
     pub sync_wanted: Notify,
-    /// The one way out for requests of the server itself.
+    /// The only HTTP client for outgoing requests of the server.
     pub egress: Egress,
     pub engine: Engine,
     pub config: ServicesConfig,
@@ -84,13 +84,14 @@ impl Services {
         }
     }
 
-    /// Wakes the engine: something was committed that may let a deployment start or stop. Without this it looks within
-    /// a second.
+    /// Wakes the engine after a commit that may start or cancel a deployment. Without it, the engine polls once a
+    /// second.
     pub fn nudge(&self) {
         self.engine.nudge();
     }
 
-    /// Whether this server may run steps and builds of all organizations there are; `Err` says why not.
+    /// Whether this server may run steps and builds with the current number of organizations. The inner error says why
+    /// not.
     pub async fn check_alone(&self) -> Result<Result<(), String>, EngineError> {
         if !self.may_be_joined() {
             return Ok(Ok(()));
@@ -100,7 +101,7 @@ impl Services {
         Ok(check_organizations(self.config.isolation, all.await?))
     }
 
-    /// As [`Services::check_alone`], on a thread that may block.
+    /// Blocking variant of [`Services::check_alone`].
     pub(crate) fn check_alone_blocking(&self) -> Result<Result<(), String>, EngineError> {
         if !self.may_be_joined() {
             return Ok(Ok(()));
@@ -111,14 +112,14 @@ impl Services {
         Ok(check_organizations(self.config.isolation, all?))
     }
 
-    /// Whether another server may add an organization while this one runs, and that matters.
+    /// Whether another server may add an organization that this server's isolation is too weak for.
     fn may_be_joined(&self) -> bool {
         self.store.is_shared() && self.config.isolation != Some(Isolation::Bubblewrap)
     }
 }
 
-/// Only bubblewrap is a boundary between organizations: at a weaker level, what runs on a machine is of one. `Err` says
-/// what to do.
+/// Only bubblewrap isolates organizations from each other; with weaker isolation, a machine may only run the work of
+/// one organization. The error says what to do.
 pub fn check_organizations(isolation: Option<Isolation>, organizations: usize) -> Result<(), String> {
     match isolation {
         Some(level @ (Isolation::Process | Isolation::Landlock)) if organizations > 1 => Err(format!(

@@ -78,7 +78,7 @@ pub fn start(
     Ok(tx.commit(decision)?)
 }
 
-/// Cancels a deployment: a queued one ends at once, a running one is told to stop.
+/// Cancels a deployment. A queued one ends immediately, a running one once its steps have stopped.
 pub fn cancel(
     tx: &mut Tx<'_>,
     plans: &Plans,

@@ -1,4 +1,4 @@
-//! What moves between deployments: stages are entered one at a time, and what was told to stop stops.
+//! Moves deployments into stages, one at a time per stage, and propagates cancellations to runs.
 
 use berth_core::approval::Approval;
 use berth_core::deployment::environment::report::{self, Outcome};
@@ -19,16 +19,16 @@ use super::plans::Plans;
 use crate::error::EngineError;
 use crate::services::Services;
 
-/// Looked at in one go. What is left comes with the next look.
+/// Page size; the rest is loaded by the next pass.
 const LOOK_MAX: i64 = 1_024;
-/// Of those that were told to stop and have not stopped: one organization may have many of them.
+/// Batch of cancelling deployments, with a share per organization, because one may have many.
 const CANCELLING: Batch = Batch { total: LOOK_MAX, share: LOOK_MAX / 4 };
-/// And so often before the next look.
+/// Maximum pages per pass.
 const PAGES_MAX: usize = 64;
-/// Changes whose authors are read at once.
+/// Changes whose authors are read concurrently.
 const READ_AT_ONCE: usize = 16;
 
-/// Deployments in environments that were told to stop: their runs are told too. What nothing runs of ends here.
+/// Cancels the runs of cancelling deployments to environments. Ends deployments that have no run.
 pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         Ok::<_, EngineError>((runs::cancelling(db, CANCELLING)?, runs::without_run(db, LOOK_MAX)?))
@@ -43,7 +43,7 @@ pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
             }
         });
         if let Err(error) = done.await {
-            tracing::error!(?error, deployment = %id, "a deployment could not be told to stop");
+            tracing::error!(?error, deployment = %id, "cancelling a deployment failed");
         }
     }
     for (org, id, environment) in without_run {
@@ -56,13 +56,13 @@ pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
             Ok::<_, EngineError>(())
         });
         if let Err(error) = done.await {
-            tracing::error!(?error, deployment = %id, "a deployment of an earlier version could not be ended");
+            tracing::error!(?error, deployment = %id, "ending a deployment of an earlier version failed");
         }
     }
     Ok(())
 }
 
-/// Rollouts that wait for a stage enter it when it is free; those that a newer one has overtaken end.
+/// Moves waiting deployments into free stages and ends those that were superseded.
 pub async fn enter_stages(services: &Services) -> Result<(), EngineError> {
     let mut after = None;
     for _ in 0..PAGES_MAX {
@@ -87,14 +87,14 @@ async fn enter_each(services: &Services, waiting: impl Iterator<Item = (OrgId, D
             Ok(Move::Stay) => {}
             Ok(Move::ReadAuthors(change)) => unread.push((org, id, change)),
             Ok(Move::Ask { .. } | Move::Enter | Move::GiveWay(_)) => enter_noted(services, org, id).await,
-            Err(error) => tracing::error!(?error, deployment = %id, "a stage could not be entered"),
+            Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
         }
     }
     let read = |(org, id, change)| async move {
         match authors::read(services, org, change).await {
             Ok(true) => enter_noted(services, org, id).await,
             Ok(false) => {}
-            Err(error) => tracing::error!(?error, deployment = %id, "authors of a change could not be read"),
+            Err(error) => tracing::error!(?error, deployment = %id, "reading the authors of a change failed"),
         }
     };
     stream::iter(unread).for_each_concurrent(READ_AT_ONCE, read).await;
@@ -105,11 +105,12 @@ async fn enter_noted(services: &Services, org: OrgId, id: DeploymentId) {
     match services.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await {
         Ok(true) => services.engine.ring(),
         Ok(false) => {}
-        Err(error) => tracing::error!(?error, deployment = %id, "a stage could not be entered"),
+        Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
     }
 }
 
-/// People and windows may take days: until then a look is enough, and writers are not held up by it.
+/// Determines the next move in a read transaction. Approvals and windows may take days, and checking them must not
+/// block writers.
 async fn planned_move(services: &Services, org: OrgId, id: DeploymentId) -> Result<Move, EngineError> {
     let plans = services.engine.plans().clone();
     let looked = services.store.read(Some(org), move |db| match DeploymentAggregate::load(db, &plans, id)? {
@@ -121,7 +122,7 @@ async fn planned_move(services: &Services, org: OrgId, id: DeploymentId) -> Resu
 
 enum Move {
     Stay,
-    /// People are asked once it is known who wrote the change.
+    /// The authors of the change have to be read before approval is requested.
     ReadAuthors(Change),
     Ask {
         rule: Requires,
@@ -160,7 +161,7 @@ fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Move
     })
 }
 
-/// True: it has moved.
+/// Returns true if the deployment has moved.
 fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, EngineError> {
     match DeploymentAggregate::load(tx, plans, id)? {
         Some(mut aggregate) => enter_stage(tx, &mut aggregate),
@@ -168,7 +169,7 @@ fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, E
     }
 }
 
-/// True: it has moved.
+/// Returns true if the deployment has moved.
 pub(super) fn enter_stage(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
     match next_move(tx, aggregate)? {
         Move::Stay | Move::ReadAuthors(_) => return Ok(false),

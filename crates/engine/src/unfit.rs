@@ -1,5 +1,5 @@
-//! Unfit: deployments that are ready and that a runner cannot have, remembered so that they are not tried again
-//! and again. Forgotten as soon as they change.
+//! Cache of ready deployments that could not be granted to runners with certain labels, so that they are not retried in
+//! a loop. An entry is valid for one version of the deployment.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use berth_core::id::DeploymentId;
 use berth_store::query::runs::Ready;
 use quick_cache::sync::Cache;
 
-/// What else may have changed, such as a pipeline that was resumed, is seen then.
+/// Time to live of an entry; bounds the delay after changes elsewhere, such as a resumed pipeline.
 const REMEMBERED: Duration = Duration::from_secs(1);
-/// None of its steps is for such a runner, whatever else changes.
+/// Time to live if all ready steps require other labels, which does not depend on other changes.
 const REMEMBERED_FOR_OTHERS: Duration = Duration::from_secs(600);
 const UNFIT_MAX: usize = 65_536;
 
@@ -20,7 +20,7 @@ struct Known {
     until: Instant,
 }
 
-/// By the labels of the runner; with the version they had.
+/// Entries by deployment and label set.
 pub(super) struct Unfit(Cache<(DeploymentId, u64), Known>);
 
 impl Default for Unfit {
@@ -42,7 +42,7 @@ impl Unfit {
     }
 }
 
-/// Runners with the same labels can have the same steps.
+/// A hash of the labels. Runners with the same labels can run the same steps.
 pub(super) fn kind(labels: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.hash(&mut hasher);

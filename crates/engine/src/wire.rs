@@ -1,4 +1,4 @@
-//! Domain values as the API writes them.
+//! Conversions of domain values to API types.
 
 use berth_api::runner::{Isolation, Network as WireNetwork};
 use berth_core::step::Network;

@@ -1,4 +1,4 @@
-//! Artifacts and outputs: made once, and made before they are needed.
+//! Checks that artifacts and outputs are unique and produced before they are used.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ fn needed(
     }
 }
 
-/// `build.<output>` does not say which step: there can be only one.
+/// Outputs of the build must be unique, because `build.<output>` does not name a step.
 fn outputs(draft: &Draft<'_>) {
     let mut seen: BTreeMap<&str, &StepId> = BTreeMap::new();
     for Site { value, at } in &draft.build {

@@ -1,4 +1,4 @@
-//! Expressions in `env`, `params` and `if`: found, parsed, and their references looked up.
+//! Finds and parses expressions in `env`, `params` and `if`, and checks their references.
 
 use std::ops::Range;
 
@@ -74,19 +74,19 @@ fn in_condition(at: &Cursor<'_>, scope: &Scope<'_>) {
     in_expression(&Found { at, text, whole: inner.clone(), inner, place }, scope);
 }
 
-/// An expression in a text, and where it stands in the source.
+/// An expression in a text, with its position in the source.
 struct Found<'c, 'a> {
     at: &'c Cursor<'a>,
     text: &'c str,
     whole: Range<usize>,
     inner: Range<usize>,
-    /// Of `whole`, in the source.
+    /// The range of `whole` in the source.
     place: Range<usize>,
 }
 
 fn in_expression(found: &Found<'_, '_>, scope: &Scope<'_>) {
     let Found { at, text, whole, inner, place } = found;
-    // Exact only when the source holds the expression as it is read: no escapes, no folded lines.
+    // Columns are exact only if the source contains the expression verbatim, without escapes or folded lines.
     let exact = place.len() == whole.len();
     let locate = |range: &Range<usize>| {
         let start = place.start + (inner.start - whole.start) + range.start;
@@ -110,7 +110,7 @@ fn in_expression(found: &Found<'_, '_>, scope: &Scope<'_>) {
     }
 }
 
-/// Shell text takes no expressions: whatever they bring would become part of the program.
+/// Expressions are not allowed in shell text, because their values would become part of the program.
 fn no_expression(at: &Cursor<'_>, text: &str) {
     let Some(start) = text.find("${{") else { return };
     let template = expression::templates(text).ok().and_then(|found| found.into_iter().next());
@@ -130,7 +130,7 @@ fn no_expression(at: &Cursor<'_>, text: &str) {
     );
 }
 
-/// A telling name: the last word of a reference, in capitals.
+/// Suggests a variable name: the last part of a reference, in upper case.
 fn variable_for(expression: &str) -> String {
     let last = expression.rsplit('.').next().unwrap_or_default();
     let plain = !last.is_empty() && last.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
@@ -142,7 +142,7 @@ fn variable_for(expression: &str) -> String {
     }
 }
 
-/// Finds parts of a read text in the source it was read from, in order.
+/// Locates parts of a parsed text in the source, in order.
 struct Finder<'t> {
     text: &'t str,
     source: &'t str,
@@ -156,7 +156,7 @@ impl<'t> Finder<'t> {
         Self { text, source: at.report().source().slice(range), start: range.start, searched: 0 }
     }
 
-    /// The part as it stands in the source, or the whole value when escapes or folding changed it.
+    /// The range of a part in the source, or of the whole value if escapes or folding changed the text.
     fn find(&mut self, part: Range<usize>) -> Range<usize> {
         let wanted = &self.text[part];
         let found = self.source.get(self.searched..).and_then(|rest| rest.find(wanted));

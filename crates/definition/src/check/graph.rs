@@ -1,4 +1,4 @@
-//! Which step waits for which: unknown ids, cycles, and who runs before whom.
+//! Dependency graph of steps: reports unknown ids and cycles, and determines the order.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use super::ids;
 use crate::cursor::Site;
 use crate::report::Problem;
 
-/// Who runs before whom among the steps of one phase.
+/// The order of the steps of one phase.
 pub(super) struct Graph {
     places: BTreeMap<StepId, usize>,
-    /// `before[later][earlier]`; nothing for the steps of a cycle.
+    /// `before[later][earlier]`; `None` for the steps of a cycle.
     before: Vec<Option<Vec<bool>>>,
 }
 
 impl Graph {
-    /// Reports what is wrong with the needs of `steps`; `others` are the steps of the other phase.
+    /// Builds the graph and reports problems with the `needs` of `steps`. `others` are the steps of the other phase.
     pub(super) fn of(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) -> Self {
         unknown_needs(steps, others);
         let mut places: BTreeMap<StepId, usize> = BTreeMap::new();
         for (index, step) in steps.iter().enumerate() {
-            // A doubled id is reported elsewhere; here the first step keeps it.
+            // Duplicate ids are reported elsewhere; here the first step keeps the id.
             places.entry(step.value.id.clone()).or_insert(index);
         }
         let needs: Vec<Vec<usize>> = steps
@@ -39,15 +39,15 @@ impl Graph {
         Self { places, before: order(steps, &needs) }
     }
 
-    /// Whether `earlier` has ended when `later` begins. Inside a cycle, which is reported already, nobody complains.
+    /// Whether `earlier` has ended when `later` starts. True within a cycle, which is reported already.
     pub(super) fn is_before(&self, earlier: &StepId, later: &StepId) -> bool {
         let before = self.places.get(later).and_then(|later| self.before[*later].as_ref());
         before.is_none_or(|before| self.places.get(earlier).is_some_and(|earlier| before[*earlier]))
     }
 }
 
-/// Takes out what is ready until nothing is left. When nothing is ready, what is left goes round in circles: one is
-/// named and taken out, and the rest goes on.
+/// Topological sort. When no step is ready, the rest contains a cycle: it is reported and removed, and the sort
+/// continues.
 fn order(steps: &[Site<'_, Step>], needs: &[Vec<usize>]) -> Vec<Option<Vec<bool>>> {
     let mut before: Vec<Option<Vec<bool>>> = vec![None; steps.len()];
     let mut done = vec![false; steps.len()];
@@ -99,7 +99,7 @@ fn unknown_needs(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) {
     }
 }
 
-/// Follows needs that are not done from `start` until a step comes up a second time. Begins with its first step.
+/// Follows unfinished needs from `start` until a step repeats. The cycle starts with its first step in the definition.
 fn cycle(needs: &[Vec<usize>], done: &[bool], start: usize) -> Vec<usize> {
     let mut path = vec![start];
     while let Some(next) = path.last().and_then(|last| needs[*last].iter().copied().find(|need| !done[*need]))

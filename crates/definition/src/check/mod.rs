@@ -1,4 +1,4 @@
-//! What can only be checked when all parts are known: references between them.
+//! Checks of references between the parts of a definition.
 
 mod artifacts;
 mod expressions;
@@ -35,7 +35,7 @@ pub(super) fn all(draft: &Draft<'_>, offers: Option<&Offers>) {
     expressions::check(draft, &build, &stages);
 }
 
-/// Ids are unique over build and steps, so that a name in a log or an address means one step.
+/// Ids are unique across build and steps, so that a name in a log or a URL identifies one step.
 fn unique_ids(draft: &Draft<'_>) {
     let mut seen: BTreeMap<&StepId, &str> = BTreeMap::new();
     for Site { value, at } in draft.build.iter().chain(&draft.steps) {
@@ -61,7 +61,7 @@ fn unique_stages(draft: &Draft<'_>) {
     }
 }
 
-/// Secrets and rules are found by the name of the place: an environment must not get those of a stage.
+/// Secrets and rules are looked up by name, so an environment must not share the name of a stage.
 fn unlike_stages(draft: &Draft<'_>) {
     for Site { value: (name, _), at } in &draft.environments {
         if draft.stages.iter().any(|stage| stage.value.name.as_str() == name.as_str()) {
@@ -102,7 +102,7 @@ fn tracked(draft: &Draft<'_>) {
     }
 }
 
-/// The runner itself asks the address for such a step, so there is no sandbox that could keep it from the network.
+/// The runner itself sends the request of such a step, so no sandbox can cut it off from the network.
 fn network(Site { value, at }: &Site<'_, Step>) {
     if value.network == Some(Network::None) && is_request(&value.kind, &value.params) {
         let place = at.get("network").unwrap_or_else(|| at.clone());

@@ -1,4 +1,4 @@
-//! Params against the schema of the step type, told at the place in the YAML.
+//! Checks params against the schema of the step type and reports problems at their position in the YAML.
 
 use berth_core::pipeline::model::{Approver, Requires, Step, StepType};
 use berth_core::registry::Offers;
@@ -16,7 +16,7 @@ use crate::tree::Value;
 pub(super) fn check(step: &Site<'_, Step>, offers: Option<&Offers>) {
     let builtin = match &step.value.kind {
         StepType::Builtin(builtin) => *builtin,
-        // Its type could not be read.
+        // The type could not be read.
         StepType::Custom(kind) if kind.is_empty() => return,
         StepType::Custom(kind) => return custom(step, kind, offers),
     };
@@ -37,7 +37,8 @@ pub(super) fn check(step: &Site<'_, Step>, offers: Option<&Offers>) {
     }
 }
 
-/// Its registry knows what it takes. A step drops what it does not know, so that is no error.
+/// Checks the params of a custom step against the schema in its registry. Unknown params are only a warning, because a
+/// step ignores them.
 fn custom(step: &Site<'_, Step>, kind: &str, offers: Option<&Offers>) {
     let at = step.at.get("type").unwrap_or_else(|| step.at.clone());
     match offers.map(|offers| offers.get(kind)) {
@@ -53,7 +54,7 @@ fn custom(step: &Site<'_, Step>, kind: &str, offers: Option<&Offers>) {
                 tell(&place, severity, kind, problem);
             }
         }
-        // A registry may come, or come back: what has been deployed with it may be changed without it.
+        // Only warnings: the registry may be added later, and pipelines must stay editable while it is missing.
         Some(Some(Err(why))) => at.add(Problem::warning("unknown_custom_step", why.clone())),
         Some(None) => at.add(Problem::warning("unknown_custom_step", "there is no such custom step")),
     }
@@ -66,7 +67,7 @@ fn tell(place: &Cursor<'_>, severity: Severity, kind: &str, problem: ParamProble
     if pointer.is_empty() || code == UNKNOWN_PARAM { target.add_at_key(told) } else { target.add(told) }
 }
 
-/// Whether those who are named are enough, where that is known before it runs.
+/// Checks that enough approvers are named, if that is known before the run.
 fn people(place: &Cursor<'_>, params: &serde_json::Map<String, Json>) {
     let approvals = params.get("approvals").map_or(Some(1), Json::as_u64);
     let from = params.get("from").cloned().unwrap_or_default();

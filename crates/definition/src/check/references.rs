@@ -1,4 +1,4 @@
-//! Whether what an expression refers to exists where its step runs.
+//! Checks that references in expressions exist where the step runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use super::graph::Graph;
 use crate::read::Draft;
 use crate::report::{Problem, Report};
 
-/// How many stages and environments are named in one message.
+/// Maximum number of stages and environments named in a message.
 const NAMED_MAX: usize = 5;
 
-/// Everything in a definition that can be referred to.
+/// Everything in a definition that expressions can refer to.
 pub(super) struct Known<'d> {
     places: Vec<Place<'d>>,
-    /// As they are written in an expression: `vars.url`.
+    /// As written in an expression: `vars.url`.
     vars: BTreeSet<String>,
-    /// By output; the build step that declares it.
+    /// Build steps by the outputs they declare.
     build: BTreeMap<&'d str, &'d Step>,
     steps: BTreeMap<&'d str, &'d Step>,
 }
@@ -33,7 +33,7 @@ struct Place<'d> {
     skip: &'d BTreeSet<StepId>,
 }
 
-/// The step that refers.
+/// The step that contains the reference.
 pub(super) struct Scope<'d> {
     pub(super) known: &'d Known<'d>,
     pub(super) phase: Phase,
@@ -62,7 +62,7 @@ impl<'d> Known<'d> {
         Self {
             vars: names.into_iter().map(|name| format!("vars.{name}")).collect(),
             places,
-            // Doubled names are reported elsewhere; backwards, so that the first one stays.
+            // Duplicate names are reported elsewhere; in reverse, so that the first one wins.
             build: draft.build.iter().rev().flat_map(|site| outputs(&site.value)).collect(),
             steps: draft.steps.iter().rev().map(|site| (site.value.id.as_str(), &site.value)).collect(),
         }
@@ -154,7 +154,7 @@ impl Scope<'_> {
                 known.iter().map(String::as_str),
             ));
         };
-        // What a custom step leaves is known when it has run.
+        // The outputs of a custom step are only known after it has run.
         let is_open = matches!(maker.kind, StepType::Custom(_)) && maker.outputs.is_empty();
         if !is_open && !maker.outputs.iter().any(|known| known.as_str() == output) {
             let known: Vec<String> =
@@ -197,7 +197,7 @@ fn secret(reference: &Reference) -> Result<(), Problem> {
     Err(Problem::error("invalid_name", message))
 }
 
-/// The member must be written out: what is computed cannot be checked before it is too late.
+/// Requires a literal member name, because computed ones cannot be checked before the run.
 fn written<'r>(reference: &'r Reference, index: usize, how: &str) -> Result<&'r str, Problem> {
     match reference.members.get(index) {
         Some(Member::Name(name)) => Ok(name),

@@ -1,4 +1,4 @@
-//! Ephemeral environments: how a session begins and ends.
+//! Reads ephemeral environments.
 
 use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
 use berth_core::pipeline::model::{Environment, OnRelease, ReleaseRule, Trigger};
@@ -10,7 +10,7 @@ use crate::report::Problem;
 use crate::tree::Value;
 
 pub(super) fn environment(at: &Cursor<'_>) -> Option<Environment> {
-    // `qa-1:` with nothing behind it is a complete environment: everything about it is optional.
+    // `qa-1:` without a value is valid, because all fields are optional.
     if matches!(at.node.value, Value::Null) {
         return Some(Environment {
             triggers: Vec::new(),
@@ -62,7 +62,7 @@ fn trigger(at: &Cursor<'_>) -> Option<Trigger> {
             let branches = branches.and_then(|at| at.items("branches", LIST_ITEMS_MAX)).unwrap_or_default();
             Some(Trigger::PullRequest { target_branches: branches.iter().filter_map(branch).collect() })
         }
-        // Always implied.
+        // The API trigger is always implied.
         _ => {
             only_for(branches.as_ref(), "target_branches", "pull_request");
             None

@@ -1,7 +1,7 @@
-//! From the tree to the model: the document as a whole.
+//! Reads the tree into the model.
 //!
-//! Reading is lenient on purpose: what cannot be read is reported and replaced by something harmless, so that the
-//! rest is still checked. A definition made this way is only handed out when nothing was reported as an error.
+//! Reading is lenient: an unreadable part is reported and replaced by a placeholder, so that the rest is still checked.
+//! The definition is only returned if there are no errors.
 
 mod environment;
 mod stage;
@@ -25,7 +25,7 @@ use self::step::{Previous, step};
 use super::cursor::{Cursor, Fields, Read, Site};
 use super::report::Problem;
 
-/// A definition that was read but whose parts were not compared with each other yet.
+/// A definition whose references have not been checked yet.
 pub(super) struct Draft<'a> {
     head: Head,
     pub(super) build: Vec<Site<'a, Step>>,
@@ -116,7 +116,7 @@ fn version(file: &Fields<'_>) {
     }
 }
 
-/// A missing name is reported, and the rest is still read under a name that nobody will see.
+/// A missing name is reported and replaced, so that the rest is still read.
 fn name(fields: &Fields<'_>) -> Option<DisplayName> {
     fields.required("name").or_else(|| DisplayName::parse("unnamed").ok())
 }

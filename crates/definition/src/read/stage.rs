@@ -1,4 +1,4 @@
-//! Stages, what they require, and when they are open.
+//! Reads stages with their approvals and windows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::cursor::{Cursor, Fields, Read, word};
 use crate::report::Problem;
 use crate::tree::Value;
 
-/// What every stage has that does not say otherwise.
+/// Defaults for all stages.
 #[derive(Default)]
 pub(super) struct StageDefaults {
     vars: BTreeMap<VarName, Scalar>,
@@ -39,7 +39,7 @@ pub(super) fn stage(at: &Cursor<'_>, defaults: &StageDefaults) -> Option<Stage> 
     let fields = at.fields(&["name", "vars", "skip", "requires", "window", "on_failure"])?;
     let mut all_vars = defaults.vars.clone();
     all_vars.extend(vars(&fields));
-    // Everything is read before the name decides, so that nothing goes unreported.
+    // Read all fields before a missing name returns, so that every problem is reported.
     let skip = skip(&fields);
     let requires = fields.read("requires").or_else(|| defaults.requires.clone());
     let window = fields.read("window").or_else(|| defaults.window.clone());
@@ -51,7 +51,7 @@ pub(super) fn vars(fields: &Fields<'_>) -> BTreeMap<VarName, Scalar> {
     fields.get("vars").map(|at| at.named("vars", word(VarName::parse), Scalar::read)).unwrap_or_default()
 }
 
-/// Whether the ids exist is checked when all steps are known.
+/// The existence of the ids is checked later, when all steps are known.
 pub(super) fn skip(fields: &Fields<'_>) -> BTreeSet<StepId> {
     fields.list("skip", "step ids").into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Steps, of the build and of the stages alike.
+//! Reads steps of the build and of the stages.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::step::spec::PLANNED;
 use crate::step::{BUILTINS, StepSpec};
 use crate::tree::Value;
 
-/// The step before, for the one that does not say what it waits for.
+/// The previous step, on which a step without `needs` depends.
 #[derive(Default)]
 pub(super) struct Previous {
     id: Option<StepId>,
@@ -97,7 +97,7 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
     })
 }
 
-/// A step keeps an id even when its own cannot be read: others may still refer to what they can see.
+/// The id of a step, with a fallback if it cannot be read, so that checks of other steps still work.
 fn id(fields: &Fields<'_>, name: &DisplayName, count: usize) -> Option<StepId> {
     let fallback = || StepId::parse(&format!("step-{count}")).ok();
     if fields.at.get("id").is_some() {
@@ -178,7 +178,7 @@ impl Read for Artifact {
     }
 }
 
-/// Every value is text to a process: `3`, `true` and `1.10` arrive as they are written.
+/// Environment variables are text: `3`, `true` and `1.10` are passed as written.
 fn env(fields: &Fields<'_>) -> BTreeMap<EnvVarName, String> {
     let Some(at) = fields.get("env") else { return BTreeMap::new() };
     at.named("variables", variable, |at| match &at.node.value {
@@ -196,7 +196,7 @@ fn secret_files(fields: &Fields<'_>) -> BTreeMap<EnvVarName, SecretName> {
     at.named("variables", variable, SecretName::read)
 }
 
-/// Reserved names get their own words: the grammar's would send people looking for a typing error.
+/// Reserved names have their own message, because the grammar's message would suggest a typo.
 fn variable(name: &str) -> Result<EnvVarName, Problem> {
     if is_reserved(name) {
         let message = format!(
@@ -230,7 +230,7 @@ fn json(at: &Cursor<'_>) -> Json {
     }
 }
 
-/// `if: vars.x == 'y'` and `if: ${{ vars.x == 'y' }}` are the same; a bare boolean is allowed too.
+/// `if: vars.x == 'y'` and `if: ${{ vars.x == 'y' }}` are equivalent; a plain boolean is allowed, too.
 fn condition(at: &Cursor<'_>) -> Option<Condition> {
     let text = match &at.node.value {
         Value::Bool(value) => return Some(Condition(value.to_string())),

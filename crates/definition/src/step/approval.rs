@@ -1,4 +1,4 @@
-//! `approval`: waits until enough people say yes.
+//! `approval`: waits until enough people approve.
 
 use std::sync::LazyLock;
 

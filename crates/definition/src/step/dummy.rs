@@ -1,4 +1,4 @@
-//! `dummy`: pretends to work, for trying pipelines out and for tests.
+//! `dummy`: simulates work, for trying out pipelines and for tests.
 
 use std::sync::LazyLock;
 

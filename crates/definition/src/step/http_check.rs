@@ -1,4 +1,4 @@
-//! `http_check`: asks an address until it answers as expected.
+//! `http_check`: requests a URL until the response is as expected.
 
 use std::sync::LazyLock;
 

@@ -1,6 +1,6 @@
-//! The parameters of each built-in step type, as JSON Schema.
+//! The params of each built-in step type, as JSON Schema.
 //!
-//! Each type is one file and one line in [`spec::BUILTINS`].
+//! Each type is one file and one entry in [`spec::BUILTINS`].
 
 mod approval;
 mod dummy;

@@ -1,7 +1,7 @@
-//! Params against a step type's JSON Schema, with the findings in our own words.
+//! Validates params against the JSON Schema of a step type and explains the problems.
 //!
-//! Schemas come from step registries too, so compiling one never reads a file or the network, and patterns run on
-//! a linear-time engine.
+//! Schemas also come from step registries, so compiling one never accesses files or the network, and patterns run on a
+//! linear-time regex engine.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
@@ -14,12 +14,12 @@ use berth_core::wording::{hint, listed, quoted};
 
 pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
-/// Of one step; what is beyond is found after the first ones are fixed.
+/// Maximum number of problems reported per step; the rest is reported once these are fixed.
 pub const PARAM_PROBLEMS_MAX: usize = 50;
 
-/// The code of a param that the schema does not have.
+/// The code of a param that is not in the schema.
 pub const UNKNOWN_PARAM: &str = "unknown_param";
-/// Formats of ours that a schema may name.
+/// Custom formats that schemas may use.
 const FORMAT_DURATION: &str = "berth-duration";
 const FORMAT_APPROVER: &str = "berth-approver";
 const FORMAT_URL: &str = "berth-url";
@@ -30,14 +30,14 @@ pub struct ParamsSchema {
     schema: Value,
 }
 
-/// Why a schema is not used.
+/// Why a schema was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the schema is refused: {0}")]
 pub struct SchemaRefused(String);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamProblem {
-    /// JSON pointer below `params`.
+    /// JSON pointer relative to `params`.
     pub pointer: String,
     pub code: &'static str,
     pub message: String,
@@ -69,7 +69,7 @@ impl ParamsSchema {
         Ok(Self { validator, schema })
     }
 
-    /// Everything wrong with `params`. A text for which `is_open` holds is known only later and passes as any value.
+    /// All problems with `params`. A text for which `is_open` holds is only known later and is valid for any type.
     pub fn check(&self, params: &Value, is_open: impl Fn(&str) -> bool) -> Vec<ParamProblem> {
         let open = |error: &ValidationError<'_>| match params.pointer(error.instance_path().as_str()) {
             Some(Value::String(text)) => is_open(text),
@@ -136,14 +136,14 @@ impl ParamsSchema {
                 _ => problem("bad_param", format!("must be of the format {}", quoted(format))),
             },
             ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::OneOfMultipleValid { .. } => {
-                // A schema says in `$comment` what its alternatives mean.
+                // `$comment` in a schema describes its alternatives.
                 let comment = self.schema["$comment"].as_str().filter(|_| pointer.is_empty());
                 problem(
                     "bad_param",
                     comment.unwrap_or("must match exactly one of the alternatives").to_owned(),
                 )
             }
-            // The library quotes the value, which may be long: cut.
+            // The library's message contains the value, which may be long; truncate it.
             _ => problem("bad_param", quoted(&error.to_string()).replace('`', "")),
         }
     }
@@ -190,7 +190,7 @@ fn is_url(text: &str) -> bool {
         && !text.chars().any(|c| c.is_whitespace() || c.is_control())
 }
 
-/// For the tests beneath each step type: what is wrong with these params, one line each.
+/// The problems with these params, one per line, for tests of step types.
 #[cfg(test)]
 pub(super) fn findings(spec: &super::StepSpec, params: &Value) -> String {
     let schema = spec.params().expect("a test compiles every schema");

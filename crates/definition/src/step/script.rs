@@ -1,4 +1,4 @@
-//! `script`: runs shell text in a fresh checkout.
+//! `script`: runs a shell script in a fresh checkout.
 
 use std::sync::LazyLock;
 

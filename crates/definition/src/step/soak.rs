@@ -1,4 +1,4 @@
-//! `soak`: lets time pass before the next step.
+//! `soak`: waits for a fixed time before the next step.
 
 use std::sync::LazyLock;
 

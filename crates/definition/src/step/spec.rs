@@ -1,4 +1,4 @@
-//! The flat list of built-in step types.
+//! The list of built-in step types.
 
 use std::sync::LazyLock;
 
@@ -7,18 +7,18 @@ use berth_core::step::{Builtin, OnLost};
 use super::params::{ParamsSchema, SchemaRefused};
 use super::{approval, dummy, http_check, script, soak, wait_for};
 
-/// Everything a definition, a document or an editor needs to know about a step type.
+/// Describes a step type for the parser, the documentation and editors.
 pub struct StepSpec {
     pub kind: Builtin,
-    /// What stands after `type:`.
+    /// The value of `type:`.
     pub name: &'static str,
-    /// One line for lists and docs.
+    /// A one-line summary for lists and documentation.
     pub summary: &'static str,
     /// JSON Schema of `params`.
     pub schema: &'static str,
-    /// Safe to run again by nature.
+    /// Whether steps of this type are safe to run again by default.
     pub idempotent: bool,
-    /// What happens after a lost run when the step does not say.
+    /// The default of `on_lost`.
     pub on_lost: OnLost,
     pub(super) compiled: LazyLock<Result<ParamsSchema, SchemaRefused>>,
 }
@@ -26,7 +26,7 @@ pub struct StepSpec {
 pub static BUILTINS: [&StepSpec; 6] =
     [&script::SPEC, &http_check::SPEC, &approval::SPEC, &soak::SPEC, &wait_for::SPEC, &dummy::SPEC];
 
-/// Types that have a name but no code yet.
+/// Names reserved for step types that do not exist yet.
 pub const PLANNED: [&str; 6] = ["container", "docker_build", "terraform", "kubernetes", "helm", "ssh"];
 
 impl StepSpec {
@@ -45,7 +45,7 @@ impl StepSpec {
         }
     }
 
-    /// The compiled schema of `params`; compiled once.
+    /// The schema of `params`; compiled once.
     pub fn params(&self) -> Result<&ParamsSchema, &SchemaRefused> {
         self.compiled.as_ref()
     }

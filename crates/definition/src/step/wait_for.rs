@@ -1,4 +1,4 @@
-//! `wait_for`: tries a command or an address until it succeeds.
+//! `wait_for`: retries a command or a URL until it succeeds.
 
 use std::sync::LazyLock;
 

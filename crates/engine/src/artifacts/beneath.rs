@@ -1,4 +1,4 @@
-//! Opening below a directory without following any link on the way.
+//! Opens files below a directory without following symlinks.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,12 +9,13 @@ use rustix::io::Errno;
 
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Opens what lies at this path; the kernel sees to it that no link is on the way, or else we do, name by name.
+/// Opens the file at this path. The kernel rejects symlinks on the way; without `openat2`, each component is opened
+/// separately.
 pub(super) fn open(root: impl AsFd, parts: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = if parts.is_empty() { b".".to_vec() } else { parts.join(&b'/') };
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(&root, OsStr::from_bytes(&path), flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-        // Kernels before 5.6 have no such call, and some sandboxes forbid it.
+        // `openat2` requires Linux 5.6, and some sandboxes forbid it.
         Err(Errno::NOSYS | Errno::PERM) => open_by_name(root, parts, flags),
         opened => opened,
     }

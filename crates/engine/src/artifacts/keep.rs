@@ -1,4 +1,4 @@
-//! Packing: the same content gives the same archive, whoever packs it and whenever.
+//! Packs artifacts deterministically: the same content gives the same archive.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -17,12 +17,12 @@ use super::names::{check_link, parts, shown};
 use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError, Artifacts, Kept};
 
 const COMPRESSION_LEVEL: i32 = 3;
-/// A file is opened only when it is one: a pipe would wait for somebody at its other end.
+/// Non-blocking, because opening a pipe would wait for a writer.
 const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 const BLOCK_BYTES: u64 = 512;
 /// An archive ends with two empty blocks.
 const END_BYTES: u64 = 2 * BLOCK_BYTES;
-/// A longer name takes an entry of its own.
+/// Longer names take a separate entry.
 const SHORT_NAME_BYTES: usize = 100;
 
 pub(super) fn pack(
@@ -41,10 +41,10 @@ pub(super) fn pack(
         entries: 0,
         bytes: 0,
     };
-    // A step can put a link in place of its workspace.
+    // A step may have replaced its workspace with a symlink.
     let root = open(workspace, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
     match parts.split_last() {
-        // The whole workspace: what is in it, and no entry for itself.
+        // The whole workspace: its content, without an entry for the workspace itself.
         None => archive.directory(&root, &mut Vec::new(), 0)?,
         Some((name, above)) => {
             let missing = |error| match error {
@@ -67,7 +67,7 @@ pub(super) fn pack(
     archive.finish()
 }
 
-/// The whole of a checkout, whose links were looked at when it was made.
+/// Packs a complete checkout. Its symlinks were checked when it was created.
 pub fn pack_source(dir: &Path) -> Result<File, ArtifactError> {
     let file = tempfile::tempfile_in(dir.parent().unwrap_or(dir))?;
     let mut tar = tar::Builder::new(zstd::Encoder::new(&file, COMPRESSION_LEVEL)?);
@@ -82,14 +82,14 @@ struct Archive<'f> {
     tar: tar::Builder<Hashing<'f>>,
     left: u64,
     entries_left: usize,
-    /// Names in the path of what is kept: links may not lead above it.
+    /// Number of components in the path of the artifact; links must not lead above it.
     root_depth: usize,
     entries: usize,
     bytes: u64,
 }
 
 impl Archive<'_> {
-    /// What is called `name` in `dir`, whose path is `at`.
+    /// Adds the entry `name` of `dir`, whose path is `at`.
     fn entry(
         &mut self,
         dir: &OwnedFd,
@@ -151,7 +151,7 @@ impl Archive<'_> {
 
     fn file(&mut self, dir: &OwnedFd, at: &[u8], name: &[u8]) -> Result<(), ArtifactError> {
         let mut file = File::from(openat(dir, OsStr::from_bytes(name), FILE, Mode::empty())?);
-        // What was opened may be another thing than what was looked at.
+        // The file may have been replaced between `statat` and `openat`.
         let seen: Stat = fstat(&file)?;
         if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
             return Err(ArtifactError::refused(shown(at), "changed while it was kept"));
@@ -168,7 +168,7 @@ impl Archive<'_> {
         }
     }
 
-    /// Takes an entry off the limits before it is written.
+    /// Deducts an entry from the limits before it is written.
     fn count(&mut self, names: [&[u8]; 2], size: u64) -> Result<(), ArtifactError> {
         self.entries_left = self.entries_left.checked_sub(1).ok_or(ArtifactError::TooMany)?;
         let named: u64 = names.iter().map(|name| name_bytes(name)).sum();
@@ -193,7 +193,7 @@ impl Archive<'_> {
     }
 }
 
-/// What a name takes besides its entry's header.
+/// The bytes that a name takes in addition to the header of its entry.
 fn name_bytes(name: &[u8]) -> u64 {
     if name.len() < SHORT_NAME_BYTES {
         0
@@ -202,7 +202,7 @@ fn name_bytes(name: &[u8]) -> u64 {
     }
 }
 
-/// Neither time nor owner: they would make the same content another.
+/// A header without times and owners, which would change the digest of the same content.
 fn header(kind: EntryType, mode: u32, size: u64) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
@@ -218,7 +218,7 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Digests what passes through to the compressor.
+/// Hashes the data on its way to the compressor.
 struct Hashing<'f> {
     digest: Context,
     packer: zstd::Encoder<'static, &'f File>,

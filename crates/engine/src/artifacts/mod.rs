@@ -1,8 +1,8 @@
-//! What steps leave for later ones: a file or a directory, packed, and named after its own content.
+//! Artifacts: files and directories that steps leave for later steps, packed and content-addressed.
 //!
-//! The digest is that of the uncompressed archive, in which nothing depends on when, where or by whom it was made. So
-//! the same content is one file, however often it is kept. Steps write what is packed, and they may be hostile: every
-//! path is walked from a directory's descriptor, link by link, and an archive is believed in nothing.
+//! The digest is that of the uncompressed archive, which does not depend on time, place or owner, so the same content
+//! is stored only once. Steps produce the content and may be hostile: paths are resolved relative to a directory
+//! descriptor, one component at a time, and no field of an archive is trusted.
 
 mod beneath;
 mod keep;
@@ -21,12 +21,12 @@ use berth_core::id::OrgId;
 pub use keep::pack_source;
 use old::Lock;
 
-/// An archive before it is compressed.
+/// Limit for the uncompressed archive.
 pub const ARTIFACT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const ARCHIVE_ENTRIES_MAX: usize = 50_000;
-/// Directories in each other.
+/// Maximum nesting of directories.
 pub const ARCHIVE_DEPTH_MAX: usize = 100;
-/// The path of an entry, and the target of a link.
+/// Limit for the path of an entry and for the target of a link.
 pub const ARCHIVE_PATH_BYTES_MAX: usize = 4_095;
 
 #[derive(Clone)]
@@ -38,11 +38,11 @@ pub struct Artifacts {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// `sha256:` and 64 digits.
+    /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Of the archive before it was compressed.
+    /// Total size of the files.
     pub bytes: u64,
-    /// Files, links and directories in it.
+    /// Number of files, links and directories.
     pub files: usize,
 }
 
@@ -50,7 +50,7 @@ pub struct Kept {
 pub enum ArtifactError {
     #[error("there is nothing at {0}")]
     Missing(String),
-    /// The text says what about it is not possible.
+    /// `why` says what is not allowed.
     #[error("{path}: {why}")]
     Refused { path: String, why: &'static str },
     #[error("an artifact may have {ARTIFACT_BYTES_MAX} bytes; {path} is too much")]
@@ -91,18 +91,18 @@ impl From<rustix::io::Errno> for ArtifactError {
 }
 
 impl Artifacts {
-    /// Nothing is made or read before the first artifact is.
+    /// Does not touch the disk; directories are created with the first artifact.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, bytes_max: ARTIFACT_BYTES_MAX, entries_max: ARCHIVE_ENTRIES_MAX }
     }
 
-    /// With another limit on what one may have.
+    /// The same store with another size limit.
     #[must_use]
     pub fn limited_to(&self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self.clone() }
     }
 
-    /// Keeps what lies at `path` below the workspace. In the archive it has the same path.
+    /// Stores the file or directory at `path` below the workspace. The archive contains it under the same path.
     pub fn keep(&self, org: OrgId, workspace: &Path, path: &str) -> Result<Kept, ArtifactError> {
         let dir = self.dir.join(org.to_string()).join("sha256");
         std::fs::create_dir_all(&dir)?;
@@ -115,14 +115,15 @@ impl Artifacts {
             std::fs::create_dir_all(above)?;
             unfinished.as_file().sync_all()?;
             unfinished.persist(&place).map_err(|error| error.error)?;
-            // The file in its directory, that one in `sha256`, and so on up to ours.
+            // Fsync all directories from the file's up to the root of the store.
             let mut dirs = place.ancestors().skip(1).take(4);
             dirs.try_for_each(|dir| File::open(dir)?.sync_all())?;
         }
         Ok(packed)
     }
 
-    /// Unpacks into a directory, over what is there. After an error the directory is good for nothing.
+    /// Unpacks into a directory and overwrites existing files. After an error the content of the directory is
+    /// undefined.
     pub fn unpack(&self, org: OrgId, digest: &str, into: &Path) -> Result<(), ArtifactError> {
         let place = self.place(org, digest)?;
         match File::open(place) {
@@ -134,12 +135,12 @@ impl Artifacts {
         }
     }
 
-    /// Whether it is there, and what its name says.
+    /// Checks that the artifact exists and matches its digest.
     pub fn check(&self, org: OrgId, digest: &str) -> Result<(), ArtifactError> {
         unpack::check(self, &self.packed(org, digest)?, digest)
     }
 
-    /// The archive as it lies here.
+    /// The packed archive.
     pub fn packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
         File::open(self.place(org, digest)?).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ArtifactError::Unknown(digest.to_owned()),
@@ -147,20 +148,20 @@ impl Artifacts {
         })
     }
 
-    /// Keeps what lies at `path` in an archive from elsewhere, which is believed in nothing.
+    /// Stores the file or directory at `path` in an untrusted archive.
     pub fn receive(&self, org: OrgId, packed: &File, path: &str) -> Result<Kept, ArtifactError> {
         let dir = self.scratch()?;
         unpack::unpack_foreign(self, packed, dir.path())?;
         self.keep(org, dir.path(), path)
     }
 
-    /// An empty directory that is removed with what holds it.
+    /// An empty temporary directory, removed on drop.
     pub fn scratch(&self) -> Result<tempfile::TempDir, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.dir)?)
     }
 
-    /// A file for what arrives, which is nowhere once it is closed.
+    /// An unnamed temporary file for an upload.
     pub fn incoming(&self) -> Result<File, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::tempfile_in(&self.dir)?)
@@ -170,7 +171,7 @@ impl Artifacts {
         self.place(org, digest).is_ok_and(|place| place.exists())
     }
 
-    /// Only digests reach a path, and only digits of theirs.
+    /// The path of an artifact. The digest is validated, so it cannot contain other path components.
     fn place(&self, org: OrgId, digest: &str) -> Result<PathBuf, ArtifactError> {
         let digits = digest.strip_prefix("sha256:").filter(|digits| {
             digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -1,8 +1,8 @@
-//! Paths and links inside an archive: relative, and never leading out of it.
+//! Validates paths and links in archives: they are relative and never lead outside.
 
 use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError};
 
-/// The names a path consists of. `.` and repeated slashes are passed over; whatever else is clever is refused.
+/// Splits a path into its components. Skips `.` and repeated slashes; refuses `..`, absolute paths and NUL bytes.
 pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
     let refused = |why| Err(ArtifactError::refused(shown(path), why));
     if path.len() > ARCHIVE_PATH_BYTES_MAX {
@@ -25,8 +25,8 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
     Ok(parts)
 }
 
-/// Whether a link stays inside: its target first goes up, at most to the root, and then only down. A `..` after a name
-/// could follow another link and go up from wherever that one leads.
+/// Checks that a link stays inside. Its target first goes up, at most to the root, and then only down: a `..` after a
+/// name could follow another link and go up from its target.
 pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(), ArtifactError> {
     let refused = |why| Err(ArtifactError::refused(shown(path), why));
     if target.is_empty() || target.len() > ARCHIVE_PATH_BYTES_MAX || target.contains(&0) {

@@ -1,5 +1,5 @@
-//! Removing what nobody has kept for long. What is kept again meanwhile stays: both sides look at the time of the file
-//! under a lock.
+//! Removes artifacts that were not stored again for a long time. Storing and removing both check the modification time
+//! under a file lock, so an artifact that is stored again at the same time is not removed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,10 +10,10 @@ use berth_core::id::OrgId;
 
 use super::{ArtifactError, Artifacts};
 
-/// Begins as backups know what is not for them.
+/// The prefix excludes the file from backups.
 const LOCK: &str = "part-lock";
 
-/// Several may keep at once; whoever removes is alone.
+/// Any number of writers hold the lock shared; a removal holds it exclusively.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lock {
     Shared,
@@ -21,7 +21,7 @@ pub(super) enum Lock {
 }
 
 impl Artifacts {
-    /// Digests of what was last kept before `limit`, in their order, after this one.
+    /// Digests of artifacts last stored before `limit`, in order, starting after `after`.
     pub fn older(
         &self,
         org: OrgId,
@@ -49,7 +49,7 @@ impl Artifacts {
         Ok(found)
     }
 
-    /// False: it was kept again since, or is gone.
+    /// Returns false if the artifact was stored again or no longer exists.
     pub fn remove_older(&self, org: OrgId, digest: &str, limit: SystemTime) -> Result<bool, ArtifactError> {
         let place = self.place(org, digest)?;
         let _lock = self.lock(org, Lock::Alone)?;
@@ -70,7 +70,7 @@ impl Artifacts {
         Ok(file)
     }
 
-    /// Whether it is there; then it counts as kept now.
+    /// Returns whether the artifact exists, and updates its modification time if so.
     pub(super) fn renew(&self, place: &Path) -> Result<bool, ArtifactError> {
         match File::options().write(true).open(place) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
@@ -90,7 +90,7 @@ fn is_older(place: &Path, limit: SystemTime) -> io::Result<bool> {
     }
 }
 
-/// Of so many hexadecimal digits, in their order.
+/// Names that consist of `digits` hexadecimal digits, sorted.
 fn names(dir: &Path, digits: usize) -> io::Result<Vec<String>> {
     let listed = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

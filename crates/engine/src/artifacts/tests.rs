@@ -1,4 +1,4 @@
-//! Kept and unpacked is the same; what is hostile is refused, in a workspace and in an archive.
+//! Artifacts survive a round trip; hostile workspaces and archives are refused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +49,7 @@ impl Yard {
         self.artifacts.unpack(org(1), digest, &self.dir.path().join("into"))
     }
 
-    /// Puts an archive where one that was kept would be.
+    /// Puts an archive where a stored artifact would be.
     fn plant(&self, tar: &[u8]) -> String {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, tar);
         let digest =
@@ -60,7 +60,7 @@ impl Yard {
         digest
     }
 
-    /// Everything that lies outside of where something may be written.
+    /// All files outside of the directories that may be written.
     fn outside(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.dir.path().join("outside")).unwrap();
         let mut all: BTreeMap<String, String> = entries
@@ -101,7 +101,7 @@ fn what_is_unpacked_is_what_was_kept() {
     assert_eq!(fs::read_to_string(yard.there("dist/sub/link")).unwrap(), "run");
     assert_eq!(fs::read_link(yard.there("dist/nowhere")).unwrap(), Path::new(&long_target));
     assert!(yard.there("dist/empty/dir").is_dir() && !yard.there("beside").exists());
-    // Over itself, too.
+    // Unpacking over an existing copy works, too.
     yard.unpack(&kept.digest).unwrap();
 }
 
@@ -232,14 +232,14 @@ fn an_artifact_that_was_changed_is_found_out() {
     }
 }
 
-/// One entry of a made-up archive: its kind, its name as it is, its target, its content.
+/// An entry of a crafted archive: type, raw name, link target and content.
 type Evil = (EntryType, &'static str, &'static str, &'static str);
 
 fn archive(entries: &[Evil]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (kind, name, target, content) in entries {
         let mut header = Header::new_gnu();
-        // By hand: the library would not write such names.
+        // Set the raw bytes, because the library refuses such names.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
         header.set_entry_type(*kind);
@@ -311,7 +311,7 @@ fn pa2_sizes_that_are_made_up_take_no_memory_and_no_time() {
         tar[..512].copy_from_slice(header.as_bytes());
         assert!(yard.unpack(&yard.plant(&tar)).is_err());
     }
-    // Sixteen megabytes of zeros in a file of a few hundred bytes.
+    // Sixteen megabytes of zeros compress to a few hundred bytes.
     let mut bomb = archive(&[(EntryType::Regular, "zeros", "", "")]);
     bomb.resize(16 * 1024 * 1024, 0);
     assert!(matches!(yard.unpack(&yard.plant(&bomb)), Err(ArtifactError::TooLarge { .. })));
@@ -334,7 +334,7 @@ fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
     assert_eq!(yard.outside()["secret"], "secret");
 }
 
-/// A file as a runner would send it.
+/// An archive as a runner uploads it.
 fn sent(tar: &[u8]) -> File {
     use std::io::{Seek as _, Write as _};
     let mut file = tempfile::tempfile().unwrap();
@@ -353,7 +353,7 @@ fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
     fs::write(yard.work("dist/a"), "x").unwrap();
     fs::set_permissions(yard.work("dist/a"), fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(received, yard.keep("dist").unwrap(), "the same as if it had been kept here");
-    // What lies beside the path that the plan names is not kept.
+    // Files outside the planned path are not stored.
     let more =
         archive(&[(Directory, "dist/", "", ""), (Regular, "dist/a", "", "x"), (Regular, "b", "", "y")]);
     assert_eq!(yard.artifacts.receive(org(1), &sent(&more), "dist").unwrap(), received);

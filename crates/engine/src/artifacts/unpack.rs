@@ -1,5 +1,4 @@
-//! Unpacking: an archive is believed in nothing. Entries are read by hand, so that no name and no size in it is
-//! followed before it was checked.
+//! Unpacks untrusted archives. Entries are processed one by one, so that every name and size is checked before use.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,7 +16,7 @@ use super::beneath::DIRECTORY;
 use super::names::{check_link, parts, shown};
 use super::{ARCHIVE_PATH_BYTES_MAX, ArtifactError, Artifacts};
 
-/// Our archives are compressed with windows of 2 MiB; a larger one only takes memory.
+/// Archives made here use windows of 2 MiB; a larger limit would only cost memory.
 const WINDOW_LOG_MAX: u32 = 23;
 
 pub(super) fn unpack(
@@ -31,13 +30,13 @@ pub(super) fn unpack(
     let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let root = open(into, DIRECTORY, Mode::empty())?;
     entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))?;
-    // What follows the end of the archive is of no use, but it is part of the digest.
+    // Data after the end of the archive is ignored, but it is part of the digest.
     let rest = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
     rest.map_err(|error| source.explain(error))?;
     has_digest(source.digest, digest)
 }
 
-/// Reads the whole archive, and leaves it where it is.
+/// Reads the whole archive and verifies its digest without unpacking it.
 pub(super) fn check(artifacts: &Artifacts, file: &File, digest: &str) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
@@ -56,7 +55,7 @@ fn has_digest(found: Context, digest: &str) -> Result<(), ArtifactError> {
     }
 }
 
-/// An archive that a runner has sent: it has no digest yet.
+/// Unpacks an archive uploaded by a runner, which has no digest yet.
 pub(super) fn unpack_foreign(artifacts: &Artifacts, file: &File, into: &Path) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
@@ -71,7 +70,7 @@ fn entries(artifacts: &Artifacts, source: &mut impl Read, root: &OwnedFd) -> Res
     let mut left = artifacts.entries_max;
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
-        // A long name is an entry of its own, before the one it belongs to.
+        // A long name is a separate entry that precedes the entry it belongs to.
         let place = match entry.header().entry_type() {
             EntryType::GNULongName => &mut long_name,
             EntryType::GNULongLink => &mut long_target,
@@ -109,7 +108,7 @@ fn make<R: Read>(
     let refused = |why| Err(ArtifactError::refused(shown(name), why));
     let parts = parts(name)?;
     let Some((last, above)) = parts.split_last() else {
-        // The directory that everything is unpacked into.
+        // The entry of the target directory itself.
         let is_root = entry.header().entry_type() == EntryType::Directory;
         return if is_root { Ok(()) } else { refused("has no name") };
     };
@@ -143,7 +142,7 @@ fn make<R: Read>(
     }
 }
 
-/// Opens a directory below the root, and makes what is missing. A link on the way is refused, wherever it leads.
+/// Opens a directory below the root and creates missing ones. A symlink on the way is refused.
 fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, ArtifactError> {
     let mut dir = openat(root, ".", DIRECTORY, Mode::empty())?;
     for part in parts {
@@ -163,7 +162,7 @@ fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, Ar
     Ok(dir)
 }
 
-/// Whatever has the name is taken away first, a link too: nothing is written through it.
+/// Removes an existing file or link first, so that nothing is written through a link.
 fn clear(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> {
     match unlinkat(dir, last, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -172,7 +171,7 @@ fn clear(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> 
     }
 }
 
-/// Digests what passes through, and ends where an artifact has to.
+/// Hashes the data and fails at the size limit.
 struct Hashing<R> {
     digest: Context,
     from: R,
@@ -180,7 +179,7 @@ struct Hashing<R> {
 }
 
 impl<R> Hashing<R> {
-    /// Why reading failed, if it was for the size.
+    /// Maps read errors to causes; a read error at the limit means that the archive is too large.
     fn explain(&self, error: ArtifactError) -> ArtifactError {
         match error {
             ArtifactError::Io(_) if self.left == 0 => ArtifactError::TooLarge { path: "its content".into() },
@@ -190,7 +189,7 @@ impl<R> Hashing<R> {
                     io::ErrorKind::Other | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
                 ) =>
             {
-                tracing::warn!(%error, "an artifact cannot be read");
+                tracing::warn!(%error, "reading an artifact failed");
                 ArtifactError::Corrupt("it cannot be read")
             }
             other => other,

@@ -1,9 +1,9 @@
-//! Addresses: which of them are on the open network, in whatever form they are written.
+//! Classifies IP addresses as public or not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one that anybody on the open network can reach. Those that carry another address inside are
-/// what that one is.
+/// Whether an address is publicly routable. An IPv6 address that embeds an IPv4 address is classified by the embedded
+/// one.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -11,7 +11,8 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Where a cloud tells a machine its own secrets: never, whatever is allowed.
+/// Whether this is a metadata endpoint of a cloud provider, which exposes credentials of the machine. Never allowed,
+/// whatever the configuration says.
 pub(crate) fn is_metadata(address: IpAddr) -> bool {
     const OF_AWS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
     match address {
@@ -20,7 +21,7 @@ pub(crate) fn is_metadata(address: IpAddr) -> bool {
     }
 }
 
-/// Azure's is an address of the open network that only its own machines reach.
+/// Azure's endpoint is a public address that only its own machines reach.
 fn is_metadata_v4(address: Ipv4Addr) -> bool {
     const OF_AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
     address == OF_AZURE || address.is_link_local()
@@ -29,7 +30,7 @@ fn is_metadata_v4(address: Ipv4Addr) -> bool {
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let is_special = match (a, b, c) {
-        // This network, shared by providers, protocol assignments, the relay of 6to4, benchmarks, reserved.
+        // This network, carrier-grade NAT, protocol assignments, 6to4 relay, benchmarking, reserved.
         (0, ..) | (100, 64..=127, _) | (192, 0, 0) | (192, 88, 99) | (198, 18..=19, _) | (240.., ..) => true,
         _ => false,
     };
@@ -48,15 +49,15 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(v4);
     }
     let [first, second, ..] = address.segments();
-    // All that is given out is in 2000::/3; the rest is local, reserved, or another kind of thing.
+    // All allocated addresses are in 2000::/3; the rest is local, reserved or multicast.
     let is_given_out = first & 0xe000 == 0x2000;
-    // 2001::/23 is for protocols (Teredo among them), 2001:db8::/32 and 3fff::/20 for documentation.
+    // 2001::/23 is for protocols such as Teredo; 2001:db8::/32 and 3fff::/20 are for documentation.
     let is_special =
         (first == 0x2001 && (second < 0x0200 || second == 0x0db8)) || (first == 0x3fff && second < 0x1000);
     is_given_out && !is_special
 }
 
-/// The IPv4 address inside: mapped, 6to4 and NAT64 lead to the address they carry.
+/// The embedded IPv4 address of a mapped, 6to4 or NAT64 address.
 fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());

@@ -1,9 +1,9 @@
-//! Egress: the one way by which the server itself asks others.
+//! HTTP client for all outgoing requests of the server, with protection against SSRF.
 //!
-//! An address is read once, as browsers read it; its host is looked up once; if any of its addresses is not on the open
-//! network nothing is sent, unless the configuration allows it; and the connection goes to an address that was checked.
-//! Redirects are not followed. Time and bytes have limits. Steps on runners are not covered: their network is the
-//! operator's.
+//! A URL is parsed once, with the rules of browsers, and its host is resolved once. If any resolved address is not
+//! public, the request is refused unless the configuration allows the address; the connection goes to an address that
+//! was checked. Redirects are not followed, and time and response size are limited. Steps on runners do not use this
+//! client: their network is the operator's responsibility.
 
 mod address;
 mod policy;
@@ -25,47 +25,47 @@ use ureq::unversioned::transport::DefaultConnector;
 
 use resolver::{Checked, RefusedAddress};
 
-/// Of a whole request, from the look-up to the last byte that is read.
+/// Timeout of a request, from DNS lookup to the last byte of the response.
 pub const REQUEST_MAX: Duration = Duration::from_secs(15);
-/// What is read of an answer; the rest stays where it is.
+/// Bytes read of a response; the rest is discarded.
 pub const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Clone)]
 pub struct Egress {
     policy: Arc<Policy>,
     agent: Agent,
-    /// Of one request; tests have less patience.
+    /// Timeout of a request; shorter in tests.
     limit: Duration,
 }
 
-/// What is sent.
+/// A POST request.
 pub struct Post {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
-/// What is asked of somebody who answers with more than a status.
+/// A request whose response body is used.
 pub struct Ask {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
-    /// With a body it is a POST, without one a GET.
+    /// POST with a body, GET without.
     pub body: Option<String>,
     pub answer_bytes_max: u64,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     pub status: u16,
-    /// Seconds the receiver asks to be left alone.
+    /// The `Retry-After` header, in seconds.
     pub retry_after_s: Option<i64>,
-    /// The beginning of what it said.
+    /// The beginning of the body.
     pub body: Vec<u8>,
     pub took: Duration,
 }
 
-/// Nothing came back.
+/// A request without a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     pub why: String,
@@ -78,7 +78,7 @@ impl Egress {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(provider)
-            // What the machine trusts: an operator's own authority is among it.
+            // The trust store of the machine, which may include the operator's own CA.
             .root_certs(RootCerts::PlatformVerifier)
             .build();
         let config = Agent::config_builder()
@@ -99,17 +99,17 @@ impl Egress {
         &self.policy
     }
 
-    /// Blocks for as long as it takes, and that is bounded.
+    /// Blocks until the response or the timeout.
     pub fn post(&self, post: &Post) -> Result<Answered, Failed> {
         self.post_within(post, self.limit, ANSWER_BYTES_MAX)
     }
 
-    /// As [`Egress::post`], for those who are answered at length, or late.
+    /// As [`Egress::post`], for slow or large responses.
     pub fn post_within(&self, post: &Post, limit: Duration, bytes_max: u64) -> Result<Answered, Failed> {
         self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 
-    /// As [`Egress::post`], for whoever reads the answer.
+    /// As [`Egress::post`], for callers that use the response body.
     pub fn ask(&self, ask: &Ask) -> Result<Answered, Failed> {
         self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
     }
@@ -143,13 +143,13 @@ impl Egress {
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
         let status = answer.status().as_u16();
         let mut body = Vec::new();
-        // A status is an answer: what it says besides may be cut off.
+        // Once there is a status, a truncated body is not an error.
         let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
         Ok(Answered { status, retry_after_s, body, took: began.elapsed() })
     }
 }
 
-/// In words for whoever looks into the log of deliveries; nothing of the machine's own network.
+/// The error text for the delivery log. It reveals nothing about the server's own network.
 fn explained(error: ureq::Error, limit: Duration) -> String {
     match error {
         ureq::Error::Timeout(_) => format!("no answer within {} s", limit.as_secs_f32()),

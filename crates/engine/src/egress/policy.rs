@@ -1,7 +1,7 @@
-//! Policy: which addresses the server's own requests may go to.
+//! Decides which addresses the server may send requests to.
 //!
-//! Everything on the open network by https. What is elsewhere, and plain http, only where the server's configuration
-//! names the host or the network. No setting of an organization changes that.
+//! All public addresses over HTTPS. Other addresses and plain HTTP are only allowed if the server's configuration lists
+//! the host or network. Settings of an organization cannot change that.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::address::{is_metadata, is_public};
 
 const URL_BYTES_MAX: usize = 2_048;
 
-/// A host or a network that may be asked although it is not on the open network, and also by plain http.
+/// A host or network that may be requested although it is not public, and over plain HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowed {
     Host(String),
@@ -65,7 +65,7 @@ impl Allowed {
     }
 }
 
-/// Why a request is not made.
+/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub &'static str);
 
@@ -85,7 +85,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// What can be said of an address without asking anybody. Gives it as it will be used.
+    /// Checks a URL without a DNS lookup. Returns it normalized.
     pub fn check(&self, text: &str) -> Result<Url, Refused> {
         if text.len() > URL_BYTES_MAX {
             return Err(Refused("must be at most 2,048 bytes long"));
@@ -114,7 +114,7 @@ impl Policy {
         Ok(url)
     }
 
-    /// Whether a request to this host may go to this address of it.
+    /// Whether a request to this host may connect to this address.
     pub fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
         if is_metadata(address) {
             return Err(Refused("is an address that is never asked"));
@@ -145,7 +145,7 @@ fn literal<S>(host: &Host<S>) -> Option<IpAddr> {
     }
 }
 
-/// A host with and without the dot at its end is one host.
+/// Normalizes a host name: lower case, without a trailing dot.
 fn plain(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }

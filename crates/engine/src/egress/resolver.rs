@@ -1,4 +1,4 @@
-//! The one look-up of a request: the addresses that were checked are the ones that are connected to.
+//! DNS resolver of the client. The addresses that are checked are the ones connected to, which prevents DNS rebinding.
 
 use std::fmt;
 use std::io;
@@ -15,12 +15,12 @@ use ureq::unversioned::transport::NextTimeout;
 
 use super::policy::Policy;
 
-/// Of one look-up; the request has its own limit besides.
+/// Timeout of a lookup; the timeout of the request applies, too.
 const LOOK_UP_MAX: Duration = Duration::from_secs(10);
-/// Addresses of one host that are tried; every one of them is checked.
+/// Maximum number of addresses tried. All of them are checked.
 const ADDRESSES_TRIED_MAX: usize = 8;
 
-/// Asks for the addresses of a host. The system's, or a test's.
+/// Resolves a host: with the system resolver, or a fake one in tests.
 pub type LookUp = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
 pub fn of_the_system() -> LookUp {
@@ -47,7 +47,7 @@ impl Resolver for Checked {
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => self.ask(bare, port, (*timeout.after).min(LOOK_UP_MAX))?,
         };
-        // One that may not be asked spoils them all: otherwise a name could hide it behind a good one.
+        // One forbidden address refuses the host; otherwise a name could hide it among public ones.
         for address in &found {
             self.policy.check_address(bare, address.ip()).map_err(refused)?;
         }
@@ -60,12 +60,12 @@ impl Resolver for Checked {
 }
 
 impl Checked {
-    /// On a thread of its own: the system's look-up knows no limit.
+    /// Runs on a separate thread, because the system resolver has no timeout.
     fn ask(&self, host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
         let (tell, answer) = mpsc::sync_channel(1);
         let (look_up, host) = (self.look_up.clone(), host.to_owned());
         std::thread::Builder::new().name("egress-name".into()).spawn(move || {
-            // Nobody listens any more when the time is over.
+            // The receiver is gone after the timeout.
             tell.send(look_up(&host, port)).ok();
         })?;
         match answer.recv_timeout(limit) {
@@ -79,7 +79,7 @@ fn refused(why: super::policy::Refused) -> Error {
     Error::Other(Box::new(RefusedAddress(why)))
 }
 
-/// A refusal on its way through the client.
+/// Carries a refusal through the error type of the HTTP client.
 #[derive(Debug)]
 pub(super) struct RefusedAddress(pub(super) super::policy::Refused);
 

@@ -1,4 +1,4 @@
-//! A corpus of addresses that lead where they should not, and a resolver that changes its mind.
+//! Tests with URLs that attempt to bypass the policy, and with a resolver that changes its result.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
-/// Of requests that are meant to hang.
+/// Timeout of requests that are meant to hang.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 fn allowing(allowed: &[&str]) -> Policy {
@@ -18,7 +18,7 @@ fn egress(allowed: &[&str], look_up: LookUp) -> Egress {
     Egress::new(allowing(allowed), look_up, PATIENCE)
 }
 
-/// Every name is at this address.
+/// Resolves every name to these addresses.
 fn all_at(addresses: &'static [&'static str]) -> LookUp {
     Arc::new(move |_, port| {
         Ok(addresses.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect())
@@ -29,7 +29,7 @@ fn post(egress: &Egress, url: &str) -> Result<Answered, Failed> {
     egress.post(&Post { url: url.into(), headers: vec![("x-test", "1".into())], body: "{}".into() })
 }
 
-/// A receiver that answers every connection with this text, and counts them.
+/// A server that sends this text on every connection and counts connections.
 struct Receiver {
     address: SocketAddr,
     seen: Arc<AtomicUsize>,
@@ -48,7 +48,7 @@ impl Receiver {
                 let mut buffer = [0u8; 4_096];
                 let _ = stream.read(&mut buffer);
                 let _ = stream.write_all(text.as_bytes());
-                // A hanging receiver holds the line until the other side goes.
+                // A hanging receiver keeps the connection open until the client closes it.
                 while text.is_empty() && stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
             }
         });
@@ -108,11 +108,11 @@ fn addresses_that_lead_inside_are_refused_however_they_are_written() {
         "https://[2002:7f00:1::]/",
         "https://[64:ff9b::127.0.0.1]/",
         "https://[64:ff9b::a9fe:a9fe]/",
-        // Names of this machine, with and without the dot at the end.
+        // Names of this machine, with and without a trailing dot.
         "https://localhost/",
         "https://localhost./",
         "https://LOCALHOST/",
-        // Another reading of the same text.
+        // URLs that parsers interpret differently.
         "https://hooks.acme.test@127.0.0.1/",
         "https://user:password@1.1.1.1/",
         "https:\\\\127.0.0.1/",
@@ -121,7 +121,7 @@ fn addresses_that_lead_inside_are_refused_however_they_are_written() {
         "\thttps://127.0.0.1/",
         "https:/127.0.0.1/",
         "https:127.0.0.1",
-        // Not https at all.
+        // Schemes other than HTTPS.
         "http://1.1.1.1/",
         "http://hooks.acme.test/",
         "file:///etc/passwd",
@@ -183,7 +183,7 @@ fn a_name_that_changes_its_address_is_looked_up_once() {
     let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let asked = Arc::new(Mutex::new(0));
     let counted = asked.clone();
-    // Good when it is checked, private when it is connected to: if there were two look-ups.
+    // Public on the first lookup and private on the second, which must not happen.
     let look_up: LookUp = Arc::new(move |_, port| {
         let mut asked = counted.lock().unwrap();
         *asked += 1;

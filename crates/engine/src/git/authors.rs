@@ -7,16 +7,17 @@ use super::mirror::Mirror;
 use super::{GitError, Sha};
 use crate::limits::{CHANGE_AUTHORS_MAX, CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
-/// Committers that are programs: a forge on which a person pressed a button, and Berth. The author is named all the same,
-/// and a person who lies about the committer could as well name another person there.
+/// Committer addresses of programs: GitHub's web interface and Berth. They are ignored; the author of the commit still
+/// counts. A person who fakes the committer could just as well name another person.
 const PROGRAMS: [&str; 2] = ["noreply@github.com", BOT_EMAIL];
-/// Of what stands in place of an address.
+/// Maximum length of an address; commits may contain any text there.
 const ADDRESS_CHARS_MAX: usize = 320;
-/// Fields of a commit, each with a NUL at its end.
+/// Fields of a commit, each terminated by NUL.
 const FORMAT: &str = "--format=%ae%x00%ce%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00";
 
 impl Mirror {
-    /// Of the commits that `until` has and `since` has not; of the last ones where there is no `since` in this repository.
+    /// Authors of the commits that are reachable from `until` but not from `since`. If `since` is not in this
+    /// repository, of the most recent commits.
     pub fn authors(&self, since: Option<&Sha>, until: &Sha) -> Result<ChangeAuthors, GitError> {
         let since = match since {
             Some(commit) if self.has_commit(commit)? => Some(format!("^{commit}")),

@@ -1,6 +1,6 @@
-//! A new branch with one commit on it, made in the mirror without a work tree and pushed to the remote.
+//! Creates a branch with one commit in the mirror, without a work tree, and pushes it to the remote.
 //!
-//! A branch that is there already is never moved: the push succeeds where there was none, or not at all.
+//! An existing branch is never moved: the push succeeds only if the branch does not exist.
 
 use berth_analysis::diff::FILES_MAX;
 use berth_core::pipeline::grammar::is_branch;
@@ -12,18 +12,18 @@ use super::mirror::Mirror;
 use super::remote::{Access, Credential, reach};
 use super::{GitError, Sha};
 
-/// Who commits, whoever the author is.
+/// The committer of all commits made here; the author may differ.
 const BOT_NAME: &str = "Berth";
 pub(super) const BOT_EMAIL: &str = "berth@noreply.invalid";
-/// Branches made here begin with it, and no other is ever written.
+/// Prefix of all branches made here; no other branch is ever written.
 pub const BRANCH_PREFIX: &str = "berth/";
 
-/// A file of the commit to be.
+/// A change of one file in a new commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// From the root of the repository.
+    /// Relative to the root of the repository.
     pub path: String,
-    /// None: it is gone.
+    /// `None` deletes the file.
     pub after: Option<NewFile>,
 }
 
@@ -33,28 +33,28 @@ pub struct NewFile {
     pub is_executable: bool,
 }
 
-/// A commit to be made.
+/// A commit to create.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCommit<'a> {
     pub parent: &'a Sha,
     pub changes: &'a [FileChange],
     pub message: &'a str,
-    /// Whoever asked for it: rules about authors look at the address.
+    /// The address of the user who requested the commit, because rules about authors use it.
     pub author_email: &'a str,
     pub at: Timestamp,
 }
 
-/// What came of a push.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pushed {
-    /// What the branch points at.
+    /// The commit that the branch points to.
     pub commit: Sha,
-    /// The branch was there with the same content.
+    /// The branch existed with the same content.
     pub was_there: bool,
 }
 
 impl Mirror {
-    /// Makes a commit. The same arguments make the same one.
+    /// Creates a commit. Deterministic: the same arguments give the same hash.
     pub fn commit(&self, new: NewCommit<'_>) -> Result<Sha, GitError> {
         let NewCommit { parent, changes, message, author_email, at } = new;
         if changes.is_empty() || changes.len() > FILES_MAX {
@@ -80,7 +80,7 @@ impl Mirror {
         parsed(&git.run()?.ok()?.text())
     }
 
-    /// Pushes a commit as a branch that is not there yet. `kept` are branches that are never written.
+    /// Pushes a commit as a new branch. Branches in `kept` are never written.
     pub fn push_new(
         &self,
         to: &Remote<'_>,
@@ -106,7 +106,8 @@ impl Mirror {
             None => {}
         }
         let (git, key) = reach(self, self.git(), to.url, to.credential, to.access)?;
-        // The lease is on "there is no such branch": what somebody else made meanwhile is not moved, not even forward.
+        // The empty lease requires that the branch does not exist, so a branch that was created in between is not
+        // moved, not even fast-forwarded.
         let git = git.args(["push", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
         let git = git.arg(format!("--force-with-lease={full}:")).args(["--end-of-options", to.url.as_str()]);
         let ran = git.arg(format!("{commit}:{full}")).run()?.ok();
@@ -114,7 +115,7 @@ impl Mirror {
         ran.map(|_| Pushed { commit: commit.clone(), was_there: false })
     }
 
-    /// The same files on top of the same commit, whoever made it and when.
+    /// Whether both commits have the same tree and the same parents, regardless of author and time.
     fn is_same(&self, there: &Sha, ours: &Sha) -> Result<bool, GitError> {
         if there == ours {
             return Ok(true);
@@ -123,11 +124,11 @@ impl Mirror {
             let git = self.git().args(["log", "-1", "--format=%T %P", "--end-of-options", commit.as_str()]);
             Ok::<_, GitError>(git.run()?.ok().ok().map(|ran| ran.text()))
         };
-        // One that the mirror does not know was made by somebody else.
+        // A commit that is not in the mirror was not made here.
         Ok(of(there)?.is_some_and(|there| of(ours).is_ok_and(|ours| ours.as_deref() == Some(&there))))
     }
 
-    /// What a branch of the remote points at now.
+    /// The commit that a branch of the remote points to.
     fn head_of(&self, to: &Remote<'_>, full: &str) -> Result<Option<Sha>, GitError> {
         let (git, key) = reach(self, self.git(), to.url, to.credential, to.access)?;
         let git = git.args(["ls-remote", "--end-of-options", to.url.as_str(), full]);
@@ -151,7 +152,7 @@ impl Mirror {
         git.run()?.ok().map(drop)
     }
 
-    /// Keeps content as an object, as it is: no filter, no line ends changed.
+    /// Stores content as a blob, unchanged: without filters or line-ending conversion.
     fn keep(&self, content: &[u8]) -> Result<Sha, GitError> {
         let failed = || GitError::io("there is no place for a file");
         let dir = self.scratch()?;
@@ -163,14 +164,14 @@ impl Mirror {
     }
 
     fn with(&self, index: &TempDir) -> super::process::Git<'_> {
-        // Git takes nothing out of an index without a work tree; this one stays empty.
+        // Git requires a work tree to remove entries from an index; this one stays empty.
         let git = self.git().arg("--work-tree").arg(index.path());
         let git = git.env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&index.path().to_string_lossy())
     }
 }
 
-/// Where something is pushed to.
+/// The remote of a push.
 #[derive(Clone, Copy)]
 pub struct Remote<'a> {
     pub url: &'a RemoteUrl,

@@ -1,4 +1,4 @@
-//! Checkout: a commit's files in an empty directory. The mirror is read and not touched; what is unpacked stays inside.
+//! Unpacks the files of a commit into an empty directory. Only reads the mirror and never writes outside the directory.
 
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
@@ -8,14 +8,14 @@ use super::tree::Kind;
 use super::{GitError, Sha};
 use crate::limits::{CHECKOUT_BYTES_MAX, CHECKOUT_FILES_MAX};
 
-/// A longer chain of symlinks is taken for a loop, as the kernel does.
+/// A longer chain of symlinks counts as a loop, as in the kernel.
 const LINKS_FOLLOWED_MAX: usize = 40;
-/// Symlinks named in an error.
+/// Maximum number of symlinks listed in an error.
 const NAMED_MAX: usize = 5;
 
 impl Mirror {
-    /// Unpacks a commit into `into`, which must be empty. Executable bits are kept; submodules are left out; no hook and
-    /// no filter runs. When it fails nothing is left.
+    /// Unpacks a commit into `into`, which must be empty. Keeps executable bits, skips submodules, and runs no hooks or
+    /// filters. After an error the directory is empty again.
     pub fn checkout(&self, commit: &Sha, into: &Path) -> Result<(), GitError> {
         let failed = || GitError::io("the directory for the checkout cannot be used");
         if std::fs::read_dir(into).map_err(failed())?.next().is_some() {
@@ -48,7 +48,7 @@ impl Mirror {
     }
 
     fn unpack(&self, commit: &Sha, into: &Path) -> Result<(), GitError> {
-        // An index of its own: git would write the mirror's.
+        // A temporary index; otherwise git would write the mirror's.
         let index = self.scratch()?;
         let git = self.git().arg("--work-tree").arg(into).env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&into.to_string_lossy())
@@ -59,7 +59,7 @@ impl Mirror {
     }
 }
 
-/// Whether following a symlink ends outside of `root`, step by step as the kernel would go.
+/// Whether a symlink leads outside of `root`. Resolves it component by component, like the kernel.
 fn leads_out(root: &Path, link: &str) -> bool {
     let mut place = PathBuf::new();
     let mut ahead: VecDeque<String> = link.split('/').map(str::to_owned).collect();
@@ -98,7 +98,7 @@ fn empty(dir: &Path) {
         let removed =
             if is_dir { std::fs::remove_dir_all(entry.path()) } else { std::fs::remove_file(entry.path()) };
         if let Err(error) = removed {
-            tracing::warn!(%error, "what was unpacked could not be removed");
+            tracing::warn!(%error, "removing a failed checkout failed");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The files of a commit, as what applies diffs wants them.
+//! The files of a commit, as the source for applying diffs.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use super::mirror::Mirror;
 use super::tree::Kind;
 use super::{GitError, Sha};
 
-/// What git could not answer is kept for [`CommitFiles::finish`]: whoever asks here is only told that nothing is there.
+/// [`Files`] cannot return errors, so git errors are kept for [`CommitFiles::finish`] and the file appears as missing.
 pub struct CommitFiles<'a> {
     mirror: &'a Mirror,
     commit: &'a Sha,
@@ -20,7 +20,7 @@ impl<'a> CommitFiles<'a> {
         Self { mirror, commit, failed: RefCell::new(None) }
     }
 
-    /// Whether every question was answered.
+    /// Returns the first error of a lookup.
     pub fn finish(self) -> Result<(), GitError> {
         self.failed.into_inner().map_or(Ok(()), Err)
     }

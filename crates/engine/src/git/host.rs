@@ -1,11 +1,11 @@
-//! Hosts: a server on the open network does not let its tenants look around in the private one behind it.
+//! Prevents tenants of a public server from reaching repositories in its private network.
 
 use std::net::ToSocketAddrs as _;
 
 use super::GitError;
 use crate::egress::is_public;
 
-/// Refuses a host if any of its addresses is not a public one.
+/// Refuses a host if any of its addresses is not public.
 pub(super) fn check_public(host: &str) -> Result<(), GitError> {
     let found = (host, 443).to_socket_addrs();
     let found = found.map_err(|_| GitError::Failed(format!("there is no host {host}")))?;

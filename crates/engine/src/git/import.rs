@@ -1,4 +1,4 @@
-//! A repository made from nothing, for the demo.
+//! Creates the repository of the demo.
 
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::GitError;
 use super::process::{Git, Live};
 
-/// It has a few files.
+/// Timeout; the repository has only a few files.
 const IMPORT_MAX: Duration = Duration::from_secs(30);
 
 pub fn make_bare(dir: &Path) -> Result<(), GitError> {
@@ -15,7 +15,7 @@ pub fn make_bare(dir: &Path) -> Result<(), GitError> {
     Git::anywhere(&live, IMPORT_MAX).args(["init", "--quiet", "--bare"]).arg(dir).run()?.ok().map(|_| ())
 }
 
-/// Adds commits, told as `git fast-import` reads them.
+/// Adds commits in the format of `git fast-import`.
 pub fn import(dir: &Path, history: &str) -> Result<(), GitError> {
     let io = GitError::io("there is no place for a history");
     let written = tempfile::tempfile().and_then(|mut file| {

@@ -1,7 +1,7 @@
-//! A mirror: a bare copy of a repository's branches and tags, brought up to date by [`Mirror::sync`].
+//! A mirror: a bare copy of a repository's branches and tags, updated by [`Mirror::sync`].
 //!
-//! Nothing in it is ever thrown away but with the mirror itself: a deployment may be of a commit that no branch has
-//! any more.
+//! Objects are only deleted together with the mirror, because a deployment may use a commit that is no longer on any
+//! branch.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -21,7 +21,7 @@ use super::{GitError, Sha};
 use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
 
 const HEADS: &str = "refs/heads/";
-/// Between two looks whether another server has let go of a mirror.
+/// Poll interval while another server holds the lock of a mirror.
 const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// The branches of a repository.
@@ -33,13 +33,13 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// Of the default branch.
+    /// The head of the default branch.
     pub fn head(&self) -> Option<&Sha> {
         self.branches.get(self.default_branch.as_deref()?)
     }
 }
 
-/// A mirror that is being changed.
+/// Exclusive access to a mirror, until dropped.
 pub(super) struct Held<'a> {
     _process: MutexGuard<'a, ()>,
     _file: File,
@@ -49,14 +49,14 @@ pub(super) struct Held<'a> {
 pub struct Mirror {
     path: PathBuf,
     scratch: PathBuf,
-    /// Held by whoever changes the mirror. Reading needs no lock: git only ever adds.
+    /// Held while the mirror is changed. Readers need no lock, because git only adds objects.
     lock: Arc<Mutex<()>>,
     live: Live,
     time_max: Duration,
     bytes_max: u64,
 }
 
-/// What a remote says it has.
+/// The refs that a remote advertises.
 struct Offered {
     default_branch: Option<String>,
     refs: BTreeMap<String, String>,
@@ -73,19 +73,19 @@ impl Mirror {
         Self { path, scratch, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
     }
 
-    /// A mirror of its own, for those who keep one elsewhere.
+    /// A mirror outside of the installation's data directory, with its own lock.
     pub fn at(path: PathBuf, time_max: Duration) -> Self {
         let scratch = path.with_extension("scratch");
         Self::new(path, scratch, Arc::default(), Live::default(), time_max)
     }
 
-    /// With another limit on its size.
+    /// The same mirror with another size limit.
     #[must_use]
     pub fn limited_to(self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self }
     }
 
-    /// Until it is dropped nobody else changes the mirror, also no other server with the same directory.
+    /// Locks the mirror against other threads and, through a file lock, against other servers on the same directory.
     pub(super) fn hold(&self) -> Result<Held<'_>, GitError> {
         let process = self.lock.lock();
         if let Some(parent) = self.path.parent() {
@@ -109,7 +109,7 @@ impl Mirror {
         }
     }
 
-    /// Makes a directory for keys and indexes that git needs while it runs. No step can read it.
+    /// Creates a temporary directory for keys and indexes of a git process. Steps cannot read it.
     pub(super) fn scratch(&self) -> Result<TempDir, GitError> {
         let failed = || GitError::io("there is no place for files of git");
         DirBuilder::new().recursive(true).mode(0o700).create(&self.scratch).map_err(failed())?;
@@ -120,7 +120,7 @@ impl Mirror {
         Git::within(&self.live, self.time_max, &self.path)
     }
 
-    /// Brings the mirror up to date. When the remote has nothing new this is one question to it.
+    /// Updates the mirror. Takes a single `ls-remote` if the remote has not changed.
     pub fn sync(
         &self,
         url: &RemoteUrl,
@@ -170,7 +170,7 @@ impl Mirror {
             let text = format!("the repository has more than {MIRROR_REFS_MAX} branches and tags");
             return Err(GitError::TooLarge(text));
         }
-        // A detached head is some branch's most of the time.
+        // A detached HEAD usually points to the head of a branch.
         let same = |name: &&str| head.is_some() && refs.get(&format!("{HEADS}{name}")) == head.as_ref();
         let default_branch = default_branch
             .or_else(|| ["main", "master"].iter().copied().find(|name| same(name)).map(str::to_owned));
@@ -207,7 +207,8 @@ impl Mirror {
         match fetched {
             Err(GitError::TooLarge(_)) => {
                 self.clear_leftovers();
-                // A pack that was already in its place is nobody's, and would be too large for ever.
+                // A pack that was completed before the limit hit is unreferenced and would keep the mirror too large
+                // forever.
                 if size(&objects) > self.bytes_max {
                     self.remove_held()?;
                 }
@@ -234,21 +235,22 @@ impl Mirror {
         Ok(refs.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect())
     }
 
-    /// Many small packs become one. What no branch has stays in it. Failing costs speed and nothing else.
+    /// Merges many small packs into one and keeps unreachable objects. A failure only costs speed.
     fn pack(&self) {
         let packs = std::fs::read_dir(self.path.join("objects/pack")).map_or(0, Iterator::count);
         let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
-        // One directory of 256 tells how many loose objects there are in all.
+        // Loose objects are spread over 256 directories; estimate the total from one of them.
         if packs + loose * 256 / 32 > MIRROR_FILES_MAX {
             let done =
                 self.git().args(["repack", "-a", "-d", "-k", "-q"]).run().and_then(super::process::Ran::ok);
             if let Err(error) = done {
-                tracing::warn!(%error, "a mirror could not be packed; it is tried again with the next fetch");
+                tracing::warn!(%error, "repacking a mirror failed; retrying with the next fetch");
             }
         }
     }
 
-    /// A git that was killed leaves its lock files and half of a pack. Whoever holds our lock knows they are nobody's.
+    /// Removes lock files and partial packs of a killed git process. The caller holds the lock, so no process uses
+    /// them.
     fn clear_leftovers(&self) {
         fn clear(dir: &Path, depth: u32) {
             for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -263,14 +265,14 @@ impl Mirror {
                 }
             }
         }
-        // As deep as a branch name has parts.
+        // The maximum depth of a branch name.
         clear(&self.path, 130);
     }
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
         let _held = self.hold()?;
         self.remove_held()?;
-        // Nobody needs the lock of something that is gone; whoever waits for it finds nothing.
+        // A thread that waits for the lock finds the mirror missing afterwards.
         let _ = std::fs::remove_file(self.lock_file());
         Ok(())
     }
@@ -279,7 +281,7 @@ impl Mirror {
         self.path.with_extension("held")
     }
 
-    /// Renamed first: whoever reads meanwhile finds a whole mirror or none.
+    /// Renames the mirror before removal, so that readers find it complete or not at all.
     fn remove_held(&self) -> Result<(), GitError> {
         let away = self.path.with_extension("gone");
         let _ = std::fs::remove_dir_all(&away);

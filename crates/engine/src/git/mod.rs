@@ -1,8 +1,8 @@
-//! Git: the only place that runs the `git` program.
+//! Runs the `git` program; no other module does.
 //!
-//! A repository is kept as a bare mirror below the data directory. Everything here blocks and belongs on a thread of
-//! its own ([`Mirrors::run`]). What comes from a repository is hostile until shown otherwise: addresses and refs are
-//! checked by grammar, programs run with an empty environment and within limits, and what is unpacked stays inside.
+//! Each repository has a bare mirror in the data directory. All operations block; run them with [`Mirrors::run`].
+//! Repositories are untrusted: URLs and refs are validated, git runs with a clean environment and with limits, and
+//! checkouts cannot write outside their directory.
 
 mod authors;
 mod branch;
@@ -35,7 +35,7 @@ pub use process::Live;
 pub use remote::{Access, Credential};
 pub use tree::{Changes, Entry, Kind, Meant, is_abbreviation, is_whole_hash, several};
 
-/// The oldest git that knows every option used here.
+/// The oldest version with all options used here.
 pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];
 const VERSION_S_MAX: Duration = Duration::from_secs(10);
 
@@ -60,7 +60,7 @@ impl std::fmt::Display for Sha {
     }
 }
 
-/// Why git did not do what it should, in words for people: without credentials, and without paths of the server.
+/// An error of a git operation. The text is shown to users and contains neither credentials nor server paths.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("{0}")]
@@ -71,7 +71,7 @@ pub enum GitError {
     TooLarge(String),
     #[error("the server is stopping")]
     Stopping,
-    /// Git said no.
+    /// Git exited with an error.
     #[error("{0}")]
     Failed(String),
     #[error("{0}")]
@@ -86,7 +86,7 @@ impl GitError {
     }
 }
 
-/// Whether there is a git new enough; its version, or what to do.
+/// Checks that git is installed and recent enough. Returns its version.
 pub fn check() -> Result<String, GitError> {
     let live = Live::default();
     let asked = process::Git::anywhere(&live, VERSION_S_MAX).arg("--version").run()?;
@@ -106,13 +106,13 @@ pub fn check() -> Result<String, GitError> {
 /// The mirrors of an installation.
 pub struct Mirrors {
     root: PathBuf,
-    /// For keys and indexes while git runs; of this server alone, and empty when it starts.
+    /// Directory for keys and indexes while git runs. Used by this server only, and emptied at startup.
     scratch: PathBuf,
     runs: Admission,
     live: Live,
-    /// How long one run of git may take.
+    /// Timeout of a git process.
     time_max: Duration,
-    /// By the name of the mirror.
+    /// Locks by mirror name.
     locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
@@ -121,7 +121,7 @@ impl Mirrors {
         let scratch = own_dir.join("git-scratch");
         match std::fs::remove_dir_all(&scratch) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::error!(%error, "what git left in {} cannot be removed", scratch.display());
+                tracing::error!(%error, dir = %scratch.display(), "removing the git scratch directory failed");
             }
             _ => {}
         }
@@ -151,7 +151,7 @@ impl Mirrors {
         Mirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
     }
 
-    /// Runs `work` for an organization on a thread where it may block; so many at once, the others wait.
+    /// Runs blocking `work` on a blocking thread, with a limit on concurrent operations per organization.
     pub async fn run<T: Send + 'static>(
         &self,
         org: OrgId,
@@ -160,27 +160,27 @@ impl Mirrors {
         self.runs.run(org, work).await
     }
 
-    /// The repository is gone, and its mirror with it.
+    /// Removes the mirror of a deleted repository.
     pub async fn forget(&self, org: OrgId, repository: RepositoryId) {
         self.forget_named(org, repository.to_string()).await;
     }
 
-    /// The registry is gone, and its mirror with it.
+    /// Removes the mirror of a deleted registry.
     pub async fn forget_registry(&self, org: OrgId, registry: RegistryId) {
         self.forget_named(org, registry.to_string()).await;
     }
 
     async fn forget_named(&self, org: OrgId, name: String) {
         let mirror = self.named(org, name.clone());
-        // Waits until nobody uses it any more, and takes nobody's turn meanwhile.
+        // Waits for the lock of the mirror. Bypasses admission, so that it does not occupy a slot in the meantime.
         let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
         self.locks.lock().remove(&name);
         if !matches!(removed, Ok(Ok(()))) {
-            tracing::warn!(?removed, name, "a mirror could not be removed");
+            tracing::warn!(?removed, name, "removing a mirror failed");
         }
     }
 
-    /// Ends what runs and lets nothing begin: the program stops.
+    /// Kills running git processes and refuses new ones. Called at shutdown.
     pub fn stop(&self) {
         self.live.stop();
     }

@@ -1,4 +1,4 @@
-//! One run of git: an empty environment, a process group of its own, and limits on time, output and disk.
+//! Runs a git process with a clean environment, its own process group, and limits on time, output and disk usage.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -14,17 +14,17 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::GitError;
 
-/// What a run may print; a list of refs or files is the longest.
+/// Limit for stdout; lists of refs and files are the longest.
 const OUTPUT_BYTES_MAX: usize = 32 * 1024 * 1024;
 const STDERR_BYTES_MAX: usize = 64 * 1024;
-/// What of it is shown to people.
+/// Characters of stderr that are shown to users.
 const SHOWN_CHARS_MAX: usize = 500;
-/// After the end of a run its pipes are closed, unless a stray child keeps them.
+/// The pipes close when git exits, unless a stray child keeps them open.
 const PIPES_CLOSE_MAX: Duration = Duration::from_secs(2);
-/// Between two looks at how large something has grown.
+/// Interval of size checks.
 const MEASURE_EVERY: Duration = Duration::from_millis(200);
 
-/// Of the server's own environment, only what says where programs, proxies and certificates are.
+/// Variables that are passed on: locations of programs, proxies and certificates.
 const KEPT_VARIABLES: &[&str] = &[
     "PATH",
     "HTTPS_PROXY",
@@ -49,7 +49,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
 ];
 
-/// Nothing a repository brings may name a program, and nothing may take more memory than a small server has.
+/// A repository must not be able to configure programs to run, and memory must suffice on a small server.
 const SETTINGS: &[&str] = &[
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -72,7 +72,7 @@ const SETTINGS: &[&str] = &[
     "protocol.ext.allow=never",
     "transfer.bundleURI=false",
     "transfer.fsckObjects=true",
-    // Old and harmless: written by programs of long ago, in many honest repositories.
+    // Harmless defects that old programs left in many repositories.
     "fetch.fsck.zeroPaddedFilemode=ignore",
     "fetch.fsck.badTimezone=ignore",
     "fetch.fsck.missingSpaceBeforeDate=ignore",
@@ -83,7 +83,7 @@ const SETTINGS: &[&str] = &[
     "init.defaultBranch=main",
 ];
 
-/// The runs under way, so that they can be ended with the program.
+/// Running processes, so that they can be killed at shutdown.
 #[derive(Clone, Default)]
 pub struct Live(Arc<Mutex<Runs>>);
 
@@ -99,7 +99,7 @@ impl Live {
         let mut runs = self.0.lock();
         runs.is_stopping = true;
         for (_, end) in runs.ends.drain(..) {
-            // A missing receiver is a run that has just ended.
+            // The receiver is gone if the process has just ended.
             let _ = end.send(End::Stopping);
         }
     }
@@ -125,7 +125,7 @@ impl Live {
     }
 }
 
-/// Why a run is watched no longer.
+/// Why the watchdog stopped waiting.
 #[derive(Clone, Copy)]
 enum End {
     ByItself,
@@ -135,7 +135,7 @@ enum End {
     Stopping,
 }
 
-/// What a run may not let grow.
+/// A directory that must not grow beyond a limit.
 pub(super) struct Growth {
     pub(super) of: PathBuf,
     pub(super) bytes_max: u64,
@@ -146,7 +146,7 @@ pub(super) struct Git<'a> {
     live: &'a Live,
     time_max: Duration,
     growth: Option<Growth>,
-    /// What must not be seen in a message.
+    /// Texts that are removed from error messages.
     hidden: Vec<String>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Git<'a> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.envs(VARIABLES.iter().copied());
-        // No transport at all, unless a run names its own.
+        // All transports are forbidden, unless the caller allows one.
         command.env("GIT_ALLOW_PROTOCOL", "none");
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -206,7 +206,7 @@ impl<'a> Git<'a> {
         self
     }
 
-    /// What it finds on its standard input.
+    /// Uses the file as standard input.
     pub(super) fn reading(mut self, file: std::fs::File) -> Self {
         self.command.stdin(file);
         self
@@ -216,7 +216,7 @@ impl<'a> Git<'a> {
         Self { growth: Some(growth), ..self }
     }
 
-    /// Runs to the end. A status other than zero is for the caller to judge; see [`Ran::ok`].
+    /// Runs git to its end. The caller checks the exit status; see [`Ran::ok`].
     pub(super) fn run(mut self) -> Result<Ran, GitError> {
         let (tell, told) = channel();
         let number = self.live.begin(tell.clone())?;
@@ -238,8 +238,8 @@ impl<'a> Git<'a> {
         let stderr = collect(child.stderr.take(), STDERR_BYTES_MAX, None);
         let end = std::thread::scope(|scope| {
             let watchdog = scope.spawn(move || self.end(&told, pid));
-            // Waited for without being taken away: until then nobody else can get its number, so that what is killed
-            // is git and its children, never a stranger.
+            // Wait without reaping the process: its id cannot be reused before that, so the kill below only hits git
+            // and its children.
             let waited = loop {
                 match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
                     Err(rustix::io::Errno::INTR) => {}
@@ -269,7 +269,7 @@ impl<'a> Git<'a> {
         Ok(Ran { status, stdout, said: self.shown(&String::from_utf8_lossy(&stderr)) })
     }
 
-    /// Waits for the end of a run, and brings it about when it must.
+    /// Waits for the end of the process, and kills it if it exceeds a limit.
     fn end(&self, told: &Receiver<End>, pid: Pid) -> End {
         let deadline = Instant::now() + self.time_max;
         loop {
@@ -291,7 +291,7 @@ impl<'a> Git<'a> {
         }
     }
 
-    /// The last things git said, on one line, without what is nobody's business.
+    /// The last lines of stderr, joined into one line, without hidden texts.
     fn shown(&self, said: &str) -> String {
         let mut text = said.to_owned();
         for hidden in &self.hidden {
@@ -305,7 +305,7 @@ impl<'a> Git<'a> {
     }
 }
 
-/// Reads a pipe to its end on a thread of its own; what is over the limit is thrown away, and told.
+/// Reads a pipe to its end on a separate thread. Discards output beyond the limit and reports it.
 fn collect(
     pipe: Option<impl Read + Send + 'static>,
     bytes_max: usize,
@@ -335,7 +335,7 @@ fn collect(
     told
 }
 
-/// What the files of a directory take, two levels deep: as deep as git keeps objects.
+/// The total size of the files in a directory, two levels deep, which covers git's object directories.
 pub(super) fn size(dir: &Path) -> u64 {
     fn of(dir: &Path, depth: u32) -> u64 {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();

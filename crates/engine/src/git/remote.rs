@@ -1,6 +1,7 @@
-//! How a repository is reached: with which transport, and with which credential.
+//! Transport and credentials for remote repositories.
 //!
-//! A credential travels in the environment of git alone: never on a command line, never in a file of the mirror.
+//! Credentials are only passed in the environment of git, never on a command line or in a file of the mirror. A private
+//! key is written to a temporary file that is deleted after the run.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -15,17 +16,17 @@ use super::process::Git;
 use super::{GitError, host};
 use crate::credential::Redacted;
 
-/// The user name that goes with a bare token; every forge takes it.
+/// The user name for a bare token; all forges accept it.
 const TOKEN_USER: &str = "x-access-token";
-/// Answers git's question from the environment.
+/// A credential helper that reads the environment.
 const HELPER: &str = "!f() { test \"$1\" = get && printf 'username=%s\\npassword=%s\\n' \
                       \"$BERTH_GIT_USERNAME\" \"$BERTH_GIT_PASSWORD\"; }; f";
-/// Neither the operator's keys nor settings: an organization reaches what its own credential opens. Host keys are
-/// those the operator has pinned in `known_hosts`.
+/// Ignores the operator's keys and SSH configuration, so that an organization only reaches what its own credential
+/// opens. Host keys are those pinned in the operator's `known_hosts`.
 const SSH: &str = "ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes \
                    -o IdentityAgent=none -o ControlMaster=no -o ConnectTimeout=20";
 
-/// The value of a secret as git wants it: a private key, `user:password`, or a token.
+/// A secret value as a git credential: a private key, `user:password`, or a token.
 #[derive(Debug, Clone)]
 pub struct Credential(Redacted);
 
@@ -34,7 +35,7 @@ impl Credential {
         Self(value)
     }
 
-    /// What an API takes: the token, or the password. A key is neither.
+    /// The token or password for an API. `None` for a private key.
     pub fn token(&self) -> Option<Redacted> {
         let (_, password) = self.parts();
         (!self.is_key() && !password.is_empty()).then(|| Redacted::new(password.to_owned()))
@@ -50,19 +51,19 @@ impl Credential {
     }
 }
 
-/// What of the outside a server lets git reach.
+/// The repositories that the server may access.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// One person's machine: anything that person can reach.
+    /// The server runs on a user's own machine: everything the user can reach is allowed.
     pub is_local: bool,
-    /// Directories below which local repositories may lie.
+    /// Directories that may contain local repositories.
     pub roots: Vec<PathBuf>,
     /// Hosts that may be in a private network.
     pub hosts: Vec<String>,
 }
 
 impl Access {
-    /// Whether a repository may be reached at all. Asked when it is registered, and again before every run.
+    /// Whether a URL may be accessed. Checked at registration and again before every git process.
     pub fn allows(&self, url: &RemoteUrl) -> Result<(), &'static str> {
         match (url.transport(), url.local_path()) {
             (Transport::Local, Some(path)) if !self.is_local => {
@@ -101,7 +102,7 @@ impl Access {
     }
 }
 
-/// Gives a run what it needs to reach `url`. The directory that may come with it must outlive the run.
+/// Configures a git process to access `url`. The returned directory must outlive the process.
 pub(super) fn reach<'a>(
     mirror: &Mirror,
     git: Git<'a>,

@@ -1,4 +1,4 @@
-//! Reading a mirror: which commit is meant, what is in it, and what lies between two of them.
+//! Reads a mirror: resolves commits, reads files and compares commits.
 
 use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::is_branch;
@@ -7,11 +7,11 @@ use berth_core::time::Timestamp;
 use super::mirror::Mirror;
 use super::{GitError, Sha};
 
-/// A shorter text is not taken for the beginning of a hash; git has the same limit.
+/// Minimum length of an abbreviated hash; git has the same limit.
 const ABBREVIATION_CHARS_MIN: usize = 4;
-/// Objects that begin alike and are looked at.
+/// Maximum number of objects checked for an ambiguous abbreviation.
 const ALIKE_MAX: usize = 16;
-/// Tags of one commit that are named.
+/// Maximum number of tags returned for a commit.
 const TAGS_AT_MAX: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,45 +23,45 @@ pub enum Kind {
     Submodule,
 }
 
-/// Something in a directory of a commit.
+/// An entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// From the root of the repository.
+    /// Relative to the root of the repository.
     pub path: String,
     pub kind: Kind,
     pub sha: String,
-    /// Of files and symlinks.
+    /// Size of a file or symlink.
     pub bytes: u64,
 }
 
-/// What changed between two commits.
+/// The difference between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changes {
     Paths(Vec<String>),
-    /// More than was asked for, or the earlier commit is not known any more: anything may have.
+    /// More paths than requested, or the earlier commit is missing: any path may have changed.
     Anything,
 }
 
-/// What a text means in a repository.
+/// The result of resolving a commit name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meant {
     Commit(Sha),
-    /// The hashes of these commits begin with it, and perhaps those of more.
+    /// Commits whose hashes start with the text; possibly not all of them.
     Several(Vec<Sha>),
     Nothing,
 }
 
-/// Whether this names one commit for ever: SHA-1 or SHA-256, written out.
+/// Whether this is a full SHA-1 or SHA-256 hash, which always names the same commit.
 pub fn is_whole_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a hash may begin like this.
+/// Whether this may be an abbreviated hash.
 pub fn is_abbreviation(text: &str) -> bool {
     (ABBREVIATION_CHARS_MIN..64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What to say when an abbreviation is too short.
+/// The error text for an ambiguous abbreviation.
 pub fn several(meant: &CommitId, commits: &[Sha]) -> String {
     let named: Vec<_> = commits.iter().map(Sha::as_str).collect();
     let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
@@ -69,8 +69,8 @@ pub fn several(meant: &CommitId, commits: &[Sha]) -> String {
 }
 
 impl Mirror {
-    /// The commit that is meant by a whole hash, the name of a branch or a tag, or the first characters of a hash, in
-    /// this order: a name wins over an abbreviation.
+    /// Resolves a full hash, a branch or tag name, or an abbreviated hash, in this order: a name takes precedence over
+    /// an abbreviation.
     pub fn resolve(&self, meant: &CommitId) -> Result<Meant, GitError> {
         let text = meant.as_str();
         if is_whole_hash(text)
@@ -90,7 +90,7 @@ impl Mirror {
         if !is_abbreviation(text) {
             return Ok(Meant::Nothing);
         }
-        // Git knows whether there is but one commit among all objects that begin like this.
+        // Git resolves an abbreviation if only one of the matching objects is a commit.
         if let Some(commit) = self.verify(&text.to_lowercase())? {
             return Ok(Meant::Commit(commit));
         }
@@ -105,14 +105,14 @@ impl Mirror {
         Ok(if commits.is_empty() && is_looked_through { Meant::Nothing } else { Meant::Several(commits) })
     }
 
-    /// The commit of a hash or of a ref with its whole name.
+    /// Resolves a hash or a full ref name.
     fn verify(&self, name: &str) -> Result<Option<Sha>, GitError> {
         let name = format!("{name}^{{commit}}");
         let ran = self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
         Ok(ran.status.success().then(|| ran.text().lines().last().and_then(Sha::parse)).flatten())
     }
 
-    /// Tags that point at a commit.
+    /// The tags that point to a commit.
     pub fn tags_at(&self, commit: &Sha) -> Result<Vec<String>, GitError> {
         let git = self.git().arg("for-each-ref").arg(format!("--points-at={commit}"));
         let git =
@@ -121,17 +121,17 @@ impl Mirror {
         Ok(text.lines().filter(|name| is_branch(name)).map(str::to_owned).collect())
     }
 
-    /// What stands at a path of a commit.
+    /// The entry at a path.
     pub fn entry(&self, commit: &Sha, path: &str) -> Result<Option<Entry>, GitError> {
         Ok(self.entries(commit, Some(path), &[])?.into_iter().find(|entry| entry.path == path))
     }
 
-    /// What is in a file. Whoever asks has looked at its size.
+    /// The content of a file. The caller has checked its size.
     pub fn content(&self, file: &Entry) -> Result<Vec<u8>, GitError> {
         Ok(self.git().args(["cat-file", "blob", &file.sha]).run()?.ok()?.stdout)
     }
 
-    /// A file of a commit. A symlink is not one, and one that is too large is an error.
+    /// Reads a file. Returns `None` for a symlink, and an error if the file is too large.
     pub fn read(&self, commit: &Sha, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, GitError> {
         let is_file = |entry: &Entry| matches!(entry.kind, Kind::File | Kind::Executable);
         let Some(entry) = self.entry(commit, path)?.filter(is_file) else { return Ok(None) };
@@ -142,7 +142,7 @@ impl Mirror {
         self.content(&entry).map(Some)
     }
 
-    /// What is in a directory; nothing, if there is no such directory.
+    /// The entries of a directory; empty if it does not exist.
     pub fn list(&self, commit: &Sha, dir: &str) -> Result<Vec<Entry>, GitError> {
         self.entries(commit, Some(&format!("{}/", dir.trim_end_matches('/'))), &[])
     }
@@ -153,7 +153,7 @@ impl Mirror {
         path: Option<&str>,
         options: &[&str],
     ) -> Result<Vec<Entry>, GitError> {
-        // Git would call this an error; here it is a path that nothing has.
+        // Git fails for such paths; here they just match nothing.
         if path.is_some_and(|path| path.split('/').any(|part| part == "..")) {
             return Ok(Vec::new());
         }
@@ -185,7 +185,7 @@ impl Mirror {
         }
     }
 
-    /// Who wrote a commit: name and e-mail address, as the commit has them.
+    /// The author's name and email address, as recorded in the commit.
     pub fn author(&self, commit: &Sha) -> Result<(String, String), GitError> {
         let git = self.git().args(["log", "-1", "--format=%an%x00%ae", "--end-of-options", commit.as_str()]);
         let text = git.run()?.ok()?.text();
@@ -193,14 +193,14 @@ impl Mirror {
         Ok((name.to_owned(), email.to_owned()))
     }
 
-    /// When a commit was made, as it says itself.
+    /// The commit time, as recorded in the commit.
     pub fn committed_at(&self, commit: &Sha) -> Result<Option<Timestamp>, GitError> {
         let git = self.git().args(["log", "-1", "--format=%ct", "--end-of-options", commit.as_str()]);
         let seconds = git.run()?.ok()?.text().trim().parse::<i64>().ok();
         Ok(seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)))
     }
 
-    /// How many commits `to` has that `from` has not.
+    /// The number of commits that are reachable from `to` but not from `from`.
     pub fn count_between(&self, from: &Sha, to: &Sha) -> Result<u64, GitError> {
         let git = self.git().args(["rev-list", "--count", to.as_str(), &format!("^{from}")]);
         let text = git.run()?.ok()?.text();

@@ -1,4 +1,5 @@
-//! Logs whose attempt has ended, until they are sealed. A step does not wait for that: its log is durable already.
+//! Queue of logs of ended attempts that are to be sealed. Steps do not wait for it, because their logs are durable
+//! already.
 
 use std::path::Path;
 
@@ -9,12 +10,12 @@ use super::open::found;
 use super::store::AFTER_FENCE;
 use super::{LogError, LogKey, LogStore, LogStream};
 
-/// Beyond it, a log stays as it is until the next start.
+/// Queue limit; logs beyond it are sealed after the next start.
 const ENDED_MAX: usize = 65_536;
-/// Logs that an earlier process left: as many are looked for at a start.
+/// Maximum number of unsealed logs of an earlier process that are collected at startup.
 const LEFT_MAX: usize = 65_536;
 
-/// At the end of the name of a sealed log.
+/// File extension of sealed logs.
 pub(super) const SEALED: &str = ".zst";
 
 #[derive(Default)]
@@ -24,7 +25,7 @@ pub(super) struct Ended {
 }
 
 impl LogStore {
-    /// The attempt has ended: its log is sealed as soon as there is time for it.
+    /// Queues the log of an ended attempt for sealing.
     pub fn seal_later(&self, key: &LogKey) {
         let mut keys = self.ended().keys.lock();
         if keys.len() < ENDED_MAX {
@@ -34,22 +35,22 @@ impl LogStore {
         self.ended().more.notify_one();
     }
 
-    /// Returns when there is something for [`LogStore::seal_ended`].
+    /// Waits until there are logs for [`LogStore::seal_ended`].
     pub async fn has_ended(&self) {
         self.ended().more.notified().await;
     }
 
-    /// Seals what waits for it. One that cannot be sealed stays a plain file, which is read like the others.
+    /// Seals the queued logs. A log that cannot be sealed stays a plain file, which is still readable.
     pub fn seal_ended(&self) {
         let keys = std::mem::take(&mut *self.ended().keys.lock());
         for key in keys {
             if let Err(error) = self.seal(&key) {
-                tracing::error!(%error, deployment = %key.deployment, "a log could not be sealed");
+                tracing::error!(%error, deployment = %key.deployment, "sealing a log failed");
             }
         }
     }
 
-    /// Logs that are still plain files, in no order.
+    /// Logs that are not sealed yet, in no particular order.
     pub fn unsealed(&self) -> Result<Vec<LogKey>, LogError> {
         let mut keys = Vec::new();
         for org in entries(self.dir())? {
@@ -71,7 +72,7 @@ pub(super) fn entries(dir: &Path) -> Result<Vec<String>, LogError> {
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
-/// Of a plain log; other forms have one more ending.
+/// Parses the file name of a plain log. Other files have an additional extension.
 pub(super) fn key(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
     let (stream, name) = match name.strip_prefix(AFTER_FENCE) {
         Some(rest) => (LogStream::AfterFence, rest),

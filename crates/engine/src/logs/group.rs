@@ -1,6 +1,6 @@
-//! Lines by which a step arranges its log. They are marked for whoever shows it; nothing is taken away.
+//! Group markers in logs. They are reported to clients for display and stay in the text.
 
-/// What is shown of a title.
+/// Maximum length of a title.
 const TITLE_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

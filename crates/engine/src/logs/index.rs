@@ -1,17 +1,17 @@
-//! Where lines begin: how many line ends lie before each block of a log. A megabyte of log costs 32 bytes here.
+//! Line index of a log: the number of newlines before each block. Takes 32 bytes per megabyte of log.
 
 use memchr::memchr_iter;
 
-/// Logs are indexed and compressed in blocks of so many bytes.
+/// Size of the blocks in which logs are indexed and compressed.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LineIndex {
-    /// For each block, the line ends before it.
+    /// The number of newlines before each block.
     before: Vec<u64>,
     line_ends: u64,
     length: u64,
-    /// The last byte is no line end.
+    /// The last byte is not a newline.
     ends_open: bool,
 }
 
@@ -30,7 +30,7 @@ impl LineIndex {
         }
     }
 
-    /// As it was stored; `None` when the parts cannot belong together.
+    /// Restores a stored index. Returns `None` if the parts are inconsistent.
     pub(super) fn from_parts(before: Vec<u64>, line_ends: u64, length: u64, ends_open: bool) -> Option<Self> {
         let rises = before.windows(2).all(|pair| pair[0] <= pair[1]);
         let fits = before.last().is_none_or(|last| *last <= line_ends)
@@ -60,24 +60,24 @@ impl LineIndex {
         &self.before
     }
 
-    /// What follows the last line end is a line, too.
+    /// The number of lines, including a last one without a newline.
     pub(super) fn line_count(&self) -> u64 {
         self.line_ends + u64::from(self.ends_open)
     }
 
-    /// The block with the `nth` line end, counted from 1, and how many line ends lie before that block.
+    /// The block with the `nth` newline, counted from 1, and the number of newlines before that block.
     pub(super) fn block_of(&self, nth: u64) -> Option<(usize, u64)> {
         let block = self.before.partition_point(|before| *before < nth).checked_sub(1)?;
         (nth <= self.line_ends).then(|| (block, self.before[block]))
     }
 }
 
-/// The block a byte lies in.
+/// The block that contains a byte.
 pub(super) fn block_at(offset: u64) -> usize {
     usize::try_from(offset / BLOCK_BYTES as u64).unwrap_or(usize::MAX)
 }
 
-/// The place of a byte in its block.
+/// The offset of a byte in its block.
 pub(super) fn within(offset: u64) -> usize {
     usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or(0)
 }

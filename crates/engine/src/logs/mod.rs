@@ -1,8 +1,9 @@
-//! What steps print: one append-only file for each attempt, readable from any byte and any line.
+//! Logs of steps: one append-only file per attempt, readable from any byte or line.
 //!
-//! While an attempt runs, its log is a plain file; length and line index are in memory. When it has ended the log is
-//! sealed: compressed in blocks, with its index behind them. No step waits for that. Until the sealed form is in place
-//! the plain file stays, so a crash at any moment leaves one that can be read, and the next start seals it. Nothing ever holds more than a few blocks of a log in memory.
+//! While an attempt runs, its log is a plain file; its length and line index are in memory. After the end of the
+//! attempt the log is sealed: compressed in blocks, followed by the index. Steps do not wait for that. The plain file
+//! stays until the sealed one is complete, so a crash at any time leaves a readable log, which is sealed after the next
+//! start. At most a few blocks of a log are in memory.
 
 mod ended;
 mod group;
@@ -32,24 +33,24 @@ use berth_core::id::{DeploymentId, OrgId, StepRunId};
 
 use crate::admission::Capacity;
 
-/// One append.
+/// Limit for one append.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// A whole log. Runners stop before, at 1 GiB; this leaves them room to say so.
+/// Limit for a log. Runners stop at 1 GiB; the rest leaves them room to report that.
 pub const LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024 + 1024 * 1024;
-/// Lines in one answer.
+/// Lines per response.
 pub const LOG_LINES_MAX: usize = 5_000;
-/// Text in one answer; the first line is always in it.
+/// Text per response. The first line is always included.
 pub const LOG_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// What is shown of one line.
+/// Bytes returned of one line.
 pub const LOG_LINE_SHOWN_BYTES_MAX: usize = 64 * 1024;
-/// Looked at by one search; another goes on from there.
+/// Bytes scanned by one search; the client continues with another search.
 pub const LOG_SCAN_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Lines found by one search.
+/// Lines returned by one search.
 pub const LOG_MATCHES_MAX: usize = 1_000;
-/// Logs with a place in memory; those that are written or followed have a file open. Writers always find one.
+/// Logs in the table. Logs that are written or followed have an open file. Writers are admitted beyond the limit.
 pub const LOGS_OPEN_MAX: Capacity = Capacity { total: 512, share: 256 };
 
-/// One attempt of one step. Paths are made of these ids and of nothing else.
+/// Identifies a log: an attempt of a step and a stream. File paths consist of these ids only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogKey {
     pub org: OrgId,
@@ -61,18 +62,18 @@ pub struct LogKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LogStream {
-    /// What it printed while it might.
+    /// Output while the attempt was allowed to run.
     #[default]
     Step,
-    /// What it still printed after somebody had taken its environment over.
+    /// Output after the environment was taken over.
     AfterFence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Appended {
-    /// The log now has this length; bytes that were there already are not there twice.
+    /// The log has this length now. Bytes that were appended before are not duplicated.
     Written { length: u64 },
-    /// Bytes before these are missing: send again from `length` on.
+    /// Preceding bytes are missing; the client has to resend from `length`.
     Gap { length: u64 },
 }
 

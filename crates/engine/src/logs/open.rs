@@ -1,4 +1,4 @@
-//! A log that is written or followed: its file, its length and its index, behind one lock.
+//! An open log: its files, length and line index, guarded by a mutex.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,26 +14,26 @@ use super::index::{BLOCK_BYTES, LineIndex, block_start};
 use super::sealed::{self, Pack, Sealed, read_plain};
 use super::{Appended, LOG_BYTES_MAX, LogError};
 
-/// Directories above a log that are ours: the deployment's, the organization's, that of all logs.
+/// Directory levels to fsync for a new log: deployment, organization and root.
 const PATH_LEVELS: usize = 3;
 
-/// How far a log has come.
+/// The progress of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct News {
     pub length: u64,
     /// Nothing will be appended any more.
     pub ended: bool,
-    /// From this byte on something is missing.
+    /// Data is missing from this byte on.
     pub damaged: Option<u64>,
 }
 
 pub(super) struct OpenLog {
     files: Files,
     state: Mutex<State>,
-    /// One at a time seals.
+    /// Held while sealing.
     sealing: Mutex<()>,
     pub(super) news: watch::Sender<News>,
-    /// When it was last asked for, by the store's count.
+    /// The store's request counter at the last use.
     pub(super) used: AtomicU64,
     #[cfg(test)]
     pub(super) fault: Mutex<Option<io::ErrorKind>>,
@@ -41,7 +41,7 @@ pub(super) struct OpenLog {
     is_shared: bool,
 }
 
-/// Where the forms of a log lie.
+/// The paths of the plain and the sealed file.
 pub(super) struct Files {
     pub(super) plain: PathBuf,
     pub(super) packed: PathBuf,
@@ -54,13 +54,13 @@ struct State {
     index: LineIndex,
     flushed: u64,
     damaged: Option<u64>,
-    /// This process has appended to it: nobody else does.
+    /// This process has appended to the log, so no other process does.
     is_ours: bool,
 }
 
 #[derive(Default)]
 enum Phase {
-    /// Nobody has looked at the disk yet.
+    /// The files have not been read yet.
     #[default]
     Unknown,
     Open,
@@ -68,7 +68,7 @@ enum Phase {
     Sealed(Sealed),
 }
 
-/// What a reader needs.
+/// The sources for reading a log.
 pub(super) enum Readable {
     Plain { file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64> },
     Packed(Box<Pack>),
@@ -123,7 +123,7 @@ impl OpenLog {
         Ok(Appended::Written { length })
     }
 
-    /// What was appended so far is on the disk when this returns.
+    /// Fsyncs everything appended so far.
     pub(super) fn flush(&self) -> Result<(), LogError> {
         let state = self.loaded()?;
         let (file, length) = match &state.file {
@@ -144,7 +144,7 @@ impl OpenLog {
         }
     }
 
-    /// Ends the log. Readers and followers are not held up meanwhile.
+    /// Seals the log. Does not block readers and followers.
     pub(super) fn seal(&self) -> Result<Sealed, LogError> {
         let _turn = self.sealing.lock();
         let mut state = self.loaded()?;
@@ -156,21 +156,21 @@ impl OpenLog {
         }
         state.phase = Phase::Sealing;
         let (file, index, damaged) = (state.file.clone(), state.index.clone(), state.damaged);
-        // The new name is in the deployment's directory.
+        // The rename changes the deployment's directory.
         let dirs = state.new_dirs().max(1);
         drop(state);
         let sealed = match &file {
             Some(file) => pack(&self.files.packed, file, &index, damaged).and_then(|sealed| {
                 sync_dirs(&self.files.packed, dirs).map(|()| sealed).map_err(LogError::from)
             }),
-            // A step that said nothing leaves nothing.
+            // A step without output leaves no file.
             None => Ok(Sealed { damaged, ..Sealed::empty() }),
         };
         let mut state = self.state.lock();
         match sealed {
             Ok(sealed) => {
                 *state = State { phase: Phase::Sealed(sealed), ..State::default() };
-                // The sealed form is in place; should the plain one stay behind, it is not looked at.
+                // The sealed file is complete. If removing the plain one fails, it is ignored later.
                 let _ = std::fs::remove_file(&self.files.plain);
             }
             Err(_) => state.phase = Phase::Open,
@@ -179,7 +179,7 @@ impl OpenLog {
         sealed
     }
 
-    /// Its deployment is removed, with all files.
+    /// Ends the log because its deployment and all files are removed.
     pub(super) fn forget(&self) {
         let mut state = self.state.lock();
         *state = State { phase: Phase::Sealed(Sealed::empty()), ..State::default() };
@@ -199,13 +199,13 @@ impl OpenLog {
         Ok(Readable::Plain { file: file.clone(), index: index.clone(), damaged: *damaged })
     }
 
-    /// The plain file, while there is one, and how much of it is written.
+    /// The plain file, if there is one, and its length.
     pub(super) fn growing(&self) -> Result<Option<(Arc<File>, u64)>, LogError> {
         let state = self.loaded()?;
         Ok(state.file.as_ref().map(|file| (file.clone(), state.index.length())))
     }
 
-    /// Notes what another server has appended since, or that it has sealed it.
+    /// Reads what another server has appended, or that it has sealed the log.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
         let mut state = self.loaded()?;
         if state.is_ours && !self.is_shared {
@@ -214,7 +214,7 @@ impl OpenLog {
         self.look_again(&mut state)
     }
 
-    /// What is on the disk by now: more of it, or the sealed form.
+    /// Rereads the files: new data or the sealed file.
     fn look_again(&self, state: &mut State) -> Result<(), LogError> {
         if !matches!(state.phase, Phase::Open) {
             return Ok(());
@@ -231,7 +231,7 @@ impl OpenLog {
         Ok(())
     }
 
-    /// The state, read from the disk at the first time.
+    /// Returns the state and reads it from the files on first use.
     fn loaded(&self) -> Result<MutexGuard<'_, State>, LogError> {
         let mut state = self.state.lock();
         if matches!(state.phase, Phase::Unknown) {
@@ -261,24 +261,24 @@ impl OpenLog {
                 state.file.insert(Arc::new(plain(&self.files.plain, true)?))
             }
         };
-        // At its place and not at the end: what a failed write left half done is written over.
+        // Write at the known offset, to overwrite the remains of a failed write.
         file.write_all_at(bytes, state.index.length())
     }
 
-    /// A full disk may have room again. After any other error nobody knows what is on the disk: the log ends here,
-    /// and says so.
+    /// Handles an I/O error. A full disk may recover. After any other error the content of the disk is unknown, so the
+    /// log is marked as damaged and sealed.
     fn failed(&self, mut state: MutexGuard<'_, State>, error: io::Error) -> LogError {
         let error = LogError::from(error);
         if matches!(error, LogError::Full) {
             return error;
         }
         let length = state.length();
-        tracing::error!(%error, log = %self.files.plain.display(), length, "a log is damaged");
+        tracing::error!(%error, log = %self.files.plain.display(), length, "log damaged");
         state.damaged = Some(length);
         self.tell(&state);
         drop(state);
         if let Err(error) = self.seal() {
-            tracing::error!(%error, log = %self.files.plain.display(), "a damaged log cannot be sealed");
+            tracing::error!(%error, log = %self.files.plain.display(), "sealing a damaged log failed");
         }
         LogError::Damaged { length }
     }
@@ -297,7 +297,7 @@ impl OpenLog {
 }
 
 impl State {
-    /// Directories in which a name of this log may be new; once flushed, none is.
+    /// Directory levels that may contain a new entry; none after the first fsync.
     fn new_dirs(&self) -> usize {
         if self.flushed == 0 { PATH_LEVELS } else { 0 }
     }
@@ -319,13 +319,13 @@ fn load(files: &Files) -> Result<State, LogError> {
     let Some(file) = found(plain(&files.plain, false))? else {
         return Ok(State { phase: Phase::Open, ..State::default() });
     };
-    // Nobody kept the index of a log that was not sealed: it is counted again.
+    // The index of an unsealed log is not stored, so rebuild it.
     let mut index = LineIndex::default();
     count(&file, &mut index)?;
     Ok(State { phase: Phase::Open, file: Some(Arc::new(file)), index, ..State::default() })
 }
 
-/// Counts what the file has beyond the index.
+/// Extends the index with the rest of the file.
 fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
     let mut buffer = vec![0; BLOCK_BYTES];
     loop {
@@ -337,11 +337,11 @@ fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
 }
 
 fn plain(path: &Path, create: bool) -> io::Result<File> {
-    // What is there was appended: it is never cut.
+    // Never truncate: the file contains appended data.
     OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
 }
 
-/// Writes the sealed form beside its place, then puts it there at once.
+/// Writes the sealed file under a temporary name, then renames it.
 fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> Result<Sealed, LogError> {
     let unfinished = path.with_extension("part");
     let packed = (|| {
@@ -351,7 +351,7 @@ fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> R
             let left = usize::try_from(index.length() - block_start(number)).unwrap_or(usize::MAX);
             Ok(read_plain(plain, block_start(number), block, left.min(BLOCK_BYTES))?)
         })?;
-        // When it was written, not when there was time to seal it: retention goes by that.
+        // Keep the time of the last write, because retention is based on it.
         into.set_modified(plain.metadata()?.modified()?)?;
         std::fs::rename(&unfinished, path)?;
         Ok(sealed)
@@ -362,7 +362,7 @@ fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> R
     packed
 }
 
-/// Makes names durable: of the file in its deployment, of the deployment in its organization, and so on.
+/// Fsyncs the directories above the file.
 fn sync_dirs(path: &Path, levels: usize) -> io::Result<()> {
     path.ancestors().skip(1).take(levels).try_for_each(|dir| File::open(dir)?.sync_all())
 }

@@ -1,4 +1,4 @@
-//! Reading a log as it was at one moment: bytes, lines, the last lines.
+//! Reads bytes, lines and tails from a snapshot of a log.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use super::index::{BLOCK_BYTES, LineIndex, block_at, block_start, within};
 use super::sealed::{Pack, Sealed, read_plain};
 use super::{LOG_ANSWER_BYTES_MAX, LOG_LINE_SHOWN_BYTES_MAX, LOG_LINES_MAX, LogError};
 
-/// A log as it was when it was opened: what is appended later is not in it.
+/// A snapshot of a log at the time it was opened; does not include later appends.
 pub struct Log {
     source: Source,
     index: LineIndex,
     damaged: Option<u64>,
-    /// The block in `block`.
+    /// The number of the block in `block`.
     cached: Option<usize>,
     block: Vec<u8>,
 }
@@ -28,11 +28,11 @@ enum Source {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// From 1.
+    /// Counts from 1.
     pub number: u64,
-    /// Without its line end; what is no UTF-8 is replaced.
+    /// Without the newline; invalid UTF-8 is replaced.
     pub text: String,
-    /// There is more of it than an answer shows.
+    /// The line is longer than a response may include.
     pub truncated: bool,
     pub group: Option<Group>,
 }
@@ -40,7 +40,7 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lines {
     pub lines: Vec<Line>,
-    /// The first line after these, if there is one.
+    /// The number of the next line, if there is one.
     pub next: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Log {
         self.index.line_count()
     }
 
-    /// What it was sealed as; `None` while it may grow.
+    /// The seal of the log; `None` while the log may grow.
     pub fn sealed(&self) -> Option<Sealed> {
         match &self.source {
             Source::Packed(pack) => Some(pack.sealed),
@@ -75,12 +75,12 @@ impl Log {
         }
     }
 
-    /// From this byte on something is missing.
+    /// Data is missing from this byte on.
     pub fn damaged(&self) -> Option<u64> {
         self.damaged
     }
 
-    /// At most `max` bytes; fewer only at the end.
+    /// Reads at most `max` bytes; fewer only at the end.
     pub fn read_bytes(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
         let count = self.length().saturating_sub(from).min(max as u64);
         let mut bytes = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
@@ -97,7 +97,7 @@ impl Log {
         Ok(bytes)
     }
 
-    /// Lines `from` to `to`, both counted from 1 and included; fewer when they are more than an answer holds.
+    /// Lines `from` to `to`, counted from 1, both inclusive; fewer if they exceed the limits of a response.
     pub fn lines(&mut self, from: u64, to: u64) -> Result<Lines, LogError> {
         let last = self.line_count().min(to);
         let (mut lines, mut number, mut bytes) = (Vec::new(), from.max(1), 0);
@@ -114,14 +114,14 @@ impl Log {
         Ok(Lines { lines, next: (number <= self.line_count()).then_some(number) })
     }
 
-    /// The last `count` lines, or as many of them as an answer holds.
+    /// The last `count` lines; fewer if they exceed the limits of a response.
     pub fn tail(&mut self, count: u64) -> Result<Lines, LogError> {
         let last = self.line_count();
         let least = last.saturating_sub(count.min(LOG_LINES_MAX as u64)) + 1;
         let (mut from, mut end, mut shown) = (last + 1, self.length(), 0);
         while from > least {
             let start = self.start_before(from - 1, end)?;
-            // What is no UTF-8 takes three bytes for one when it is shown.
+            // An invalid byte becomes a replacement character of three bytes.
             let line = self.read_bytes(start, shown_bytes(end - start))?;
             shown += String::from_utf8_lossy(&line).len();
             if shown > LOG_ANSWER_BYTES_MAX && from <= last {
@@ -132,7 +132,7 @@ impl Log {
         self.lines(from, last)
     }
 
-    /// The line that begins at `start`, and where the next one does.
+    /// Returns the line at offset `start`, and the offset of the next line.
     pub(super) fn line(&mut self, number: u64, start: u64) -> Result<(Line, u64), LogError> {
         let (end, next) = self.line_end(number, start)?;
         let bytes = self.read_bytes(start, shown_bytes(end - start))?;
@@ -143,7 +143,7 @@ impl Log {
         Ok((Line { number, text, truncated, group }, next))
     }
 
-    /// Where a line begins; past the last one, where the log ends.
+    /// The offset of a line; past the last line, the length of the log.
     pub fn line_start(&mut self, number: u64) -> Result<u64, LogError> {
         if number <= 1 {
             return Ok(0);
@@ -155,7 +155,7 @@ impl Log {
         Ok(block_start(block) + line_end as u64 + 1)
     }
 
-    /// The number of the line a byte is in.
+    /// The number of the line that contains a byte.
     pub(super) fn line_at(&mut self, offset: u64) -> Result<u64, LogError> {
         let number = block_at(offset);
         let Some(before) = self.index.before().get(number).copied() else {
@@ -166,7 +166,7 @@ impl Log {
         Ok(before + memchr_iter(b'\n', inside).count() as u64 + 1)
     }
 
-    /// The end of a line without its line end, and where the next one begins. A long line is not read for that.
+    /// The end of a line without its newline, and the offset of the next line. Does not read all of a long line.
     fn line_end(&mut self, number: u64, start: u64) -> Result<(u64, u64), LogError> {
         if start < self.length() {
             let block = self.block(block_at(start))?;
@@ -179,12 +179,12 @@ impl Log {
         Ok((if number <= self.index.line_ends() { next - 1 } else { next }, next))
     }
 
-    /// Where a line begins that ends before `end`, which is where the next one begins.
+    /// The offset of a line, given the offset `end` of the next line.
     fn start_before(&mut self, number: u64, end: u64) -> Result<u64, LogError> {
         if end >= 2 {
             let last = end - 2;
             let block = self.block(block_at(last))?;
-            // The byte at `end - 1` is the line's own end, or the last byte of a line without one.
+            // The byte at `end - 1` is the line's newline, or the last byte of a line without one.
             if let Some(found) = memrchr(b'\n', &block[..=within(last)]) {
                 return Ok(block_start(block_at(last)) + found as u64 + 1);
             }
@@ -214,7 +214,7 @@ fn shown_bytes(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX).min(LOG_LINE_SHOWN_BYTES_MAX)
 }
 
-/// Without the beginning of a character whose rest was cut off.
+/// Cuts off an incomplete UTF-8 character at the end.
 pub fn whole_chars(bytes: &[u8]) -> &[u8] {
     const CHAR_BYTES_MAX: usize = 4;
     for back in 1..CHAR_BYTES_MAX.min(bytes.len() + 1) {

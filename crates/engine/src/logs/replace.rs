@@ -1,4 +1,4 @@
-//! Old logs go, one by one, and a line stays in the place of each.
+//! Retention of logs: replaces the content of old logs with a one-line note.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -12,16 +12,16 @@ use super::index::LineIndex;
 use super::open::{Files, found};
 use super::{LogError, LogStore, sealed};
 
-/// What became of the logs of a deployment.
+/// The outcome of [`LogStore::replace_older`] for a deployment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Replaced {
     pub replaced: usize,
-    /// Younger than they would have to be, and left as they are.
+    /// Logs that are too recent and were kept.
     pub kept: usize,
 }
 
 impl LogStore {
-    /// In the place of every log of a deployment that was last written before this moment, this text stays.
+    /// Replaces every log of a deployment that was last written before `before` with `text`.
     pub fn replace_older(
         &self,
         org: OrgId,
@@ -60,8 +60,8 @@ fn written_last(files: &Files) -> Result<Option<SystemTime>, LogError> {
     Ok(last)
 }
 
-/// A crash at any moment leaves the log or the text. The text is as old as the log was, so that it is not taken for a
-/// young one when the rest is done later.
+/// Replaces a log. A crash at any time leaves either the log or the text. The text keeps the log's modification time,
+/// so that a later run does not take it for a recent log.
 fn replace(files: &Files, text: &[u8], at: SystemTime) -> Result<(), LogError> {
     let unfinished = files.packed.with_extension("part");
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
@@ -115,11 +115,11 @@ mod tests {
             let file = File::options().write(true).open(store.files(key).plain).unwrap();
             file.set_modified(old).unwrap();
         }
-        // It is as old as it was before it was sealed.
+        // Sealing keeps the modification time.
         store.seal(&sealed).unwrap();
         let text = |key| store.open(key).unwrap().unwrap().read_bytes(0, 99).unwrap();
         let replace = |limit| store.replace_older(young.org, young.deployment, b"gone\n", limit).unwrap();
-        // Twice: what was cut short is done again, and its own lines are not in the way.
+        // The second pass must handle the notes of the first.
         for _ in 0..2 {
             assert_eq!(replace(limit), Replaced { replaced: 2, kept: 1 });
             assert_eq!([&sealed, &plain, &young].map(text), [&b"gone\n"[..], b"gone\n", b"printed\n"]);

@@ -1,6 +1,6 @@
-//! The form of a log that has ended: blocks, each compressed for itself, then the index, then a trailer of fixed size.
+//! Format of sealed logs: independently compressed blocks, the index, and a trailer of fixed size.
 //!
-//! Any range is read by decompressing the blocks it lies in and no others. All numbers are little-endian.
+//! Reading a range only decompresses the blocks it covers. All numbers are little-endian.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -11,11 +11,11 @@ use aws_lc_rs::digest::{Context, SHA256};
 use super::index::{BLOCK_BYTES, LineIndex};
 use super::{LOG_BYTES_MAX, LogError};
 
-/// What is worth its time for text that is read now and then.
+/// A good tradeoff for text that is rarely read.
 const COMPRESSION_LEVEL: i32 = 3;
 const MAGIC: [u8; 4] = *b"bl01";
 const DIGEST_BYTES: usize = 32;
-/// Length, line ends, whether it ends open, where it is damaged; digest; checksum; magic.
+/// Length, newlines, whether the last line is open, damage offset; digest; checksum; magic.
 const TRAILER_BYTES: usize = 4 * 8 + DIGEST_BYTES + 4 + MAGIC.len();
 const ENTRY_BYTES: usize = 2 * 8;
 const UNDAMAGED: u64 = u64::MAX;
@@ -24,9 +24,9 @@ const UNDAMAGED: u64 = u64::MAX;
 pub struct Sealed {
     pub bytes: u64,
     pub lines: u64,
-    /// Of the log as it was appended.
+    /// Digest of the uncompressed log.
     pub sha256: [u8; 32],
-    /// From this byte on something is missing.
+    /// Data is missing from this byte on.
     pub damaged: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl Sealed {
     }
 }
 
-/// Writes the sealed form; `block` reads into a buffer the block with a number.
+/// Writes the sealed file. `block` reads the block with the given number into a buffer.
 pub(super) fn write(
     into: &File,
     index: &LineIndex,
@@ -86,7 +86,7 @@ fn digest_of(context: Context) -> [u8; DIGEST_BYTES] {
 pub(super) struct Pack {
     file: File,
     pub(super) index: LineIndex,
-    /// Where each block begins in the file; at the end, where the last one ends.
+    /// The offset of each block in the file, followed by the end of the last one.
     starts: Vec<u64>,
     pub(super) sealed: Sealed,
     unpacker: zstd::bulk::Decompressor<'static>,
@@ -130,7 +130,7 @@ impl Pack {
         Ok(Self { file, index, starts, sealed, unpacker, packed: Vec::new() })
     }
 
-    /// Reads a block into a buffer.
+    /// Decompresses a block into a buffer.
     pub(super) fn block(&mut self, number: usize, into: &mut Vec<u8>) -> Result<(), LogError> {
         let [from, to] = self.starts[number..number + 2] else { return Err(LogError::Corrupt("no block")) };
         let size = to.checked_sub(from).and_then(|size| usize::try_from(size).ok());
@@ -149,7 +149,7 @@ impl Pack {
     }
 }
 
-/// Reads so many bytes, and not fewer, of a plain file.
+/// Reads exactly `count` bytes of a plain file.
 pub(super) fn read_plain(file: &File, from: u64, into: &mut Vec<u8>, count: usize) -> io::Result<()> {
     into.resize(count, 0);
     file.read_exact_at(into, from)

@@ -1,4 +1,4 @@
-//! Finding lines: a plain text without regard to case, in time linear to what is looked at.
+//! Case-insensitive search for a plain text in a log, in linear time.
 
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
@@ -7,20 +7,20 @@ use super::index::{block_at, block_start, within};
 use super::read::{Line, Log};
 use super::{LOG_ANSWER_BYTES_MAX, LOG_MATCHES_MAX, LOG_SCAN_BYTES_MAX, LogError};
 
-/// Longer texts cannot be looked for.
+/// Maximum length of a query.
 const QUERY_BYTES_MAX: usize = 1024;
-/// A letter and its other case differ in length by no more than this factor.
+/// The upper and lower case of a letter differ in length by at most this factor.
 const CASE_GROWTH_MAX: usize = 3;
 
-/// What is looked for: a text within one line.
+/// A text to search for within a line.
 pub struct Query {
     pattern: Regex,
-    /// A match is not longer.
+    /// Maximum length of a match.
     bytes_max: usize,
 }
 
 impl Query {
-    /// `None`: no text to look for, too long, or more than a line.
+    /// Returns `None` if the text is empty, too long or has several lines.
     pub fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > QUERY_BYTES_MAX || text.contains(['\n', '\r']) {
             return None;
@@ -32,25 +32,26 @@ impl Query {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Each line once, in order.
+    /// Matching lines in order, each once.
     pub lines: Vec<Line>,
-    /// The byte to go on from; `None`: everything was looked at.
+    /// The offset to continue at; `None` if the end was reached.
     pub next: Option<u64>,
 }
 
-/// Bytes that are looked at together: the end of what came before, and a block.
+/// The bytes being searched: the end of the previous block, and a block.
 struct Chunk {
     bytes: Vec<u8>,
-    /// Where they begin in the log.
+    /// The offset of `bytes` in the log.
     start: u64,
-    /// Nothing before this place is of interest any more.
+    /// The search position in `bytes`.
     at: usize,
     /// The number of the line at `at`.
     line: u64,
 }
 
 impl Log {
-    /// Lines that contain the text, from this byte on; at most `limit`, and not more than an answer holds.
+    /// Returns lines that contain the text, starting at byte `from`: at most `limit`, and within the limits of a
+    /// response.
     pub fn search(&mut self, query: &Query, from: u64, limit: usize) -> Result<Found, LogError> {
         let (limit, length) = (limit.min(LOG_MATCHES_MAX), self.length());
         let (mut lines, mut shown) = (Vec::new(), 0);
@@ -78,7 +79,7 @@ impl Log {
                 lines.push(found_line);
                 match memchr(b'\n', &seen.bytes[found.end()..]) {
                     Some(line_end) => (seen.at, seen.line) = (found.end() + line_end + 1, line + 1),
-                    // The line goes on past this block, perhaps far: the index knows where it ends.
+                    // The line continues in the next blocks; find its end with the index.
                     None => {
                         seen = Chunk { bytes: Vec::new(), start: next, at: 0, line: line + 1 };
                         at = next;
@@ -93,7 +94,7 @@ impl Log {
 }
 
 impl Chunk {
-    /// Forgets all but the end, in which a match may have begun.
+    /// Drops all bytes but the end, where a match may start.
     fn keep_last(&mut self, bytes: usize) {
         let cut = self.bytes.len().saturating_sub(bytes).max(self.at);
         self.line += memchr_iter(b'\n', &self.bytes[self.at..cut]).count() as u64;

@@ -1,4 +1,4 @@
-//! The table of logs: who asks for a log by its key gets the same one as everybody else.
+//! Table of open logs. All users of a log share one entry.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use super::sealed::{Sealed, read_plain};
 use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
 use crate::admission::{Admission, Capacity, Pass};
 
-/// Before the name of a log of late bytes.
+/// File name prefix of logs with output after a takeover.
 pub(super) const AFTER_FENCE: &str = "after-";
 
-/// All calls block on the disk, shortly; none waits for another log.
+/// All calls block on disk I/O for a short time; none waits for another log.
 #[derive(Clone)]
 pub struct LogStore(Arc<Inner>);
 
 struct Inner {
     dir: PathBuf,
     table: Mutex<Table>,
-    /// Places in the table.
+    /// Admission to the table.
     places: Admission,
     open_max: Capacity,
     ended: Ended,
-    /// Other servers write here, too.
+    /// Other servers write the same directory.
     is_shared: bool,
 }
 
-/// What somebody wants of a log.
+/// The intended use of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Write,
@@ -44,23 +44,23 @@ pub(super) enum Need {
 #[derive(Default)]
 struct Table {
     logs: HashMap<LogKey, TableEntry>,
-    /// How often somebody asked.
+    /// Request counter, for LRU eviction.
     count: u64,
 }
 
 struct TableEntry {
     log: Arc<OpenLog>,
-    /// `None`: a writer that found the table full.
+    /// `None` for a writer that was admitted although the table was full.
     pass: Option<Pass>,
 }
 
 impl LogStore {
-    /// Nothing is made or read before the first log is.
+    /// Does not touch the disk; directories are created with the first log.
     pub fn new(dir: PathBuf) -> Self {
         Self::with_places(dir, LOGS_OPEN_MAX, false)
     }
 
-    /// In a directory where other servers write, too: what is on the disk counts, not what this one remembers.
+    /// A store in a directory that other servers write, too: the files are authoritative, not the cached state.
     pub fn shared(dir: PathBuf) -> Self {
         Self::with_places(dir, LOGS_OPEN_MAX, true)
     }
@@ -70,7 +70,7 @@ impl LogStore {
         Self(Arc::new(Inner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
     }
 
-    /// Bytes from `offset` on. Not flushed: see [`LogStore::flush`].
+    /// Appends bytes at `offset`. Not durable until [`LogStore::flush`].
     pub fn append(&self, key: &LogKey, offset: u64, bytes: &[u8]) -> Result<Appended, LogError> {
         if bytes.len() > LOG_CHUNK_BYTES_MAX {
             return Err(LogError::ChunkTooLarge);
@@ -78,46 +78,46 @@ impl LogStore {
         self.log(key, Need::Write)?.append(offset, bytes)
     }
 
-    /// What was appended so far survives a power failure when this returns.
+    /// Fsyncs everything appended so far.
     pub fn flush(&self, key: &LogKey) -> Result<(), LogError> {
         self.log(key, Need::Write)?.flush()
     }
 
-    /// Flushes every log that needs it; errors are told in the logs concerned.
+    /// Flushes all open logs. Errors are recorded in the affected logs.
     pub fn flush_all(&self) {
         let keys: Vec<LogKey> = self.0.table.lock().logs.keys().copied().collect();
         for key in keys {
-            // One after the other: the rest may lose their places meanwhile.
+            // Look up one log at a time, so that the others can be evicted in between.
             let log = self.0.table.lock().logs.get(&key).map(|entry| entry.log.clone());
             if let Some(Err(error)) = log.map(|log| log.flush()) {
-                tracing::warn!(%error, "a log cannot be flushed");
+                tracing::warn!(%error, "flushing a log failed");
             }
         }
     }
 
-    /// For those who follow logs that another server writes.
+    /// Updates followed logs that another server writes.
     pub fn catch_up_all(&self) {
         let watched = |entry: &&TableEntry| entry.log.news.receiver_count() > 0;
         let logs: Vec<_> =
             self.0.table.lock().logs.values().filter(watched).map(|entry| entry.log.clone()).collect();
         for log in logs {
             if let Err(error) = log.catch_up() {
-                tracing::debug!(%error, "a log of another server cannot be looked at");
+                tracing::debug!(%error, "reading a log of another server failed");
             }
         }
     }
 
-    /// Ends a log: compressed, durable, never changed again. Sealing twice is sealing once.
+    /// Seals a log: compressed, durable and immutable. Idempotent.
     pub fn seal(&self, key: &LogKey) -> Result<Sealed, LogError> {
         self.log(key, Need::Write)?.seal()
     }
 
-    /// Whether somebody has written to it or looks at it.
+    /// Whether the log is in the table because it was written or read.
     pub fn is_open(&self, key: &LogKey) -> bool {
         self.0.table.lock().logs.contains_key(key)
     }
 
-    /// Logs that wait to be sealed.
+    /// The queue of logs to be sealed.
     pub(super) fn ended(&self) -> &Ended {
         &self.0.ended
     }
@@ -126,7 +126,7 @@ impl LogStore {
         &self.0.dir
     }
 
-    /// The log as it is now; `None` if nothing was ever appended.
+    /// A snapshot of the log; `None` if nothing was ever appended.
     pub fn open(&self, key: &LogKey) -> Result<Option<Log>, LogError> {
         let known = self.0.table.lock().logs.get(key).map(|entry| entry.log.clone());
         let log = match known {
@@ -150,16 +150,16 @@ impl LogStore {
         })
     }
 
-    /// To be woken when something is appended; also before anything is.
+    /// Follows a log, even one that does not exist yet.
     pub fn watch(&self, key: &LogKey) -> Result<Watch, LogError> {
         let log = self.log(key, Need::Read)?;
-        // Looks at the disk.
+        // Reads the files.
         log.catch_up()?;
         let seen = log.news.subscribe();
         Ok(Watch { log, seen, packed: None })
     }
 
-    /// Removes all logs of a deployment; who follows one sees its end.
+    /// Removes all logs of a deployment. Followers see the end of the log.
     pub fn remove(&self, org: OrgId, deployment: DeploymentId) -> Result<(), LogError> {
         let dir = self.0.dir.join(org.to_string()).join(deployment.to_string());
         let is_of = |key: &LogKey| key.org == org && key.deployment == deployment;
@@ -170,7 +170,7 @@ impl LogStore {
         Ok(())
     }
 
-    /// What this one remembers of a log is not so any more; who follows it sees its end.
+    /// Drops the entry of a log whose files were replaced. Followers see the end of the log.
     pub(super) fn let_go(&self, key: &LogKey) {
         let known = self.0.table.lock().logs.remove(key);
         if let Some(entry) = known {
@@ -187,7 +187,7 @@ impl LogStore {
             return Ok(log.clone());
         }
         let (pass, evicted) = table.make_room(&self.0, key.org);
-        // Readers that follow all logs do not keep a step from writing its own.
+        // Writers are admitted to a full table, so that readers cannot block steps.
         let log = (pass.is_some() || need == Need::Write).then(|| {
             let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
             log.used_at(count);
@@ -195,9 +195,9 @@ impl LogStore {
             log
         });
         drop(table);
-        // Who comes back to it counts its lines again; what it holds must be as durable as before.
+        // An evicted log must be durable, because its index is rebuilt from the file when it is opened again.
         for error in evicted.iter().filter_map(|idle| idle.flush().err()) {
-            tracing::warn!(%error, "a log cannot be flushed");
+            tracing::warn!(%error, "flushing a log failed");
         }
         log.ok_or(LogError::Busy)
     }
@@ -211,8 +211,8 @@ impl LogStore {
 }
 
 impl Table {
-    /// A place for one more log of an organization, and the logs evicted for it: those that were asked for least
-    /// recently, its own where it has its share.
+    /// Makes room for a log of an organization and returns the evicted logs: the least recently used ones without
+    /// users, and only the organization's own if it has used up its share.
     fn make_room(&mut self, of: &Inner, org: OrgId) -> (Option<Pass>, Vec<Arc<OpenLog>>) {
         let mut evicted = Vec::new();
         loop {
@@ -232,27 +232,27 @@ impl Table {
     }
 }
 
-/// Follows one log. While it lives, the log has its place in the table.
+/// Follows a log and keeps it in the table.
 pub struct Watch {
     log: Arc<OpenLog>,
     seen: watch::Receiver<News>,
-    /// The sealed form, once there is one.
+    /// The sealed log, once it is sealed.
     packed: Option<Log>,
 }
 
 impl Watch {
-    /// How far the log has come, now.
+    /// The current progress of the log.
     pub fn news(&mut self) -> News {
         *self.seen.borrow_and_update()
     }
 
-    /// Returns when there is something new since [`Watch::news`].
+    /// Waits for progress since [`Watch::news`].
     pub async fn changed(&mut self) {
-        // The sender lives in the log this holds.
+        // The sender cannot be dropped: it is part of the log that this holds.
         let _ = self.seen.changed().await;
     }
 
-    /// At most `max` bytes; none at the end.
+    /// Reads at most `max` bytes; none at the end.
     pub fn read(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
         if self.packed.is_none() {
             if let Some((file, length)) = self.log.growing()? {
@@ -269,7 +269,7 @@ impl Watch {
         self.packed.as_mut().map_or(Ok(Vec::new()), |log| log.read_bytes(from, max))
     }
 
-    /// How many lines a log has that has ended.
+    /// The number of lines of an ended log.
     pub fn line_count(&self) -> Result<u64, LogError> {
         Ok(match self.log.readable()? {
             Readable::Packed(pack) => pack.sealed.lines,
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(text(), b"one\ntwo\n");
     }
 
-    /// Two servers over the same files: what one remembers is not all there is.
+    /// Two servers on the same files: the cached state of each may be outdated.
     #[test]
     fn where_servers_share_files_a_log_is_taken_up_and_sealed_as_it_is_on_the_disk() {
         let dir = tempfile::tempdir().unwrap();
@@ -325,7 +325,7 @@ mod tests {
         one.append(&key, 0, b"first\n").unwrap();
         assert_eq!(other.append(&key, 6, b"second\n").unwrap(), Appended::Written { length: 13 });
         assert_eq!(one.append(&key, 13, b"third\n").unwrap(), Appended::Written { length: 19 });
-        // The other one knows of thirteen bytes.
+        // The other server has seen only thirteen bytes.
         assert_eq!(other.seal(&key).unwrap().bytes, 19);
         assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
     }
@@ -343,7 +343,7 @@ mod tests {
             store.append(&theirs(attempt), 0, b"one\n").unwrap();
             assert_eq!(store.watch(&theirs(attempt)).unwrap().news().length, 4);
         }
-        // Steps that write push no follower of another organization out, nor do they need a place.
+        // Writers do not evict followers of another organization, and they need no free slot.
         for attempt in 4..=9 {
             store.append(&ours(attempt), 0, b"one\n").unwrap();
         }

@@ -1,4 +1,4 @@
-//! The store against a plain `Vec<u8>`: whatever is appended, in whatever order, and however it is read.
+//! Compares the log store with a plain `Vec<u8>` for random appends and reads.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn write(store: &LogStore, key: &LogKey, bytes: &[u8]) {
     }
 }
 
-/// The lines of a text, the simple way.
+/// Reference implementation of splitting lines.
 fn lines_of(bytes: &[u8]) -> Vec<String> {
     let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) {
@@ -48,7 +48,7 @@ fn lines_of(bytes: &[u8]) -> Vec<String> {
     lines.into_iter().map(shown).collect()
 }
 
-/// Every way of reading, compared with the simple way.
+/// Compares all ways of reading with the reference implementation.
 fn check_reading(log: &mut Log, bytes: &[u8], picks: &[prop::sample::Index]) {
     let lines = lines_of(bytes);
     assert_eq!((log.length(), log.line_count()), (bytes.len() as u64, lines.len() as u64));
@@ -119,9 +119,9 @@ fn some_text() -> impl Strategy<Value = Vec<u8>> {
 
 #[derive(Debug, Clone)]
 enum Move {
-    /// How far before or after the end, and how many bytes.
+    /// Offset relative to the end, and number of bytes.
     Append(i64, usize),
-    /// The program ends without a word, and begins again.
+    /// The process crashes and restarts.
     Crash,
     Flush,
 }
@@ -160,7 +160,7 @@ proptest! {
             1 => Just(Move::Flush),
         ], 0..60)
     ) {
-        // Byte `n` of the log is known, so that a repeat has the same bytes.
+        // The bytes are a function of the offset, so that a repeated append has the same content.
         let byte = |at: u64| b"one\ntwo\r\n\xff"[usize::try_from(at % 10).unwrap()];
         let dir = tempfile::tempdir().unwrap();
         let (mut store, key) = (store_in(dir.path()), key(1));

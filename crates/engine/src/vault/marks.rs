@@ -1,4 +1,4 @@
-//! Marks: short keyed hashes by which the server recognises what it gave out or saw before.
+//! Keyed hashes (HMAC) for request bodies, CSRF tokens and known browsers.
 
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
@@ -7,7 +7,7 @@ use crate::credential::random_base62;
 
 const BROWSER_ID_CHARS: usize = 20;
 
-/// Each use has a key of its own, made from the installation's key.
+/// One key per purpose, derived from the installation's key.
 pub struct Marks {
     request_hash: hmac::Key,
     csrf: hmac::Key,
@@ -29,12 +29,12 @@ impl Marks {
         }
     }
 
-    /// A hash of a request's body that says nothing about it to somebody without the key.
+    /// A hash of a request body that reveals nothing about it without the key.
     pub fn request_hash(&self, body: &[u8]) -> Vec<u8> {
         hmac::sign(&self.request_hash, body).as_ref().to_vec()
     }
 
-    /// The token a browser must send with changes, bound to its sign-in.
+    /// The CSRF token of a browser session, bound to its login.
     pub fn csrf_token(&self, sign_in: &str) -> String {
         hex(hmac::sign(&self.csrf, sign_in.as_bytes()).as_ref())
     }
@@ -44,14 +44,14 @@ impl Marks {
         constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
     }
 
-    /// For the cookie of a browser in which this account has logged in.
+    /// A cookie that marks a browser in which this account has logged in.
     pub fn known_browser(&self, account: &str) -> String {
         let id = random_base62(BROWSER_ID_CHARS);
         let signature = self.sign_browser(account, &id);
         format!("{id}.{signature}")
     }
 
-    /// The id of a browser in which this account has logged in, by the cookie it sent.
+    /// Verifies the cookie of a known browser and returns the browser's id.
     pub fn known_browser_id<'a>(&self, account: &str, sent: &'a str) -> Option<&'a str> {
         let (id, signature) = sent.split_once('.')?;
         let wanted = self.sign_browser(account, id);

@@ -1,6 +1,7 @@
-//! The vault: values of secrets, encrypted by a key per organization, which is wrapped by the root key.
+//! The vault: encrypts secret values with a data key per organization, which is wrapped by the root key.
 //!
-//! A value is bound to its organization, scope, name, version and key: moved to another row, it does not open.
+//! A value is bound to its organization, scope, name, version and key, so it cannot be decrypted after it was moved to
+//! another row.
 
 mod marks;
 mod root;
@@ -59,7 +60,7 @@ impl From<KeyError> for EngineError {
     }
 }
 
-/// May opening make what is missing?
+/// Whether opening may create a missing root key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenMissing {
     Create,
@@ -70,11 +71,11 @@ pub struct Vault {
     path: PathBuf,
     roots: RwLock<Roots>,
     marks: Marks,
-    /// Held by the one rotation that runs.
+    /// Held during a rotation.
     rotation: Mutex<()>,
 }
 
-/// During a rotation there are two: everything opens with either, new things are wrapped by the next one.
+/// During a rotation there are two root keys: either one unwraps, and the next one wraps.
 struct Roots {
     current: RootKey,
     next: Option<RootKey>,
@@ -92,15 +93,15 @@ impl Roots {
     }
 }
 
-/// Looked at by [`Vault::check_sample`].
+/// Number of secrets that [`Vault::check_sample`] decrypts per organization.
 const SAMPLED_PER_ORGANIZATION: i64 = 20;
 
 const INSTANCE_KEY: &[&str] = &["berth instance key"];
 
 impl Vault {
-    /// Opens the vault of a database with the root key at `path`, and finishes a rotation that was cut short.
+    /// Opens the vault of a database with the root key at `path`, and completes an interrupted rotation.
     pub fn open(store: &Store, path: &Path, missing: WhenMissing) -> Result<Self, KeyError> {
-        // A database that has a key already wants that one: a new file would only hide that it is gone.
+        // Never create a root key for a database that already has one; that would hide the loss of the key.
         let current = match (missing, stored_instance_key(store)?) {
             (WhenMissing::Create, None) => RootKey::load_or_create(path)?,
             (WhenMissing::Create | WhenMissing::Refuse, _) => RootKey::load(path)?,
@@ -120,7 +121,7 @@ impl Vault {
         &self.marks
     }
 
-    /// Encrypts a value for a version of a secret, making the organization's key if it has none.
+    /// Encrypts a value for a version of a secret. Creates the organization's data key if it has none.
     pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &Redacted) -> Result<Sealed, KeyError> {
         let org = tx.org()?;
         let (id, key) = self.sealing_key(tx, org)?;
@@ -129,7 +130,7 @@ impl Vault {
         Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
 
-    /// Encrypts a webhook's signing secret of a version.
+    /// Encrypts a version of a webhook's signing secret.
     pub fn seal_signing(
         &self,
         tx: &mut Tx<'_>,
@@ -144,7 +145,7 @@ impl Vault {
         Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
 
-    /// A signing secret, for the one place that signs.
+    /// Decrypts a signing secret. Only used for signing.
     pub fn open_signing(
         &self,
         db: &mut impl Read,
@@ -161,7 +162,7 @@ impl Vault {
         Ok(Redacted::new(value.to_owned()))
     }
 
-    /// The key new values are encrypted with, made if there is none.
+    /// The current data key of the organization; created if there is none.
     fn sealing_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
         match key::newest(tx)? {
             Some(found) => Ok((found.id, self.data_key(org, &found)?)),
@@ -169,7 +170,7 @@ impl Vault {
         }
     }
 
-    /// The value of a secret's version, for the step that was granted it. Every reading is an event.
+    /// Decrypts a version of a secret. Each read appends an event.
     pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
         let value = self.reveal_again(tx, secret, version)?;
         let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
@@ -177,14 +178,14 @@ impl Vault {
         Ok(value)
     }
 
-    /// For a further call of an attempt whose reading is on record.
+    /// As [`Vault::reveal`], without an event: for further calls of an attempt whose read was recorded.
     pub fn reveal_again(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
         let org = tx.org()?;
         self.open_value(tx, org, secret, version)
     }
 
-    /// Opens some of the values, to see that they do: the newest of each of the first secrets of every organization. Says
-    /// how many; nothing of them leaves the vault.
+    /// Decrypts a sample of values, to verify the keys: the current version of the first secrets of every organization.
+    /// Returns their number; no value leaves the vault.
     pub fn check_sample(&self, store: &Store) -> Result<usize, KeyError> {
         let mut opened = 0;
         let mut after = None;
@@ -216,7 +217,7 @@ impl Vault {
         }
     }
 
-    /// Stays in the vault: whoever hands it out records that.
+    /// Decrypts a value without an event. Callers that return the value record the read.
     fn open_value(
         &self,
         db: &mut impl Read,
@@ -249,12 +250,12 @@ impl Vault {
     }
 }
 
-/// Which key a file holds; refused where a server would refuse it.
+/// The id of the root key in a file. Fails where opening a vault would.
 pub fn root_key_id(path: &Path) -> Result<String, KeyError> {
     RootKey::load(path).map(|key| key.id)
 }
 
-/// What a value is bound to.
+/// The associated data that a value is bound to.
 fn place(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 5] {
     [org.to_string(), secret.scope.to_string(), secret.name.to_string(), version.to_string(), key.to_string()]
 }
@@ -272,8 +273,8 @@ fn stored_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
     store.read_blocking(None, |db| Ok(key::of_instance(db)?))
 }
 
-/// The installation's own key: made with the database, and the proof that a root key belongs to it. Only the first start
-/// writes it: a later one waits for no other writer.
+/// The installation's key. It is created with the database and proves that a root key belongs to it. Only the first
+/// start writes it; later starts do not wait for the write lock.
 fn instance_key(store: &Store, roots: &Roots, path: &Path) -> Result<KeyBytes, KeyError> {
     let found = match stored_instance_key(store)? {
         Some(found) => found,

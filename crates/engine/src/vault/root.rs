@@ -1,4 +1,4 @@
-//! The root key: 32 bytes in a file beside the database, never in it. Everything else is wrapped by it.
+//! The root key: 32 bytes in a file outside of the database. It wraps all other keys.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -15,11 +15,11 @@ use super::marks::hex;
 pub(super) const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 12;
 
-/// A key in memory, wiped when dropped.
+/// A key in memory, zeroed on drop.
 pub(super) type KeyBytes = Zeroizing<[u8; KEY_BYTES]>;
 
 pub(super) struct RootKey {
-    /// Says which key it is and nothing about it.
+    /// Identifies the key without revealing it.
     pub(super) id: String,
     bytes: KeyBytes,
 }
@@ -51,11 +51,11 @@ impl RootKey {
         Ok(Self::new(Zeroizing::new(bytes)))
     }
 
-    /// Makes the file if there is none, and loads it.
+    /// Loads the file, and creates it if it is missing.
     pub(super) fn load_or_create(path: &Path) -> Result<Self, KeyError> {
         let io = |source| KeyError::Io { path: path.to_owned(), source };
         if !path.exists() {
-            // DeploymentAggregate or not at all: a crash in between must not leave half a key under the key's name.
+            // Atomic: a crash must not leave a partial key under the final name.
             let draft = with_suffix(path, ".draft");
             let mut file = OpenOptions::new()
                 .write(true)
@@ -92,7 +92,7 @@ pub(super) fn random() -> Result<KeyBytes, KeyError> {
     Ok(bytes)
 }
 
-/// Encrypts with a random nonce; what it is bound to must be the same when it is opened.
+/// Encrypts with a random nonce. `bound_to` is associated data and must be the same for decryption.
 pub(super) fn seal(key: &KeyBytes, plain: &[u8], bound_to: &[&str]) -> Result<Vec<u8>, KeyError> {
     let cipher = RandomizedNonceKey::new(&AES_256_GCM, &**key).map_err(|_| KeyError::Damaged)?;
     let mut sealed = plain.to_vec();
@@ -113,20 +113,20 @@ pub(super) fn open(key: &KeyBytes, sealed: &[u8], bound_to: &[&str]) -> Result<Z
     Ok(buffer)
 }
 
-/// Each part with its length, so that no two lists of parts look alike.
+/// Prefixes each part with its length, so that different lists never encode to the same bytes.
 fn length_prefixed(parts: &[&str]) -> Vec<u8> {
     let part = |part: &&str| [&(part.len() as u64).to_be_bytes(), part.as_bytes()].concat();
     parts.iter().flat_map(part).collect()
 }
 
-/// The same place under another name.
+/// The path with a suffix appended to its file name.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
-/// A new or renamed file is only safe once its directory is on disk too.
+/// A new or renamed file is only durable once its directory is fsynced, too.
 pub(super) fn sync_parent(path: &Path) -> std::io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.map_or_else(|| PathBuf::from("."), Path::to_owned))?.sync_all()

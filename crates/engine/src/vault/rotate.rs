@@ -1,7 +1,7 @@
-//! Rotation of the root key, while the server runs: wrap everything anew, then put the new key in the old one's place.
+//! Online rotation of the root key: rewraps all keys, then replaces the key file.
 //!
-//! The new key is on disk, beside the old one, before anything is wrapped by it. A crash at any moment leaves both
-//! files, and the next start goes on.
+//! The new key is on disk, next to the old one, before it wraps anything. A crash at any time leaves both files, and
+//! the next start continues.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,14 @@ use berth_store::{Context, Store};
 use super::root::{RootKey, sync_parent, with_suffix};
 use super::{INSTANCE_KEY, KeyError, Vault, stored_instance_key, wrapped};
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotated {
     pub root_key_id: String,
     pub data_keys: u64,
 }
 
-/// A key that waits beside the current one, because a rotation did not come to its end.
+/// The new key of an interrupted rotation.
 pub(super) fn interrupted(path: &Path) -> Result<Option<RootKey>, KeyError> {
     match RootKey::load(&beside(path)) {
         Err(KeyError::Missing(_)) => Ok(None),
@@ -27,7 +27,7 @@ pub(super) fn interrupted(path: &Path) -> Result<Option<RootKey>, KeyError> {
     }
 }
 
-/// Whether a rotation of the key at this path has begun and not come to its end.
+/// Whether a rotation of the key at this path was started but not completed.
 pub fn is_being_rotated(path: &Path) -> bool {
     beside(path).exists()
 }
@@ -41,7 +41,7 @@ impl Vault {
         self.roots.read().next.is_some()
     }
 
-    /// Wraps every key by a new root key. Blocks; call it outside the runtime's workers.
+    /// Rewraps every key with a new root key. Blocks; do not call it on an async worker thread.
     pub fn rotate(&self, store: &Store) -> Result<Rotated, KeyError> {
         let _alone = self.rotation.lock();
         let next = RootKey::load_or_create(&beside(&self.path))?;

@@ -1,4 +1,4 @@
-//! Looks for secrets in a text that is about to leave the server.
+//! Searches texts for secret values before they leave the server.
 
 use berth_core::id::OrgId;
 use berth_core::mask::Masker;
@@ -8,12 +8,12 @@ use berth_store::query::{From, secrets};
 use super::{KeyError, Vault};
 use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
 
-/// Values that are looked for at once.
+/// Number of secrets per masker.
 const SECRETS_AT_ONCE: i64 = 100;
 
 impl Vault {
-    /// Whether a text holds the value of a secret of the organization, in any of the forms that are masked in logs. No
-    /// value leaves the vault.
+    /// Whether a text contains a secret value of the organization, in any form that is masked in logs. No value leaves
+    /// the vault.
     pub fn finds_secret(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<bool, KeyError> {
         let mut is_found = false;
         self.with_maskers(db, org, |masker| {
@@ -22,7 +22,7 @@ impl Vault {
         Ok(is_found)
     }
 
-    /// A text without the values of secrets of the organization, masked as logs are.
+    /// Masks the organization's secret values in a text, as in logs.
     pub fn masked(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<String, KeyError> {
         let mut text = text.to_owned();
         self.with_maskers(db, org, |masker| {
@@ -33,7 +33,7 @@ impl Vault {
         Ok(text)
     }
 
-    /// One masker after the other, until they have had all secrets of the organization.
+    /// Calls `each` with maskers that together cover all secrets of the organization.
     fn with_maskers(
         &self,
         db: &mut impl Read,
