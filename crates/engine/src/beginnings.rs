@@ -44,8 +44,6 @@ impl Drop for Beginning {
     }
 }
 
-impl Beginnings {}
-
 /// Starts a deployment in its own task, unless one is already running.
 pub(super) fn spawn_beginning<F>(
     services: &Arc<Services>,

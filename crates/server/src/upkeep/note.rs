@@ -28,7 +28,7 @@ pub(super) fn given(backup: &Path) -> Result<Option<i64>, UpkeepError> {
     Ok(read(&place(backup))?.map(|epoch| epoch + RAISED_SINCE))
 }
 
-/// DeploymentAggregate or not at all, and on the disk when this returns.
+/// Atomic and durable: writes a temporary file, fsyncs it and renames it.
 pub(super) fn write(backup: &Path, epoch: i64) -> Result<(), UpkeepError> {
     let (path, draft) = (place(backup), parent(backup).join(format!("{FILE}.draft")));
     let epoch = read(&path)?.map_or(epoch, |before| before.max(epoch));

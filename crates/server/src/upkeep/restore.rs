@@ -1,4 +1,4 @@
-//! Restore: a backup becomes a data directory, only in an empty place, and only aggregate.
+//! Restore: a backup becomes a data directory, only in an empty place, and only whole.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use super::restored::{Settled, settle};
 use super::verify::{Verified, verify};
 use super::{DATABASE, KEPT, UpkeepError, io, note};
 
-/// Where it lies until it is known to be aggregate.
+/// Where it lies until it is known to be whole.
 const STAGING: &str = "restoring";
 /// What may lie in the directory before: the key has to come from elsewhere, the lock of the directory is made first, and a
 /// restore that was killed leaves what it had copied so far.

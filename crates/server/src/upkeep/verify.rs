@@ -106,7 +106,7 @@ struct Files {
     artifacts: Artifacts,
 }
 
-/// Whether it is aggregate.
+/// Whether it is whole.
 fn chain(
     db: &mut ReadOnly,
     org: OrgId,

@@ -273,9 +273,9 @@ fn check_lines(lines: &[String]) -> (i64, Reason, u64) {
 fn an_export_with_lines_removed_doubled_or_swapped_is_found_at_its_line() {
     let (ground, _) = ground();
     let lines = exported(&ground);
-    let aggregate = export::verify(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
-    assert_eq!((aggregate.verdict.checked, aggregate.verdict.problem), (EVENTS, None));
-    assert_eq!(aggregate.organization, Some(ground.org.to_string()));
+    let whole = export::verify(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
+    assert_eq!((whole.verdict.checked, whole.verdict.problem), (EVENTS, None));
+    assert_eq!(whole.organization, Some(ground.org.to_string()));
     for place in 0..lines.len() - 1 {
         let (sequence, line) = (i64::try_from(place).unwrap() + 1, u64::try_from(place).unwrap() + 1);
         let mut fewer = lines.clone();

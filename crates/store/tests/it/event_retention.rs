@@ -67,12 +67,12 @@ fn pass(ground: &Ground, through: i64) -> Result<Vec<usize>, StoreError> {
 }
 
 fn check(ground: &Ground, kept: Option<Head>) -> Verdict {
-    let aggregate = ground.transact(move |tx| {
+    let whole = ground.transact(move |tx| {
         let mut check = StoredCheck::begin(tx, kept)?;
         while check.page(tx)? {}
         Ok(check.finish())
     });
-    aggregate.unwrap()
+    whole.unwrap()
 }
 
 fn found(ground: &Ground, kept: Option<Head>) -> (i64, Reason) {
@@ -116,12 +116,9 @@ fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
     let end = &before[OLD as usize];
     assert_eq!(told.data["hash"], end.hash);
 
-    let aggregate = check(&ground, Some(head_of(told)));
+    let whole = check(&ground, Some(head_of(told)));
     let (first, checked) = (THROUGH + 1, last - THROUGH);
-    assert_eq!(
-        aggregate,
-        Verdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None }
-    );
+    assert_eq!(whole, Verdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None });
     assert!(!check(&ground, Some(head_of(end))).head_is_too_old);
     assert_eq!(check(&ground, Some(head_of(end))).problem, None);
     let other = Head { hash: told.hash.clone(), ..head_of(end) };
@@ -318,8 +315,8 @@ fn check_lines(lines: &[String]) -> Verdict {
 fn an_export_says_where_it_begins_and_any_other_beginning_is_found() {
     let (ground, _db) = cut();
     let lines = exported(&ground);
-    let aggregate = check_lines(&lines);
-    assert_eq!((aggregate.first, aggregate.checked, aggregate.problem), (THROUGH + 1, YOUNG + 1, None));
+    let whole = check_lines(&lines);
+    assert_eq!((whole.first, whole.checked, whole.problem), (THROUGH + 1, YOUNG + 1, None));
     let old = Some(Head { sequence: 3, ..Head::start() });
     let older = export::verify(lines.join("\n").as_bytes(), old).unwrap().verdict;
     assert_eq!((older.head_is_too_old, older.problem), (true, None));
