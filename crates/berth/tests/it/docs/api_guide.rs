@@ -45,10 +45,10 @@ struct Guide {
 impl Guide {
     fn new() -> Self {
         let page = "# The API by example\n\n\
-            Requests and the answers to them, taken from a test that talks to a real server and compares this page with what it hears. Ids, \
-            times and hashes are made shorter; `…` stands for what was left out. All paths begin with `/api/v1/organizations/acme`, and every \
-            request carries `Authorization: Bearer <token>`. The rules behind it are in [api.md](api.md), every member is in \
-            [openapi.json](../openapi.json).\n";
+            A test generates this page from requests to a real server. Ids, times and hashes are shortened, and `…` \
+            marks omitted parts. All paths start with `/api/v1/organizations/acme`, and every request carries \
+            `Authorization: Bearer <token>`. [The API](api.md) describes what all endpoints have in common; \
+            [openapi.json](../openapi.json) lists every member.\n";
         Self { page: page.to_owned(), ids: BTreeMap::new() }
     }
 
@@ -156,7 +156,7 @@ impl Guide {
     fn environments(&mut self, server: &Server) {
         let ada = &server.api;
         let robot = robot(ada);
-        self.say("## A pipeline\n\nFrom a definition; [repositories](repositories.md) have theirs in `.berth/<name>/pipeline.yaml`.");
+        self.say("## Create a pipeline\n\nThis request sends the definition. Pipelines in a [repository](repositories.md) have theirs in `.berth/<name>/pipeline.yaml`.");
         self.post(
             ada,
             "/pipelines",
@@ -164,7 +164,7 @@ impl Guide {
             201,
             &["/data/warnings"],
         );
-        self.say("## Claim\n\nThe environment is yours, and the commit is deployed in it; `wait` answers when that has ended, at most so many seconds later.");
+        self.say("## Claim an environment\n\nThe claim also deploys the commit. With `wait`, the response comes when the deployment has ended, or after that many seconds.");
         let environment = "/pipelines/shop/ephemeral-environments/qa-1";
         let body = json!({ "commitId": "v1", "context": "load test", "ttlSeconds": 3600 });
         let session = self.post(
@@ -175,26 +175,26 @@ impl Guide {
             &["/data/deploymentHistory", "/data/deployments"],
         );
         let session = format!("{environment}/sessions/{}", text(&session["sessionId"]));
-        self.say("## Deploy");
+        self.say("## Deploy in a session");
         let deploy = json!({ "commitId": "v2" });
         self.post(ada, &format!("{session}/deploy?wait=30"), &deploy, 202, &["/data/stages"]);
-        self.say("## Status");
+        self.say("## Read a session");
         self.get(ada, &session, &["/data/deployments", "/data/deploymentHistory/*"]);
-        self.say("## Held by somebody else\n\nWho else claims it, here a service account `ci`, hears everything about the holder.");
+        self.say("## Claim a held environment\n\nWhen another account, here the service account `ci`, claims the environment, the error describes the current session.");
         self.post(&robot, &format!("{environment}/sessions"), &json!({}), 409, &[]);
-        self.say("In line, with its commit, it gets the environment and its deployment in the transaction that ends the session before.");
+        self.say("With `queue`, the claim returns a ticket. When the current session ends, the ticket gets the environment and its commit is deployed, in the same transaction.");
         let wait = json!({ "queue": true, "commitId": "v3" });
         let ticket = self.post(&robot, &format!("{environment}/sessions"), &wait, 202, &[]);
         self.get(ada, &format!("{environment}/queue"), &[]);
         let place = format!("{BASE}{environment}/queue/{}", text(&ticket["ticketId"]));
         self.ask(&robot, &robot.request("DELETE", &place), 200, &[]);
-        self.say("## Take over\n\nThe lock changes hands at once; it is never free in between.");
+        self.say("## Take over an environment\n\nThe lock moves to the new session in one transaction; the environment is never free in between.");
         let force = json!({ "reason": "hotfix", "context": "release 12" });
         let taken = self.post(&robot, &format!("{environment}/force-claim"), &force, 201, &[]);
-        self.say("The session before says by whom, when and why, for ever, and can do nothing any more.");
+        self.say("The overridden session records who took over, when and why. It can no longer deploy.");
         self.get(ada, &session, &["/data/deployments", "/data/deploymentHistory"]);
         self.post(ada, &format!("{session}/deploy"), &deploy, 409, &[]);
-        self.say("## Release");
+        self.say("## Release an environment");
         let taken = format!("{BASE}{environment}/sessions/{}", text(&taken["sessionId"]));
         self.ask(&robot, &robot.request("DELETE", &taken), 200, &[]);
         self.get(ada, &format!("{environment}/history?limit=1"), &[]);
@@ -202,7 +202,7 @@ impl Guide {
 
     fn stages(&mut self, server: &Server) {
         let ada = &server.api;
-        self.say("## Deploy through the stages\n\nAnswered at once; what it does is told by the deployment.");
+        self.say("## Deploy through the stages\n\nThe response comes immediately; read the deployment to follow its progress.");
         let body = json!({ "commitId": "v4", "reason": "release 12" });
         let started = self.post(ada, "/pipelines/shop/deployments", &body, 202, &[]);
         let deployment = format!("/deployments/{}", text(&started["id"]));
@@ -210,23 +210,23 @@ impl Guide {
             let seen = ada.get(&format!("{BASE}/approvals")).json();
             (!seen["data"].as_array()?.is_empty()).then_some(())
         });
-        self.say("## Approve\n\nWhat waits, and a yes.");
+        self.say("## Approve a deployment\n\nList the pending approvals and approve one.");
         let waiting = self.get(ada, "/approvals", &[]);
         let approval = format!("/approvals/{}/approve", text(&waiting[0]["id"]));
         self.post(ada, &approval, &json!({ "comment": "looks good" }), 200, &[]);
-        self.say("Until it has ended:");
+        self.say("Wait until the deployment has ended:");
         self.get(ada, &format!("{deployment}?wait=50"), &["/data/stages/*/steps"]);
     }
 
     fn rest(&mut self, server: &Server) {
         let ada = &server.api;
-        self.say("## Secrets\n\nA value goes in and never comes out.");
+        self.say("## Secrets\n\nThe API never returns the value of a secret.");
         let body = json!({ "name": "DEPLOY_TOKEN", "value": "a-long-enough-value", "scope": { "type": "pipeline", "pipelineId": "shop" } });
         self.post(ada, "/secrets", &body, 201, &[]);
-        self.say("## Events\n\nEverything that changed anything, chained by hash.");
+        self.say("## Audit log\n\nEvery change is recorded as an event, chained by hashes.");
         self.get(ada, "/events?kind=session_overridden", &[]);
         self.post(ada, "/events/verify", &json!({}), 200, &["/data/checked", "/data/head/sequence"]);
-        self.say("## Once, however often it is sent\n\nThe same `Idempotency-Key` and body give the same answer, and one effect.");
+        self.say("## Idempotency\n\nA repeated request with the same `Idempotency-Key` and body returns the stored response and has no further effect.");
         let stop = |key: &str| {
             ada.request("POST", &format!("{BASE}/pipelines/shop/stop"))
                 .header("Idempotency-Key", key)
@@ -235,7 +235,7 @@ impl Guide {
         let rest = ["/data/stages", "/data/repository", "/data/latestDeployment", "/data/warnings"];
         self.ask(ada, &stop("a1b2"), 200, &rest);
         self.ask(ada, &stop("a1b2"), 200, &rest);
-        self.say("## When something is wrong\n\nEvery problem has a `code` for programs, a `detail` for people, and a [page](errors.md).");
+        self.say("## Errors\n\nEvery error has a stable `code` for programs, a `detail` for people, and a [page](errors.md).");
         self.post(ada, "/secrets", &json!({ "name": "not a name", "values": "x" }), 400, &[]);
         self.get_refused(&Api { token: "nobody".into(), ..ada.clone() }, "/pipelines", 401);
         self.get_refused(ada, "/pipelines/nothing", 404);
