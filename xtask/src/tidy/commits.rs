@@ -28,10 +28,11 @@ pub(super) fn check(root: &Path) -> Vec<String> {
 }
 
 fn subject_problem(subject: &str) -> Option<&'static str> {
-    let is_area = |area: &str| {
-        !area.is_empty()
-            && area.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_/.".contains(c))
+    let is_name = |area: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_/.".contains(c);
+        !area.is_empty() && area.chars().all(inner)
     };
+    let is_area = |areas: &str| areas.split(", ").all(is_name);
     match subject.split_once(": ") {
         Some((area, summary)) if is_area(area) && !summary.trim().is_empty() => {}
         _ => return Some("write the subject as `area: summary`"),
@@ -51,6 +52,7 @@ mod tests {
         for good in [
             "store: batch idempotency-key inserts",
             "store/sqlite: fsync the WAL",
+            "runner, analysis: rename tests by subject",
             &format!("a: {}", "x".repeat(69)),
         ] {
             assert_eq!(subject_problem(good), None, "{good}");
