@@ -31,7 +31,7 @@ Tasks of this project:
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
   cargo xtask clients         clients generated from openapi.json only: compile them, and drive a server with them
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
-  cargo xtask tidy            the house rules only: file sizes, crate edges, links, licences
+  cargo xtask tidy            checks on the tree: file sizes, crate edges, links, licences, word list, commit subjects
   cargo xtask openapi         write openapi.json and openapi-runner.json again from the handlers
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options

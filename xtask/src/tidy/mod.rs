@@ -1,11 +1,13 @@
 //! The house rules a machine can hold. Each violation is one line: the file, what is wrong, what to do.
 
+mod commits;
 mod docs;
 mod edges;
 mod licences;
 mod lock;
 mod modules;
 mod source;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -31,9 +33,11 @@ pub(crate) fn run() -> Done {
 fn violations(root: &Path) -> Vec<String> {
     let files = files(root);
     let (mut found, mut sources) = (Vec::new(), Vec::new());
+    let mut words = words::WordCounter::default();
     for path in &files {
         let name = shown(root, path);
         let Ok(text) = std::fs::read_to_string(path) else { continue };
+        words.add_file(&name, &text);
         match path.extension().and_then(|end| end.to_str()) {
             Some("rs") => {
                 found.extend(source::check(&name, &text));
@@ -51,6 +55,8 @@ fn violations(root: &Path) -> Vec<String> {
         }
     }
     found.extend(modules::check(sources.iter().map(|(name, text)| (name.as_str(), text.as_str()))));
+    found.extend(words.violations());
+    found.extend(commits::check(root));
     found.extend(docs::check_decisions(&root.join("docs/adr")));
     found.extend(lock::check(root));
     found.extend(licences::check(root));

@@ -1,0 +1,114 @@
+//! Words that the glossary in CONTRIBUTING.md rules out, counted in comments, docs and dashboard texts.
+
+use std::collections::BTreeMap;
+
+/// Banned words and how often the tree may contain each. Lower a number when you remove occurrences; never raise one.
+const LIMITS: &[(&str, usize)] = &[
+    ("anew", 28),
+    ("anybody", 40),
+    ("beside", 48),
+    ("everybody", 44),
+    ("meanwhile", 53),
+    ("mend", 11),
+    ("nobody", 310),
+    ("nudge", 1),
+    ("somebody", 250),
+    ("whoever", 179),
+];
+
+/// Occurrences listed per word.
+const SHOWN_MAX: usize = 5;
+
+/// Counts banned words over many files.
+#[derive(Default)]
+pub(super) struct WordCounter {
+    places: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl WordCounter {
+    /// `name` is the path of the file from the root.
+    pub(super) fn add_file(&mut self, name: &str, text: &str) {
+        let Some(select) = selector(name) else { return };
+        for (number, line) in (1..).zip(text.lines()) {
+            for word in prose_words(select(line)) {
+                if let Some((banned, _)) = LIMITS.iter().find(|(banned, _)| *banned == word) {
+                    self.places.entry(banned).or_default().push(format!("{name}:{number}"));
+                }
+            }
+        }
+    }
+
+    /// Returns one line for each word that occurs more often than its limit.
+    pub(super) fn violations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (word, max) in LIMITS {
+            let places = self.places.get(word).map_or(&[][..], Vec::as_slice);
+            if places.len() > *max {
+                let shown = &places[..places.len().min(SHOWN_MAX)];
+                found.push(format!(
+                    "\"{word}\" occurs {} times, at most {max}: use a term from the glossary in CONTRIBUTING.md ({} …)",
+                    places.len(),
+                    shown.join(", ")
+                ));
+            }
+        }
+        found
+    }
+}
+
+/// Returns which part of a line is checked: comments of Rust files, everything in pages and the dashboard.
+fn selector(name: &str) -> Option<fn(&str) -> &str> {
+    let is_in = |dirs: &[&str]| dirs.iter().any(|dir| name.starts_with(dir));
+    if name.ends_with(".rs") && is_in(&["crates/", "xtask/"]) {
+        return Some(comment);
+    }
+    let is_page = name.ends_with(".md") && (name == "README.md" || is_in(&["docs/"]));
+    let is_dashboard = is_in(&["web/src/"]) && (name.ends_with(".ts") || name.ends_with(".tsx"));
+    (is_page || is_dashboard).then_some(|line| line)
+}
+
+/// The text after `//`, unless that is part of an address.
+fn comment(line: &str) -> &str {
+    let start = line.match_indices("//").find(|(start, _)| !line[..*start].ends_with(':'));
+    start.map_or("", |(start, _)| &line[start..])
+}
+
+/// Words in lower case, without those in `code`.
+fn prose_words(line: &str) -> impl Iterator<Item = String> {
+    let prose = line.split('`').step_by(2);
+    let words = prose.flat_map(|text| text.split(|c: char| !c.is_alphanumeric() && c != '_'));
+    words.filter(|word| !word.is_empty()).map(str::to_lowercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(name: &str, text: &str) -> usize {
+        let mut counter = WordCounter::default();
+        counter.add_file(name, text);
+        counter.places.values().map(Vec::len).sum()
+    }
+
+    #[test]
+    fn banned_words_are_counted_in_comments_and_pages() {
+        let (word, max) = LIMITS[0];
+        assert_eq!(
+            count("crates/core/src/a.rs", &format!("/// {word} of x\nlet a = \"{word}\"; // {word}\n")),
+            2
+        );
+        assert_eq!(
+            count("docs/a.md", &format!("{} may, and `{word}`, and {word}_x.\n", word.to_uppercase())),
+            1
+        );
+        assert_eq!(count("web/src/a.tsx", &format!("<p>{word}</p>")), 1);
+        assert_eq!(count("CONTRIBUTING.md", word) + count("crates/core/tests/a.txt", word), 0);
+        assert_eq!(count("xtask/src/a.rs", &format!("let a = \"https://{word}\";")), 0);
+
+        let mut counter = WordCounter::default();
+        counter.add_file("docs/a.md", &format!("{word}\n").repeat(max));
+        assert_eq!(counter.violations(), Vec::<String>::new());
+        counter.add_file("docs/b.md", word);
+        assert!(counter.violations()[0].contains("glossary"));
+    }
+}
