@@ -4,6 +4,7 @@ mod clients;
 mod demo;
 mod dist;
 mod etcd;
+mod language;
 mod mutants;
 mod npm;
 mod postgres;
@@ -32,6 +33,7 @@ Tasks of this project:
   cargo xtask clients         clients generated from openapi.json only: compile them, and drive a server with them
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
   cargo xtask tidy            the house rules only: file sizes, crate edges, links, licences
+  cargo xtask language        measure the wording of comments and names; --list prints offenders, --check fails over a limit
   cargo xtask openapi         write openapi.json and openapi-runner.json again from the handlers
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
         "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),
+        "language" => language::run(rest),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "sim" => sim(rest),
         "mutants" => mutants::run(rest),

@@ -32,7 +32,7 @@ fn violations(root: &Path) -> Vec<String> {
     let files = files(root);
     let (mut found, mut sources) = (Vec::new(), Vec::new());
     for path in &files {
-        let name = shown(root, path);
+        let name = relative_path(root, path);
         let Ok(text) = std::fs::read_to_string(path) else { continue };
         match path.extension().and_then(|end| end.to_str()) {
             Some("rs") => {
@@ -57,8 +57,13 @@ fn violations(root: &Path) -> Vec<String> {
     found
 }
 
-fn shown(root: &Path, path: &Path) -> String {
+pub(crate) fn relative_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// Every Rust file below a directory, in a stable order.
+pub(crate) fn rust_files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    files(dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"))
 }
 
 /// Every file of the repository, in a stable order.
