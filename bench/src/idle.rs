@@ -1,4 +1,4 @@
-//! What a server costs that has nothing to do: how soon it is there, and what it keeps.
+//! `idle`: start-up time and memory of an idle server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -25,7 +25,7 @@ const STARTS: usize = 15;
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 const IDLE: Duration = Duration::from_secs(10);
-/// So that the database is no empty one.
+/// Claims made before the measurement, so that the database is not empty.
 const CLAIMS: usize = 200;
 const DEFINITION: &str = include_str!("pipeline.yaml");
 
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A pipeline, and an environment that was held and let go. Says how many events that made.
+/// Creates a pipeline, claims and releases its environment, and returns the number of events.
 fn fill(dir: &Path) -> anyhow::Result<i64> {
     let (mut server, target) = served::start(dir, &["--no-runner"])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -98,7 +98,7 @@ fn start(dir: &Path) -> anyhow::Result<Duration> {
     Ok(took)
 }
 
-/// With its runner, as an operator starts it; somebody has looked at the dashboard.
+/// Starts the server with its runner, loads the dashboard once, and returns its memory when idle.
 fn idle(dir: &Path) -> anyhow::Result<u64> {
     let address = free_address()?;
     let server = served::serve_at(dir, address)?;
@@ -127,7 +127,7 @@ fn until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> 
     }
 }
 
-/// Whether it is answered with 200.
+/// Whether the response has status 200.
 fn ask(address: SocketAddr, path: &str) -> anyhow::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -1,4 +1,4 @@
-//! What the caller may set.
+//! Command-line options of `lists`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `cargo xtask clients`: clients that ordinary generators make from openapi.json compile, and drive a demo server.
+//! `cargo xtask clients`: generates clients from openapi.json, compiles them, and runs them against a demo server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,20 +9,20 @@ use crate::served::Served;
 use crate::tool::{Done, cargo, root, run};
 use crate::{npm, python};
 
-/// The newest of openapi-ts that runs on Node 20.
+/// The latest openapi-ts that runs on Node 20.
 const NPM_PACKAGES: &[(&str, &str)] = &[("@hey-api/openapi-ts", "0.95.0"), ("typescript", "5.9.3")];
 const PYTHON_PACKAGES: &[(&str, &str)] = &[("openapi-python-client", "0.29.1"), ("mypy", "2.4.1")];
 const ENVIRONMENT: &str = "qa-1";
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Generated clients\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
-/// Generators with the compilers of their languages, where they are installed.
+/// Installed generators, with the compilers of their languages.
 #[derive(Default)]
 pub(crate) struct Generators {
     pub(crate) npm: Option<PathBuf>,
     pub(crate) venv: Option<PathBuf>,
 }
 
-/// Alone, from the command line.
+/// Runs the task from the command line.
 pub(crate) fn task() -> Done {
     let generators = Generators { npm: Some(install_npm()?), venv: Some(install_python()?) };
     run(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
@@ -38,7 +38,7 @@ pub(crate) fn install_python() -> Result<PathBuf, String> {
     python::install(&venv, PYTHON_PACKAGES).map(|()| venv)
 }
 
-/// Generates and compiles the clients, and drives a demo server of this binary with them.
+/// Generates and compiles the clients, and runs them against a demo server of this binary.
 pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> Done {
     let dir = own_dir()?;
     let mut drivers = Vec::new();
@@ -70,7 +70,7 @@ fn fresh(dir: &Path) -> Result<PathBuf, String> {
     Ok(dir.to_owned())
 }
 
-/// Runs a program whose output matters only when it fails.
+/// Runs a program and shows its output only if it fails.
 fn run_silently(command: &mut Command) -> Done {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if output.status.success() {
@@ -102,7 +102,7 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
     let (driver, package) = (root().join("clients/python/drive.py"), dir.join("berth_client"));
     let mut generate = Command::new(programs.join("openapi-python-client"));
     generate.args(["generate", "--meta", "none", "--overwrite", "--path"]).arg(root().join("openapi.json"));
-    // It formats with a program of its virtual environment, and reports what it leaves out at length.
+    // The generator runs a formatter from its virtual environment, and reports skipped operations at length.
     let path = std::env::join_paths([programs.clone(), "/usr/bin".into(), "/bin".into()]);
     generate.env("PATH", path.map_err(|error| error.to_string())?);
     run_silently(generate.arg("--output-path").arg(&package).current_dir(dir))?;

@@ -1,4 +1,5 @@
-//! `cargo xtask demo`: build the dashboard and the binary, and become it. With `--check`, play what the README tells.
+//! `cargo xtask demo`: builds the dashboard and the binary and runs it. `--check` runs the tests of the README's
+//! tour.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &[String]) -> Done {
 }
 
 fn start(args: &[String]) -> Done {
-    // Before anything takes minutes.
+    // Fail before the build, which takes minutes.
     if output(Command::new("git").arg("--version")).is_none() {
         return Err(
             "the demo needs git 2.39 or newer: install it (`apt-get install git`) and start again".into()
@@ -48,18 +49,18 @@ fn start(args: &[String]) -> Done {
         );
         command.args(["--sandbox", "off"]);
     }
-    // Taking our place: Ctrl-C and the exit code reach the right program without being passed on.
+    // exec(2), so that Ctrl-C and the exit code need no forwarding.
     let error = command.exec();
     Err(format!("cannot start {}: {error}", berth.display()))
 }
 
-/// Path of the server binary. Cargo puts the programs of one profile into one directory, wherever that is.
+/// Path of the server binary. Cargo puts all programs of a profile into one directory.
 fn berth_program() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     Ok(own.with_file_name("berth"))
 }
 
-/// Steps run in bubblewrap. Where it cannot be had, the server says what it does instead.
+/// Installs bubblewrap for the sandbox if possible; without it the server reports its alternative.
 fn prepare_sandbox() {
     if output(Command::new("bwrap").arg("--version")).is_some() {
         return;
@@ -75,7 +76,7 @@ fn chooses_sandbox(args: &[String]) -> bool {
         || std::env::var_os("BERTH_RUNNER__SANDBOX").is_some()
 }
 
-/// What the server finds on this machine, as it would with `--local`.
+/// Runs `berth doctor --local` for this machine.
 fn ask_doctor(berth: &Path) -> Vec<u8> {
     let mut doctor = Command::new(berth);
     doctor.args(["admin", "doctor", "--json"]).env("BERTH_LOCAL", "true");
@@ -95,7 +96,7 @@ fn prepare_dashboard() {
     }
 }
 
-/// The same tests that `cargo xtask test` runs among all others.
+/// Runs the demo tests of `cargo xtask test`.
 fn check() -> Done {
     prepare_dashboard();
     println!("==> by the API, the command line and the sites");
@@ -106,7 +107,7 @@ fn check() -> Done {
     };
     tool::run(&mut cargo(tests.iter().copied()))?;
     println!("==> in a browser");
-    // The tests above have built it.
+    // Built by the tests above.
     let berth = berth_program()?;
     web::browse(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))
 }

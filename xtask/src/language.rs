@@ -12,12 +12,12 @@ use crate::tool::{Done, root};
 /// Pronouns that hide the actor of a sentence.
 const PRONOUNS: &[&str] = &["whoever", "somebody", "nobody", "anybody", "everybody", "others"];
 
-/// Participles that do not end in "-ed". `read`, `put` and `set` are left out: they are verbs too.
+/// Participles that do not end in "-ed", without those that are also verbs (`read`, `put`, `set`).
 const IRREGULAR_PARTICIPLES: &str = "\
     begun bound broken brought built chosen done drawn fallen felt found given gone grown heard held \
     hidden kept known laid left lost made meant met paid risen said seen sent shown sold spent spoken \
     stood sworn taken taught thought thrown told torn understood woken won worn written";
-/// Words that end in "-ed" and are no participles.
+/// Words that end in "-ed" but are not participles.
 const ED_WORDS: &[&str] = &["embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed"];
 
 /// Directories whose public type names must be unique; only the first counts for everything else.
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     }
 }
 
-/// One figure, its limit and the places that add to it.
+/// A measured value, its limit and the offenders.
 struct LanguageMeasure {
     name: &'static str,
     value: f64,
@@ -58,7 +58,7 @@ impl LanguageMeasure {
     }
 }
 
-/// What has been counted in all files so far.
+/// Counts over all files.
 #[derive(Default)]
 struct LanguageCounts {
     comment_words: usize,

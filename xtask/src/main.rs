@@ -1,4 +1,4 @@
-//! Project tasks. `cargo xtask` alone lists them.
+//! Project tasks. `cargo xtask` without arguments lists them.
 
 mod clients;
 mod demo;
@@ -98,13 +98,13 @@ fn sim(args: &[String]) -> Done {
 fn bench(args: &[String]) -> Done {
     let name = args.first().map(String::as_str).unwrap_or_default();
     if name == "analysis" {
-        // It counts and measures no time: an ordinary build will do.
+        // Accuracy does not depend on optimization.
         return run(cargo(["run", "--quiet", "-p", "berth-bench", "--"]).args(args));
     }
     // Progress goes to stderr: stdout is the report.
     eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
     if ["locks", "many", "steps", "logs", "idle"].contains(&name) {
-        // They measure the program itself, which stands beside the benchmark then.
+        // These measure the `berth` binary, which is built next to the benchmark.
         run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth"]))?;
     }
     if name == "locks" {

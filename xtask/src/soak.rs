@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the test of the same name in `crates/berth`, for as long as one wants.
+//! `cargo xtask soak`: runs the soak test of `crates/berth` for a given time.
 
 use berth_testkit::outcome::LONG_VARIABLE;
 

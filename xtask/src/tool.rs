@@ -1,9 +1,9 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a task answers: nothing, or a sentence about what went wrong.
+/// The result of a task; the error is for users.
 pub(crate) type Done = Result<(), String>;
 
 /// The repository's root.
@@ -13,7 +13,8 @@ pub(crate) fn root() -> PathBuf {
     own.parent().map(PathBuf::from).unwrap_or(own)
 }
 
-/// The cargo that runs us. It keeps the caller's directory, so that a relative CARGO_TARGET_DIR means the same.
+/// The cargo that runs this task, in the caller's directory, so that a relative CARGO_TARGET_DIR keeps its
+/// meaning.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
@@ -34,20 +35,20 @@ pub(crate) fn run(command: &mut Command) -> Done {
     }
 }
 
-/// What a command prints; `None` when it cannot be run or fails.
+/// The output of a command; `None` if it cannot be run or fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether this is a machine we may change: root, with apt.
+/// Whether packages may be installed on this machine: root, with apt.
 pub(crate) fn may_install() -> bool {
     let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
     is_root && output(Command::new("apt-get").arg("--version")).is_some()
 }
 
 pub(crate) fn apt_install(packages: &[&str]) -> Done {
-    // On stderr: some commands promise what is on stdout.
+    // On stderr: the stdout of some tasks is their result.
     eprintln!("    installing {} with apt-get", packages.join(", "));
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");

@@ -1,4 +1,4 @@
-//! The dashboard: built when its sources have changed, checked, and looked at in a real browser.
+//! The dashboard: build, checks and browser tests.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::time::{Instant, SystemTime};
 
 use crate::tool::{self, Done, output, root};
 
-/// The oldest Node that our tools run on.
+/// The oldest supported version of Node.
 const NODE_MIN: (u32, u32) = (20, 19);
-/// What the built dashboard is made of; when one of these is newer, it is built again.
+/// Inputs of the dashboard's build; it is rebuilt if one is newer.
 const SOURCES: &[&str] = &[
     "web/src",
     "web/public",
@@ -21,10 +21,10 @@ const SOURCES: &[&str] = &[
     "crates/core/src/event.rs",
 ];
 const BUILT: &str = "web/dist/index.html";
-/// What npm writes when it has installed everything.
+/// Written by npm after a complete install.
 const INSTALLED: &str = "web/node_modules/.package-lock.json";
 pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
-/// Scripts of `package.json` that need nothing but the sources and what `generate` writes.
+/// Scripts of `package.json` that only need the sources and the output of `generate`.
 const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
 
 /// Builds the dashboard if something has changed. Needs Node.
@@ -40,7 +40,7 @@ pub(crate) fn prepare() -> Done {
     install().and_then(|()| npm(&["run", "build"]))
 }
 
-/// Lint, types, unit tests and the build with its budget. The unit tests report to this file.
+/// Runs lint, types, unit tests and the build with its size budget. The unit tests report to this file.
 pub(crate) fn check(junit: &Path) -> Done {
     npm(&["run", "generate"])?;
     std::thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn run_script(script: &str, junit: &Path) -> Done {
     Err(format!("`npm run {script}` failed: {}", output.status))
 }
 
-/// Runs the browser tests against this server binary, which has the dashboard inside. All of them, or those in files with
+/// Runs the browser tests against this server binary, which embeds the dashboard: all of them, or the files with
 /// these names.
 pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
     // The tests run in `web`.
@@ -81,7 +81,7 @@ pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
     tool::run(command.env("BERTH_PROGRAM", program).env("BERTH_JUNIT_BROWSER", junit))
 }
 
-/// An error says which Node is needed.
+/// Checks that a supported Node is installed.
 pub(crate) fn find_node() -> Done {
     let wanted = format!("Node {}.{} or newer", NODE_MIN.0, NODE_MIN.1);
     let version = output(Command::new("node").arg("--version"));
@@ -92,7 +92,7 @@ pub(crate) fn find_node() -> Done {
     }
 }
 
-/// From `v20.20.2`.
+/// Parses `v20.20.2`.
 fn parsed(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix('v')?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
@@ -106,7 +106,7 @@ pub(crate) fn install() -> Done {
     if installed.is_some() && installed >= wanted {
         return Ok(());
     }
-    // Not `npm ci`: it refuses a lock file without the parts for other platforms, which not every mirror has.
+    // Not `npm ci`: it rejects a lock file without the packages of other platforms, which not every mirror has.
     npm(&["install", "--no-save", "--no-progress"])
 }
 
@@ -121,7 +121,7 @@ fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// When the newest file of this was changed; nothing if there is none.
+/// The latest modification time below a path; `None` if it does not exist.
 fn changed_at(path: &Path) -> Option<SystemTime> {
     let about = std::fs::metadata(path).ok()?;
     if !about.is_dir() {
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Its first stage builds the dashboard, and has nothing but what was copied there.
+    /// The first stage builds the dashboard from the copied files only.
     #[test]
     fn the_dockerfile_copies_every_source_of_the_dashboard() {
         let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();

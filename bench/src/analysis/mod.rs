@@ -1,7 +1,7 @@
-//! `analysis`: how often the rules are right about logs of tools that really failed.
+//! `analysis`: accuracy of the analysis rules on logs of tools that really failed.
 //!
-//! Every case runs its tool in an empty directory, as a step would, and its output goes through the analyser. The truth
-//! stands beside the case. Half of the cases are held out; see `cases`.
+//! Each case runs its tool in an empty directory, like a step, and analyzes the output. The expected result is
+//! part of the case. Half of the cases are held out; see `cases`.
 
 mod cases;
 mod report;
@@ -31,10 +31,10 @@ usage: cargo xtask bench analysis [options]
   --check          fail unless 85 % have the right category and 80 % a right line
 ";
 
-/// More of a log is not read.
+/// Limit for a log.
 const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Evidence that shows half of the log shows nothing.
+/// Longer evidence does not count as pointing at a line.
 const EVIDENCE_LINES_MAX: usize = 5;
 
 struct Options {
@@ -71,7 +71,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// What became of a case.
+/// The result of one case.
 struct Scored {
     case: &'static Case,
     verdict: Verdict,
@@ -79,9 +79,9 @@ struct Scored {
 }
 
 enum Verdict {
-    /// Something that it needs is not here.
+    /// A tool that the case needs is not installed.
     Skipped(String),
-    /// The tool did not fail as it was meant to: the true line is not in its log.
+    /// The tool did not fail as intended: the expected line is not in its log.
     Void,
     Judged {
         category: Option<Category>,
@@ -146,7 +146,7 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     Ok(Scored { case, verdict, log })
 }
 
-/// Its output, both streams as they came, and how it ended; nothing when its time was over.
+/// Returns the combined output and the exit status; `None` after a timeout.
 fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Option<ExitStatus>)> {
     let (work, home) = (dir.join("work"), dir.join("home"));
     std::fs::create_dir_all(&work)?;
@@ -169,7 +169,7 @@ fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Op
         }
         std::thread::sleep(LOOK_EVERY);
     };
-    // What a case leaves in the background ends with it.
+    // Kill background processes of the case.
     let group = format!("-{}", child.id());
     Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status().ok();
     child.wait()?;

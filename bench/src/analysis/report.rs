@@ -1,4 +1,4 @@
-//! The table, the score, and the goals that `--check` holds.
+//! Report table, score, and the goals of `--check`.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use super::{Scored, Verdict};
 
 const CATEGORY_MIN: f64 = 0.85;
 const LINE_MIN: f64 = 0.80;
-/// With fewer cases the score says nothing.
+/// A score of fewer cases is meaningless.
 const CASES_MIN: usize = 30;
 const SHOWN_LINES_MAX: usize = 60;
 
-/// Cases that were judged, and how many of them were right.
+/// Number of judged cases, and how many of them were right.
 #[derive(Default)]
 struct Score {
     cases: usize,
@@ -90,7 +90,7 @@ fn is_wrong(one: &Scored) -> bool {
     }
 }
 
-/// Fails with every goal that is missed, by all cases and by those held out.
+/// Fails with every missed goal, for all cases and for the held-out ones.
 pub(super) fn check(scored: &[Scored]) -> anyhow::Result<()> {
     let mut broken = Vec::new();
     let all = Score::of(scored.iter());

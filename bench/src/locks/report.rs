@@ -1,4 +1,4 @@
-//! The table, the ratios, and the goals that `--check` holds.
+//! Report table, ratios, and the goals of `--check`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use anyhow::ensure;
 use super::{Round, Rows};
 use crate::report::{grouped, machine, median, millis, percentile, rate};
 
-/// At least so many times etcd's pairs.
+/// Minimum multiple of etcd's pairs per second.
 const PAIRS_TIMES_MIN: f64 = 4.0;
-/// At most this part of etcd's p99.
+/// Maximum share of etcd's p99.
 const P99_PART_MAX: f64 = 1.0 / 3.0;
 
-/// Ours against theirs, round by round.
+/// Berth against etcd, by round.
 struct Ratio {
     median: f64,
     least: f64,
@@ -93,7 +93,7 @@ fn figures(rounds: &[Round]) -> String {
     )
 }
 
-/// Fails with every goal that is missed with the first number of clients.
+/// Fails with every missed goal of the first number of clients.
 pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) else {

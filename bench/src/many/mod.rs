@@ -1,7 +1,7 @@
-//! `many`: what claims cost while much else is there: held sessions, idle runners, and steps that nobody can take.
+//! `many`: cost of claims next to many held sessions, idle runners, and steps that no runner can take.
 //!
-//! Runners are clients that speak the protocol of real ones and never get anything: they register, say hello, and ask for
-//! work again and again, each on a connection of its own. The same claims are measured after each part was added.
+//! Runners are clients that speak the runner protocol and never get work: they register, send hello and long-poll,
+//! each on its own connection. The same claims are measured after each part is added.
 
 mod runners;
 mod site;
@@ -33,7 +33,7 @@ usage: cargo xtask bench many [options]
 ";
 
 const P99_MAX: Duration = Duration::from_millis(50);
-/// What was begun settles before it is measured.
+/// Time to settle before a measurement.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) struct Options {
@@ -82,10 +82,10 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(found)
 }
 
-/// What one part gave.
+/// The result of one part.
 struct Part {
     name: String,
-    /// Of each claim, sorted.
+    /// Latency of each claim, sorted.
     claims: Vec<Duration>,
     took: Duration,
     cpu: Duration,
@@ -124,7 +124,7 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     parts.push(part("nothing else", options, target, server).await?);
     site.hold(target, options).await?;
     parts.push(part(&format!("{} held sessions", grouped(options.sessions)), options, target, server).await?);
-    // A connection that nobody used meanwhile is closed by the server.
+    // The server closes idle connections.
     let mut api = Api::open(target).await?;
     let _runners = runners::come(&mut api, target, options.runners).await?;
     let name = format!("and {} idle runners", grouped(options.runners));
@@ -135,7 +135,7 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     Ok(parts)
 }
 
-/// Claims and releases for so long, each client in an environment of its own.
+/// Claims and releases for the configured time, each client in its own environment.
 async fn part(name: &str, options: &Options, target: &Target, server: u32) -> anyhow::Result<Part> {
     eprintln!("measuring with {name}");
     tokio::time::sleep(SETTLE).await;

@@ -1,12 +1,12 @@
-//! Which of the rules that match is right.
+//! Chooses among the rules that match a log.
 //!
-//! 1. What the engine knows is certain: it gave the step's end itself.
-//! 2. A line that the last good run printed too is no evidence.
-//! 3. The words of one tool for one cause weigh more than words that anybody prints, those more than the report of a
-//!    tool about what it called, and that more than an exit code ([`crate::rule::Weight`]).
-//! 4. Among equals the one nearest to the end of the log wins: a step stops at what made it fail, and what came long
-//!    before was survived. On the same line the rule that stands earlier in the table wins.
-//! 5. The line shown is the first of its last group: of many errors of one kind the later ones follow from the first.
+//! 1. Causes recorded by the engine are certain.
+//! 2. A line that the last successful run printed as well is not evidence.
+//! 3. A tool's own message for one cause outweighs a generic message, that a tool's report about a program it
+//!    called, and that an exit code ([`crate::rule::Weight`]).
+//! 4. Among equals the match nearest to the end of the log wins: a step stops at what made it fail. On the same
+//!    line the rule that comes first in the table wins.
+//! 5. The reported line is the first of the last group of matches: later errors of one kind follow from the first.
 
 use std::sync::LazyLock;
 
@@ -20,16 +20,16 @@ use crate::pattern::{Patterns, compile};
 use crate::rule::{AFTER_MAX, Rule, fill};
 use crate::rules;
 
-/// Matches of one rule that are further apart belong to different moments.
+/// Matches of one rule that are further apart belong to different groups.
 const GROUP_GAP_LINES: usize = 100;
-/// Ranges of evidence, the most telling first.
+/// Ranges of evidence, most significant first.
 const EVIDENCE_MAX: usize = 3;
 const WORTH_A_LOOK_MAX: usize = 5;
 
-/// The patterns of all rules.
+/// Compiled patterns of all rules.
 struct Table {
     patterns: Patterns,
-    /// Which rule a pattern belongs to, and whether it is one of its `with`.
+    /// For each pattern: the index of its rule, and whether it is in the rule's `with` list.
     owner: Vec<(usize, bool)>,
     error_words: Regex,
 }
@@ -50,14 +50,14 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     }
 });
 
-/// Where a rule matched: line and pattern, in order.
+/// Matches of one rule as (line, pattern), in order.
 #[derive(Default, Clone)]
 struct Matches {
     hits: Vec<(usize, usize)>,
     has_with: bool,
 }
 
-/// Says why a step failed, or that the log does not tell.
+/// Finds out why a step failed, as far as its log tells.
 pub fn analyse(input: &Input<'_>) -> Analysis {
     let skipped = skipped(input.lines);
     let lines: Vec<String> = input.lines[skipped..].iter().map(|line| clean(line)).collect();
@@ -70,7 +70,7 @@ pub fn analyse(input: &Input<'_>) -> Analysis {
         .zip(&matches)
         .filter_map(|(rule, matches)| Some((rule, position(rule, matches, input, lines.len())?, matches)))
         .collect();
-    // The first of equals is wanted: `min_by_key` keeps it, with the order turned around.
+    // `min_by_key` with a reversed key keeps the first of equals.
     let best = candidates.iter().min_by_key(|(rule, at, _)| std::cmp::Reverse((rule.weight, *at)));
     let Some((rule, _, matches)) = best else {
         let worth_a_look = worth_a_look(&lines, first_line);
@@ -82,7 +82,7 @@ pub fn analyse(input: &Input<'_>) -> Analysis {
     Analysis::Found(told(rule, matches, confidence, &lines, first_line, news))
 }
 
-/// Lines at the beginning that are too many.
+/// Number of leading lines that exceed the limits.
 fn skipped(lines: &[String]) -> usize {
     let mut bytes = 0;
     let fits = |line: &&String| {
@@ -100,7 +100,7 @@ fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
         for hit in hits {
             let (rule, is_with) = TABLE.owner[hit];
             let matches = &mut found[rule];
-            // What tells which tool speaks may be old: it is no evidence.
+            // A `with` pattern identifies the tool and may match an old line, because it is not evidence.
             matches.has_with |= is_with;
             if !is_with && !is_old && matches.hits.last().is_none_or(|(last, _)| *last != at) {
                 matches.hits.push((at, hit));
@@ -110,7 +110,7 @@ fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
     found
 }
 
-/// Where the rule speaks, counted from the log's beginning; nothing when it does not.
+/// Returns the line at which the rule matched, or `None` if it does not apply.
 fn position(rule: &Rule, matches: &Matches, input: &Input<'_>, lines: usize) -> Option<usize> {
     let ending = &input.ending;
     let is_cause = rule.cause.is_none_or(|cause| cause == ending.cause);
@@ -166,13 +166,13 @@ fn first_of_last_group(hits: &[(usize, usize)]) -> Option<(usize, usize)> {
     Some(first)
 }
 
-/// The last thing that the step itself said. The runner adds a line when it stops one.
+/// The last line printed by the step itself; the runner adds a line when it stops a step.
 fn last_spoken(lines: &[String]) -> Option<usize> {
     let is_own = |line: &String| !line.is_empty() && !line.starts_with("[berth] ");
     lines.iter().rposition(is_own).or_else(|| lines.iter().rposition(|line| !line.is_empty()))
 }
 
-/// The last lines that speak of an error, and the last one that says anything.
+/// The last lines with an error word, and the last line that is not empty.
 fn worth_a_look(lines: &[String], first_line: usize) -> Vec<LineRange> {
     let last = last_spoken(lines);
     let speaking = (0..lines.len()).rev().filter(|at| TABLE.error_words.is_match(&lines[*at]));

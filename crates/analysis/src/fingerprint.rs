@@ -1,4 +1,4 @@
-//! Whether two failures are the same.
+//! Fingerprints: whether two failures are the same.
 
 use std::fmt::{self, Write as _};
 
@@ -10,11 +10,11 @@ use crate::finding::{Analysis, LineRange};
 use crate::input::Input;
 use crate::template::template;
 
-/// Rises when the parts below change: old fingerprints then match nothing.
+/// Increase it when the hashed parts change, so that old fingerprints no longer match.
 const VERSION: &str = "1";
 const BYTES: usize = 16;
 
-/// Equal for the same step type, category, rule and template of the most telling line. Numbers, times, ids and
+/// Hash of step type, category, rule and the template of the first evidence line. Numbers, times, ids and
 /// directories do not count.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -39,7 +39,7 @@ pub fn fingerprint(input: &Input<'_>, analysis: &Analysis) -> Fingerprint {
         }
         Analysis::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
     };
-    // Without a rule the exit code is the best name there is.
+    // Without a rule the exit code has to tell failures apart.
     let code = if rule.is_empty() { input.ending.shell_code() } else { None };
     let code = code.map(|code| code.to_string()).unwrap_or_default();
     let cause = input.ending.cause.as_str();

@@ -1,42 +1,42 @@
-//! What an analysis is made from.
+//! Input of an analysis.
 
 use berth_core::deployment::Cause;
 
-/// Of a longer log the last lines count.
+/// Only the last lines of a longer log are analyzed.
 pub const LINES_MAX: usize = 5_000;
-/// What follows in a longer line is not looked at.
+/// Longer lines are truncated.
 pub const LINE_CHARS_MAX: usize = 1_000;
-/// Of all lines together, each counted at most [`LINE_CHARS_MAX`].
+/// Limit for all lines together, each counted with at most [`LINE_CHARS_MAX`].
 pub const LOG_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is known of a failed step. All text is somebody else's.
+/// A failed step. All text is untrusted.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
-    /// As the definition names it: `script`.
+    /// As in the definition, such as `script`.
     pub step_type: &'a str,
-    /// The script of the step, if it has one.
+    /// The step's script, if it has one.
     pub run: Option<&'a str>,
     pub ending: Ending<'a>,
-    /// Masked lines without their line ends; the last ones, if there were more.
+    /// Masked lines without line endings; only the last ones of a long log.
     pub lines: &'a [String],
-    /// The number of the first of them in the log, from 1.
+    /// Number of the first line in the log, from 1.
     pub first_line: usize,
-    /// The log of the last run of the same step that succeeded.
+    /// The log of the last successful run of the same step.
     pub last_good: Option<&'a [String]>,
 }
 
-/// How the step ended, as the engine knows it.
+/// How the step ended, as recorded by the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending<'a> {
     pub cause: Cause,
     pub exit_code: Option<i32>,
-    /// The signal that ended the step's own process.
+    /// The signal that killed the step's main process.
     pub signal: Option<i32>,
     pub detail: &'a str,
 }
 
 impl<'a> Ending<'a> {
-    /// From what is recorded of a failure. The engine names a signal in its detail.
+    /// Parses a recorded failure. The detail names the signal.
     pub fn recorded(cause: Cause, exit_code: Option<i32>, detail: &'a str) -> Self {
         let signal = detail.split("ended by signal ").nth(1).filter(|_| exit_code.is_none());
         let digits = signal.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
@@ -55,7 +55,7 @@ impl<'a> Ending<'a> {
         Self { cause: Cause::TimedOut, exit_code: None, signal: None, detail: "" }
     }
 
-    /// The exit code a shell would give: 128 and the number of a signal.
+    /// The exit code that a shell would return: 128 plus the signal number.
     pub(crate) fn shell_code(&self) -> Option<i32> {
         self.exit_code.or_else(|| self.signal?.checked_add(128))
     }

@@ -1,4 +1,4 @@
-//! Lines of a kind that the last good run did not print.
+//! Finds lines that the last successful run did not print.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use crate::finding::LineRange;
 use crate::input::LINES_MAX;
 use crate::template::template;
 
-/// More are not listed.
+/// Limit for the list.
 const NEW_RANGES_MAX: usize = 50;
 
-/// The templates of a good run.
+/// The line templates of a successful run.
 pub(crate) struct Known(HashSet<String>);
 
 impl Known {
@@ -23,7 +23,7 @@ impl Known {
     }
 }
 
-/// Neighbours become one range. Empty lines are never new.
+/// Returns ranges of new lines. Empty lines never count.
 pub(crate) fn new_lines(known: &Known, lines: &[String], first_line: usize) -> Vec<LineRange> {
     let mut ranges: Vec<LineRange> = Vec::new();
     for (number, line) in (first_line..).zip(lines) {

@@ -1,7 +1,7 @@
-//! Patterns of rules, all of them looked for at once.
+//! Matches a line against the patterns of all rules.
 //!
-//! One automaton finds which fixed words a line holds; only patterns whose word is there are tried. The word of a pattern
-//! is found by taking the pattern apart, so nobody has to write it down.
+//! An Aho-Corasick automaton finds literals in the line; only patterns whose literal occurs are tried. The
+//! literals are derived from the patterns.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Shorter words are in every line.
+/// Shorter literals occur in almost every line.
 const WORD_BYTES_MIN: usize = 3;
-/// More ways to begin than this are no way to begin.
+/// A pattern with more alternatives than this is always tried.
 const WORDS_MAX: usize = 64;
 
-/// Digits, letters and blanks of a pattern are those of ASCII: tools print no others where it matters, and it is faster.
+/// Compiles a pattern with ASCII classes, which are faster and sufficient for the output of tools.
 pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
     Regex::new(&in_ascii(text))
 }
@@ -27,18 +27,18 @@ fn in_ascii(text: &str) -> String {
         .replace(r"\b", r"(?-u:\b)")
 }
 
-/// Many patterns, by number.
+/// A set of patterns, identified by index.
 pub(crate) struct Patterns {
     each: Vec<Regex>,
     words: AhoCorasick,
-    /// Patterns that have a word, by the word's number.
+    /// Patterns with a literal, by index of the literal.
     by_word: Vec<Vec<usize>>,
-    /// Patterns without a word: tried on every line.
+    /// Patterns without a literal, tried on every line.
     always: Vec<usize>,
 }
 
 impl Patterns {
-    /// Fails on the first pattern that is none. Those of the rules are checked by a test.
+    /// Fails on the first invalid pattern. A test checks the patterns of all rules.
     pub(crate) fn new<'p>(texts: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let (mut each, mut always) = (Vec::new(), Vec::new());
         let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -59,7 +59,7 @@ impl Patterns {
         Ok(Self { each, words, by_word: by_word.into_values().collect(), always })
     }
 
-    /// Numbers of the patterns that match, in order.
+    /// Returns the indexes of the matching patterns, in order.
     pub(crate) fn matches(&self, line: &str) -> Vec<usize> {
         let found = self.words.find_overlapping_iter(line);
         let mut tried: Vec<usize> = self.always.clone();
@@ -80,7 +80,7 @@ impl Patterns {
     }
 }
 
-/// Words of which a line that matches holds at least one, in lower case. The longest that can be found.
+/// Returns literals, in lower case, of which every matching line contains at least one. Prefers long ones.
 fn needed(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
         HirKind::Literal(_) | HirKind::Class(_) => usable(vec![letters(hir)?]),
@@ -114,7 +114,7 @@ fn usable(words: Vec<String>) -> Option<Vec<String>> {
     words.iter().all(|word| word.len() >= WORD_BYTES_MIN).then_some(words)
 }
 
-/// The one whose shortest word is longer.
+/// Replaces `best` if the shortest word of `other` is longer.
 fn better(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     let shortest = |words: &Vec<String>| words.iter().map(String::len).min().unwrap_or_default();
     if other.as_ref().map(shortest) > best.as_ref().map(shortest) {
@@ -122,7 +122,7 @@ fn better(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     }
 }
 
-/// Fixed text, or one letter in either case.
+/// Literal text, or one letter in either case.
 fn letters(hir: &Hir) -> Option<String> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()),
@@ -131,7 +131,8 @@ fn letters(hir: &Hir) -> Option<String> {
             let chars: Option<Vec<char>> =
                 ascii.by_ref().map(|range| (range.start() == range.end()).then_some(range.start())).collect();
             let chars = chars?;
-            // Without regard to case, `k` and `s` have relatives outside of ASCII. Nobody prints those.
+            // In case-insensitive patterns, `k` and `s` also match characters outside of ASCII; tools do not print
+            // those.
             let is_letter = chars.len() == 2 && chars[0].eq_ignore_ascii_case(&chars[1]);
             is_letter.then(|| chars[0].to_ascii_lowercase().to_string())
         }

@@ -1,4 +1,4 @@
-//! What the runner costs, against the same commands without it. By hand:
+//! Measures the runner's overhead against the same commands run directly. Run by hand:
 //! `cargo run --release -p berth-runner --example measure`
 
 #[expect(dead_code, reason = "the tests use more of it")]

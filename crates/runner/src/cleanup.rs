@@ -11,7 +11,7 @@ use crate::attempt::place::{Place, remove_attempt};
 const WAITING_MAX: usize = 64;
 
 pub(crate) struct Cleanup {
-    /// `None` once the runner ends.
+    /// `None` once the runner shuts down.
     queue: Mutex<Option<SyncSender<PathBuf>>>,
 }
 
@@ -21,7 +21,7 @@ impl Cleanup {
         (Self { queue: Mutex::new(Some(queue)) }, waiting)
     }
 
-    /// Secrets are gone when this returns, everything else soon after.
+    /// Removes the secrets before returning, everything else in the background.
     pub(crate) fn remove(&self, place: &Place) {
         place.remove_secrets();
         let queue = self.queue.lock().clone();
@@ -30,13 +30,13 @@ impl Cleanup {
         }
     }
 
-    /// Ends [`run`] after it has removed what waits.
+    /// Closes the queue; [`run`] returns once it is empty.
     pub(crate) fn end(&self) {
         self.queue.lock().take();
     }
 }
 
-/// Removes directories until the sender is dropped.
+/// Removes queued directories until the queue is closed.
 pub(crate) fn run(waiting: &Receiver<PathBuf>) {
     waiting.iter().for_each(|dir| remove_attempt(&dir));
 }

@@ -1,7 +1,7 @@
-//! How one attempt is told to stop.
+//! Stop signal of one attempt.
 //!
-//! Whoever tells it (a heartbeat's answer, a log's answer, the end of the runner) only writes down why; the thread that
-//! runs the attempt sees it at once, because it waits on the same descriptor as on everything else.
+//! The heartbeat, the log sender and the runner's shutdown record why an attempt has to stop. The attempt's thread
+//! notices at once, because its poll(2) includes the eventfd.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ pub(crate) enum Why {
     Cancelled {
         reason: Option<String>,
     },
-    /// The attempt is over for the server; nothing is said about it any more.
+    /// The server no longer knows the attempt; it is not reported.
     Stale,
-    /// The runner ends.
+    /// The runner is shutting down.
     Shutdown,
-    /// The server has not answered for too long.
+    /// The server has not responded within the self-stop limit.
     Silence,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Control {
 struct Told {
     why: Option<Why>,
     is_stale: bool,
-    /// Earlier than the usual grace, when the runner ends meanwhile.
+    /// Set on shutdown, if that ends the grace period earlier.
     kill_by: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Control {
         Ok(Self { told: Mutex::default(), wake })
     }
 
-    /// The first reason stays; a later one can only add to it.
+    /// Records a reason to stop. The first one wins; later ones only add details.
     pub(crate) fn stop(&self, why: Why, kill_by: Option<Instant>) {
         let mut told = self.told.lock();
         told.is_stale |= why == Why::Stale;
@@ -55,7 +55,7 @@ impl Control {
             _ => {}
         }
         drop(told);
-        // Never read, so it stays readable: being told is for ever. It can only fail when it is readable already.
+        // Never read, so the descriptor stays readable. The write can only fail if it is readable already.
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
@@ -75,10 +75,10 @@ impl Control {
         self.wake.as_fd()
     }
 
-    /// Waits until it is told to stop, at most for `limit`.
+    /// Waits up to `limit` for a reason to stop.
     pub(crate) fn wait(&self, limit: Duration) -> Option<Why> {
         let mut fds = [PollFd::from_borrowed_fd(self.wake(), PollFlags::IN)];
-        // An interrupted wait is a shorter one, which every caller is prepared for.
+        // EINTR only shortens the wait, which every caller expects.
         rustix::event::poll(&mut fds, Some(&timespec(limit))).ok();
         self.asked()
     }
@@ -92,13 +92,13 @@ pub(crate) fn timespec(length: Duration) -> Timespec {
 }
 
 impl Why {
-    /// For the last line of the log.
+    /// The text for the last line of the log.
     pub(crate) fn text(&self) -> String {
         match self {
             Why::Cancelled { reason: Some(reason) } => reason.clone(),
             Why::Cancelled { reason: None } => "cancelled".into(),
-            Why::Stale => "the server has given this attempt up".into(),
-            Why::Shutdown => "the runner ends".into(),
+            Why::Stale => "the server no longer expects this attempt".into(),
+            Why::Shutdown => "the runner is shutting down".into(),
             Why::Silence => "the server did not answer for too long".into(),
         }
     }

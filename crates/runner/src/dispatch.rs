@@ -1,4 +1,4 @@
-//! Asks for work, and gives each assignment a thread.
+//! Polls the server for work and starts a thread for each assignment.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::control::Control;
 use crate::pulse::boot_time;
 use crate::runner::Shared;
 
-/// Until the runner ends; comes back when every step has.
+/// Runs until the runner shuts down and every step has ended.
 pub(crate) fn run(shared: &Arc<Shared>) {
     let mut places = Places { nonces: Vec::new(), workers: Vec::new() };
     let mut backoff = Backoff::new();
     while let Some(free) = shared.wait_for_place() {
         places.workers.retain(|worker| !worker.is_finished());
-        // A question keeps its nonces until it is answered: an answer that got lost is given again.
+        // A request keeps its nonces until it is answered, so that the server can repeat a lost response.
         places.nonces.truncate(free);
         while places.nonces.len() < free {
             match chance::name() {
                 Ok(nonce) => places.nonces.push(nonce),
                 Err(error) => {
-                    tracing::error!("no random numbers: {error}");
+                    tracing::error!(%error, "cannot generate nonces; retrying");
                     shared.pause(backoff.next());
                 }
             }
@@ -40,37 +40,38 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         match shared.link.acquire(&asked, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
-                // Also one that brought nothing is spent: the server may have granted it and ended the attempt at once.
+                // Discard nonces even if nothing was assigned: the server may have granted one and ended the
+                // attempt at once.
                 places.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
-                    // It was asked for before: whoever else can have it is not kept waiting.
+                    // Return the assignment, so that another runner can take it.
                     if shared.is_draining() {
                         hand_back(shared, &assignment);
                     } else {
                         places.give(shared, Leased::new(assignment, sent));
                     }
                 }
-                // A link that does not wait is not asked without a pause.
+                // Do not spin on a link that does not long-poll.
                 if is_empty && began.elapsed() < Duration::from_millis(5) {
                     shared.pause(Duration::from_millis(50).min(shared.settings.acquire_wait));
                 }
             }
             Err(error) => {
-                tracing::warn!("cannot ask for work: {error}");
+                tracing::warn!(%error, "cannot poll for work; retrying");
                 shared.pause(backoff.next());
             }
         }
     }
     for worker in places.workers {
         if worker.join().is_err() {
-            tracing::error!("a thread of a step has panicked");
+            tracing::error!("step thread panicked");
         }
     }
 }
 
 struct Places {
-    /// Of a question that is not answered yet.
+    /// Nonces of the current, unanswered request.
     nonces: Vec<String>,
     workers: Vec<JoinHandle<()>>,
 }
@@ -87,35 +88,35 @@ impl Places {
             Ok(worker) => self.workers.push(worker),
             Err(error) => {
                 shared.free_place();
-                // The server gives the attempt up when nobody gives a sign of life for it.
-                tracing::error!(step = %attempt.step_id, "cannot start a thread for a step: {error}");
+                // Without heartbeats the server declares the attempt lost.
+                tracing::error!(step = %attempt.step_id, %error, "cannot start step thread");
             }
         }
     }
 }
 
-/// What came while the runner takes nothing more: nothing of it ever ran.
+/// Returns an assignment that arrived while draining; it never started.
 fn hand_back(shared: &Arc<Shared>, assignment: &Assignment) {
-    let outcome = Outcome::never_started("its runner takes nothing more".into());
+    let outcome = Outcome::never_started("the runner is draining".into());
     report(shared, assignment, None, outcome, Isolation::None, 0);
 }
 
-/// Work, and since when it is counted on.
+/// An assignment and the start of its lease.
 struct Leased {
     assignment: Assignment,
-    /// On the clock that goes on while the machine sleeps. Never later than the server's own count begins.
+    /// CLOCK_BOOTTIME, which also counts suspend. Never later than the server's own start of the lease.
     since: Duration,
 }
 
 impl Leased {
-    /// `sent` is when the question was, to which it is the answer.
+    /// `sent` is when the request was sent that returned the assignment.
     fn new(assignment: Assignment, sent: Duration) -> Self {
         let since = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
         Self { assignment, since }
     }
 }
 
-/// One step, and then whatever the answer to its report brings.
+/// Executes an assignment, and then every further one that the response to its report contains.
 fn work(shared: &Arc<Shared>, first: Leased) {
     let mut next = Some(first);
     while let Some(Leased { assignment, since }) = next {
@@ -130,11 +131,11 @@ fn work(shared: &Arc<Shared>, first: Leased) {
         if !shared.begin(&assignment.attempt, &control) {
             return;
         }
-        tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
+        tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step started");
         let finished =
             catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
         let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
-            outcome: failed(FailureCause::Invalid, "the runner has a fault, see its log".into()),
+            outcome: failed(FailureCause::Invalid, "internal error of the runner; see its log".into()),
             isolation: Isolation::None,
             log_bytes: 0,
             place: None,
@@ -150,7 +151,7 @@ fn work(shared: &Arc<Shared>, first: Leased) {
     }
 }
 
-/// Reports how it ended until the server has heard it, and returns what comes next; nothing does without a `control`.
+/// Reports the outcome until the server has received it. Returns the next assignment; never one without `control`.
 fn report(
     shared: &Arc<Shared>,
     assignment: &Assignment,
@@ -160,8 +161,8 @@ fn report(
     log_bytes: u64,
 ) -> Option<Leased> {
     let is_stale = || control.is_some_and(Control::is_stale);
-    // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
-    // grants it may have got lost, and nobody else would execute it.
+    // A runner that would drop the next step must not request one. A repeated report requests the same step again:
+    // the response that granted it may have been lost, and no other runner would execute it.
     let wants_next = control.is_some() && !shared.is_ending() && !shared.is_draining();
     let report = Report {
         attempt: assignment.attempt.clone(),
@@ -179,8 +180,8 @@ fn report(
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
-    // Stale is also what the heartbeat is told of an attempt whose end was heard: then the answer got lost, and with it
-    // perhaps what comes next. Only the answer itself tells.
+    // A heartbeat also returns "stale" for an attempt whose report was received. The response may then have been
+    // lost together with the next assignment, so the report is repeated.
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let sent = boot_time();
@@ -191,13 +192,13 @@ fn report(
                 return answer.next.map(|next| Leased::new(next, sent));
             }
             Err(LinkError::Refused(text)) => {
-                tracing::error!(step = %assignment.attempt.step_id, "the report is refused: {text}");
+                tracing::error!(step = %assignment.attempt.step_id, reason = text, "report refused");
                 return None;
             }
             Err(LinkError::Unavailable(text)) => {
                 may_be_heard = true;
                 if shared.has_to_end() {
-                    tracing::error!(step = %assignment.attempt.step_id, "the report did not arrive: {text}");
+                    tracing::error!(step = %assignment.attempt.step_id, error = text, "report not delivered before shutdown");
                     return None;
                 }
                 shared.pause(backoff.next());

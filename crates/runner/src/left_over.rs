@@ -1,4 +1,4 @@
-//! What an earlier process left behind: nothing is adopted, everything is ended.
+//! Cleans up after an earlier process of the runner: its steps are killed, not adopted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,14 +10,14 @@ use crate::process::tree::kill_marked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOver {
-    /// Processes that were ended.
+    /// Processes that were killed.
     pub processes: usize,
     /// Attempts whose directories were removed.
     pub attempts: usize,
 }
 
-/// Ends what still runs of attempts that had their workspace below `work_dir`, and removes their directories. No runner
-/// may be using the directory; [`Runner::start`](crate::Runner::start) does this by itself before it asks for work.
+/// Kills all processes of attempts with a workspace below `work_dir` and removes their directories. No runner may
+/// be using `work_dir`; [`Runner::start`](crate::Runner::start) calls this before it asks for work.
 pub fn kill_left_over(work_dir: &Path) -> io::Result<LeftOver> {
     let work_dir = match work_dir.canonicalize() {
         Ok(found) => found,

@@ -1,7 +1,7 @@
-//! Signs of life, on a thread that does nothing else.
+//! Heartbeats, on their own thread.
 //!
-//! One heartbeat is always outstanding while anything runs; its answer names the attempts that have to stop. When no
-//! answer comes for too long, each attempt sees that by itself, on the clock that goes on while the machine sleeps.
+//! While an attempt runs, one heartbeat request is always open; its response names the attempts that have to stop.
+//! Each attempt checks by itself whether responses are overdue, on CLOCK_BOOTTIME, which also counts suspend.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use crate::backoff::Backoff;
 use crate::control::Why;
 use crate::runner::Shared;
 
-/// A heartbeat names only the attempts that were running when it was sent, so it waits less while they change often.
+/// Shortest wait of a heartbeat. It only covers the attempts running when it was sent, so it waits less while they
+/// change often.
 const WAIT_MIN: Duration = Duration::from_millis(200);
-/// An answer that came sooner and says nothing is no reason to ask again at once.
+/// Shortest time between two heartbeats whose responses had no orders.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// When the last heartbeat was sent that was answered, on the clock of [`boot_time`], and which attempts it named. For
-/// any other the server has renewed nothing.
+/// The last answered heartbeat: when it was sent, and the attempts whose leases it renewed.
 #[derive(Default)]
 pub(crate) struct Pulse {
     answered: Mutex<Answered>,
@@ -45,14 +45,14 @@ impl Pulse {
     }
 }
 
-/// Time since the machine was started, sleep included.
+/// Time since boot, including suspend.
 pub(crate) fn boot_time() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Until the runner ends and nothing runs any more.
+/// Runs until the runner shuts down and no attempt runs.
 pub(crate) fn run(shared: &Shared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
@@ -70,12 +70,12 @@ pub(crate) fn run(shared: &Shared) {
                 if !is_news && began.elapsed() < PAUSE_MIN {
                     std::thread::sleep(PAUSE_MIN);
                 } else if is_news {
-                    // The attempts told are ending; the answer would be the same at once.
+                    // The stopped attempts are still ending; an immediate heartbeat would return the same orders.
                     shared.wait_for_change(WAIT_MIN);
                 }
             }
             Err(error) => {
-                tracing::warn!("no answer to a heartbeat: {error}");
+                tracing::warn!(%error, "heartbeat failed; retrying");
                 shared.pause(backoff.next());
             }
         }

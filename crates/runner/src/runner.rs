@@ -1,4 +1,4 @@
-//! The runner as a whole: what its threads share, how it starts and how it ends.
+//! Start, shared state and shutdown of the runner.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -22,7 +22,7 @@ use crate::pulse::{self, Pulse};
 use crate::registry::Cache;
 use crate::settings::{Settings, StartError};
 
-/// How long reports may be tried after the last step has ended, when the runner ends.
+/// How long reports are retried on shutdown, after the last step has ended.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
 const PAUSE_AT_THE_END: Duration = Duration::from_millis(50);
 
@@ -48,11 +48,11 @@ pub(crate) struct Shared {
 struct State {
     running: HashMap<String, Running>,
     changed_at: Instant,
-    /// Places with a thread.
+    /// Slots with a running thread.
     taken: usize,
-    /// Nothing more is begun.
+    /// No new steps are started.
     drains: bool,
-    /// When the runner ends: nothing is tried any more after this.
+    /// Set on shutdown: when to give up all retries.
     ends_by: Option<Instant>,
 }
 
@@ -62,14 +62,14 @@ struct Running {
 }
 
 impl Runner {
-    /// Ends what an earlier process left, then asks for work.
+    /// Kills leftovers of an earlier process, then starts to ask for work.
     pub fn start(mut settings: Settings, link: Arc<dyn Link>) -> Result<Self, StartError> {
         let lock = prepare(&mut settings)?;
         become_subreaper();
         let left = kill_left_over(&settings.work_dir)
             .map_err(|source| StartError::WorkDir { path: settings.work_dir.clone(), source })?;
         if left.processes > 0 || left.attempts > 0 {
-            tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
+            tracing::info!(left.processes, left.attempts, "cleaned up after an earlier process");
         }
         let state = State {
             running: HashMap::new(),
@@ -104,28 +104,28 @@ impl Runner {
         Ok(Self { shared, dispatcher, pulse, cleanup, _lock: lock })
     }
 
-    /// How far steps are kept apart here.
+    /// The isolation level of steps.
     pub fn isolation(&self) -> Isolation {
         self.shared.settings.confinement.isolation()
     }
 
-    /// Takes nothing more; what runs goes on to its end.
+    /// Stops taking new steps; running ones continue.
     pub fn drain(&self) {
         self.shared.state.lock().drains = true;
         self.shared.changed.notify_all();
     }
 
-    /// Whether nothing runs any more, once it drains.
+    /// Whether all steps have ended after [`drain`](Self::drain).
     pub fn is_drained(&self) -> bool {
         self.dispatcher.is_finished()
     }
 
-    /// Tells every step to stop, waits for all of them at most for the grace, and reports them as interrupted.
+    /// Stops every step, waits for the grace period, and reports them as interrupted.
     pub fn stop(self) {
         self.shared.end();
         let join = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
-                tracing::error!("a thread of the runner has panicked");
+                tracing::error!("runner thread panicked");
             }
         };
         join(self.dispatcher);
@@ -155,7 +155,7 @@ impl Shared {
         self.state.lock().ends_by.is_some()
     }
 
-    /// Nothing is worth another try.
+    /// Whether retries are pointless because the shutdown deadline has passed.
     pub(crate) fn has_to_end(&self) -> bool {
         self.state.lock().ends_by.is_some_and(|by| Instant::now() >= by)
     }
@@ -168,7 +168,7 @@ impl Shared {
         })
     }
 
-    /// False: it runs already.
+    /// Returns false if the attempt is already running.
     pub(crate) fn begin(&self, attempt: &AttemptRef, control: &Arc<Control>) -> bool {
         let mut state = self.state.lock();
         if state.running.contains_key(&attempt.nonce) {
@@ -199,7 +199,7 @@ impl Shared {
         }
     }
 
-    /// What runs, and for how long that has not changed. Nothing when the runner has ended.
+    /// Returns the running attempts and how long the set has been unchanged; `None` when the runner has shut down.
     pub(crate) fn wait_for_attempts(&self) -> Option<(Vec<AttemptRef>, Duration)> {
         let mut state = self.state.lock();
         while state.running.is_empty() {
@@ -216,7 +216,7 @@ impl Shared {
         self.changed.wait_for(&mut self.state.lock(), limit);
     }
 
-    /// Waits until a place is free, and answers how many are; nothing when the runner ends.
+    /// Waits for a free slot and returns how many there are; `None` on drain or shutdown.
     pub(crate) fn wait_for_place(&self) -> Option<usize> {
         let goes_on = |state: &State| state.ends_by.is_none() && !state.drains;
         let is_full = |state: &mut State| state.taken >= self.settings.places && goes_on(state);
@@ -234,7 +234,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Before another try: the whole of `limit`, but not much longer than the runner has.
+    /// Waits before a retry: `limit`, or a short pause on shutdown.
     pub(crate) fn pause(&self, limit: Duration) {
         let goes_on = |state: &mut State| state.ends_by.is_none();
         let mut state = self.state.lock();
@@ -251,7 +251,7 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new().name(name.into()).spawn(run).map_err(StartError::Thread)
 }
 
-/// Makes the work directory private, takes it for this runner alone, and writes its real path down.
+/// Makes the work directory private, locks it and stores its canonical path.
 fn prepare(settings: &mut Settings) -> Result<File, StartError> {
     let path = settings.work_dir.clone();
     let failed = |source| StartError::WorkDir { path: path.clone(), source };

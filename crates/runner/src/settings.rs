@@ -1,4 +1,4 @@
-//! What a runner is told when it starts, and the limits it keeps.
+//! Settings and limits of a runner.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use berth_core::runner::EXPOSED_MAX;
 use crate::remote::Spool;
 use crate::sandbox::{Confinement, HideError, UserError};
 
-/// How long one question for work may wait for an answer.
+/// Long-poll timeout of a request for work.
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long one heartbeat may wait for an answer.
+/// Long-poll timeout of a heartbeat.
 pub const HEARTBEAT_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Without an answer for this long a runner stops its steps by itself.
+/// After this long without a response to a heartbeat, a runner stops its steps.
 pub const RUNNER_SELF_STOP: Duration = Duration::from_secs(20);
 pub const STEP_STOP_GRACE: Duration = Duration::from_secs(10);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(8);
 pub const STEP_LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const STEP_OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
-/// How long the log of a step that is over may be tried while the server does not take it.
+/// How long a finished step waits for the server to take its log.
 pub const STEP_LOG_PATIENCE: Duration = Duration::from_secs(30);
-/// How much of a step's log a runner on another machine keeps on its disk while the server is away.
+/// How much of a step's log a remote runner stores on disk while the server is unavailable.
 pub const STEP_LOG_SPILL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
-/// How far steps are kept apart from the machine.
+/// Which sandbox steps run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
-    /// Bubblewrap, or nothing runs.
+    /// Bubblewrap; the runner does not start without it.
     Auto,
-    /// On one person's machine: bubblewrap, else Landlock, or nothing runs.
+    /// For a single-user machine: bubblewrap, or else Landlock; the runner does not start without either.
     Local,
     Bubblewrap,
     Landlock,
@@ -50,31 +50,31 @@ impl std::fmt::Display for Sandbox {
 
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Made when it is not there, and private (0700). One runner at a time uses it.
+    /// Created if missing, with mode 0700. Only one runner may use it at a time.
     pub work_dir: PathBuf,
-    /// New at every start.
+    /// Id of this process, new at every start.
     pub boot: String,
-    /// How many steps run at once.
+    /// How many steps run at the same time.
     pub places: usize,
     pub labels: Vec<String>,
-    /// The work directory is hidden in it, too.
+    /// The runner hides its work directory in it.
     pub confinement: Confinement,
-    /// Where files with secrets are put: the first of these that is a tmpfs.
+    /// Candidates for the directory of secret files; the first one on a tmpfs is used.
     pub secret_places: Vec<PathBuf>,
     pub step_memory_bytes_max: Option<u64>,
     pub step_log_bytes_max: u64,
-    /// How much of it is kept on the disk while the server is away; 0 where the server is this very process.
+    /// How much of a log is stored on disk while the server is unavailable; 0 for the embedded runner.
     pub step_log_spill_bytes_max: u64,
-    /// After this long the rest of a finished step's log is given up, so that the step's end is heard.
+    /// After this long the rest of a finished step's log is dropped, so that the outcome can be reported.
     pub step_log_patience: Duration,
-    /// From TERM to KILL.
+    /// Time between SIGTERM and SIGKILL.
     pub stop_grace: Duration,
-    /// The same when the runner itself ends.
+    /// The same on shutdown of the runner.
     pub shutdown_grace: Duration,
     pub acquire_wait: Duration,
     pub heartbeat_wait: Duration,
     pub self_stop: Duration,
-    /// Where it is written down what has begun; `None` where the server's own rows say so.
+    /// Records started attempts; `None` for the embedded runner, whose server has them in its database.
     pub spool: Option<Arc<Spool>>,
 }
 

@@ -1,4 +1,4 @@
-//! What packaging/Dockerfile promises, without a container.
+//! Tests of packaging/Dockerfile without a container engine.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use crate::tool::root;
 
 const SCRIPT: &str = "packaging/healthcheck.sh";
 const PLACE: &str = "/usr/lib/berth/healthcheck";
-/// How rustls answers what is no TLS: a fatal alert.
+/// A fatal TLS alert, as rustls sends in response to a plain-text request.
 const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x32";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-/// Whether the image calls a server healthy that listens there.
+/// Whether the image's health check succeeds for a server at this address.
 fn is_healthy(listen: &str) -> bool {
     let mut script = Command::new("bash");
     script.arg(root().join(SCRIPT)).env("BERTH_LISTEN", listen).output().unwrap().status.success()
 }
 
-/// The same, of a server that does this with a connection.
+/// The same for a server that handles a connection with `answer`.
 fn is_healthy_when(at: &str, answer: impl FnOnce(TcpStream) + Send) -> bool {
     let listener = TcpListener::bind(at).unwrap();
     let listen = listener.local_addr().unwrap().to_string();
     std::thread::scope(|scope| {
         scope.spawn(move || answer(listener.accept().unwrap().0));
         let told = is_healthy(&listen);
-        // A check that asked elsewhere leaves the server waiting for somebody.
+        // If the check connected elsewhere, unblock the server with a connection.
         let _ = TcpStream::connect(&listen);
         told
     })
@@ -66,7 +66,7 @@ fn a_server_that_is_gone_fails_or_hangs_is_not_healthy() {
     assert!(!is_healthy_when(here, says(b"")), "no answer");
     let hangs = |mut stream: TcpStream| {
         asked(&stream);
-        // Until the other side has given up.
+        // Wait until the client has given up.
         let _ = stream.read(&mut [0]);
     };
     assert!(!is_healthy_when(here, hangs), "it hangs");

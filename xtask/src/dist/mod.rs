@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what is handed out. A release build with the dashboard in it, as a .tar.gz and a .deb, with
-//! completions, manual pages and checksums.
+//! `cargo xtask dist`: builds a release with the dashboard, as a .tar.gz and a .deb with completions, manual pages
+//! and checksums.
 
 mod deb;
 #[cfg(test)]
@@ -18,19 +18,19 @@ const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
   --binary FILE   package this program instead of building one
   --to DIR        where everything goes [default: target/dist]";
 
-/// Of what is in the archive, whatever the umask here is.
+/// Permissions in the archive, independent of the umask.
 const MODES: &str = "--mode=u=rwX,go=rX";
 
-/// Everything that is packaged, before it is packed.
+/// Files to package.
 pub(super) struct Staged {
     pub(super) binary: PathBuf,
-    /// With `berth.bash`, `_berth` and `berth.fish`.
+    /// Contains `berth.bash`, `_berth` and `berth.fish`.
     pub(super) completions: PathBuf,
     pub(super) man: PathBuf,
-    /// Licences of what is linked.
+    /// Licences of linked crates and packages.
     pub(super) notices: PathBuf,
     pub(super) version: String,
-    /// Seconds: of the last commit, so that the same commit gives the same archive.
+    /// Time of the last commit in seconds, for reproducible archives.
     pub(super) made_at: String,
 }
 

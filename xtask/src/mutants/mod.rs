@@ -35,8 +35,8 @@ pub(crate) fn run(names: &[String]) -> Done {
     let selected: Vec<&Mutation> = mutations.iter().filter(is_selected).collect();
     select(&results, &selected)?;
     println!("{} mutations in {}, a cold build takes some minutes", selected.len(), copy.display());
-    // Not the target directory of the workspace: cargo tells packages apart by their path below the root of a workspace,
-    // and would use the mutated ones in place of ours.
+    // Not the workspace's target directory: cargo identifies packages by their path below the workspace root and
+    // would mix up both copies.
     run_command(suites_command(&copy).env("CARGO_TARGET_DIR", &build).env("BERTH_MUTANTS", &results))?;
     report(&selected, &load_catches(&results)?)
 }

@@ -1,11 +1,11 @@
-//! Rules about the documentation: links lead somewhere, decisions are numbered.
+//! Rules for the documentation: links resolve, ADRs are numbered.
 
 use std::path::Path;
 
 pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> Vec<String> {
     let beside = path.parent().unwrap_or(root);
     let is_there = |target: &str| match target.strip_prefix('/') {
-        // As forges read it: from the repository's root.
+        // Relative to the repository's root, like forges do.
         Some(rest) => root.join(rest).exists(),
         None => beside.join(target).exists(),
     };
@@ -17,7 +17,7 @@ pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> V
         .collect()
 }
 
-/// A proof that is named, as `path/of/file.rs::name_of_a_test`, exists.
+/// Checks that tests named in the text as `path/of/file.rs::name_of_a_test` exist.
 pub(super) fn check_proofs(root: &Path, name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -34,7 +34,7 @@ pub(super) fn check_proofs(root: &Path, name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Decision records are `NNNN-words.md`, counted from 1 without a gap.
+/// ADRs are named `NNNN-words.md`, numbered from 1 without gaps.
 pub(super) fn check_decisions(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -60,7 +60,7 @@ fn check_numbers(names: &[String]) -> Vec<String> {
     found
 }
 
-/// Targets of relative links with their lines, without anchors; code is not looked at.
+/// Returns targets of relative links with their lines, without anchors. Code is skipped.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_fence = false;

@@ -1,6 +1,6 @@
-//! Which of our crates may know which.
+//! Allowed dependencies between workspace crates.
 
-/// A crate, and those of ours it may depend on.
+/// Each crate with the workspace crates it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     (
         "crates/berth",
@@ -44,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["berth-testkit"]),
 ];
 
-/// What only the tests of a crate may know besides.
+/// Additional dependencies allowed in a crate's tests.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("crates/berth", &["berth-testkit"]),
     ("crates/runner", &["berth-testkit"]),
@@ -53,7 +53,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("sim", &["berth-testkit"]),
 ];
 
-/// `name` is the path of a Cargo.toml from the root. The root's own has no dependencies.
+/// Checks a Cargo.toml, given by its path from the root. The root's own has no dependencies.
 pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     let Some((place, _)) = name.rsplit_once('/') else { return Vec::new() };
     let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == place) else {
@@ -81,7 +81,7 @@ struct Dependency {
     is_for_tests: bool,
 }
 
-/// Those of our crates that a manifest depends on, in any of its dependency tables.
+/// Workspace crates in any dependency table of a manifest.
 fn dependencies(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     let (mut inside, mut is_for_tests) = (false, false);

@@ -1,4 +1,4 @@
-//! Everything that is linked has a licence we may link: those that `deny.toml` allows. This needs no cargo-deny.
+//! Checks that all linked crates have a licence that `deny.toml` allows, without cargo-deny.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
         return vec!["deny.toml: missing; it says which licences may be linked".into()];
     };
     let allowed = allowed(&rules);
-    // Of this machine's kind: packages for others may not even be here.
+    // For this platform only: packages of others may not be downloaded.
     let args =
         ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
     let told = cargo(args).current_dir(root).output();
@@ -39,7 +39,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
     found
 }
 
-/// What we say about ourselves is what lies in the repository.
+/// Checks that our crates declare the licence in LICENSE.
 fn own(root: &Path, packages: &[Value]) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("LICENSE")).unwrap_or_default();
     let is_apache = text.contains("Apache License") && text.contains("Version 2.0");
@@ -60,7 +60,7 @@ fn allowed(rules: &str) -> Vec<&str> {
     names.filter_map(|line| line.trim().strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// An expression of SPDX: `OR` gives a choice, `AND` does not.
+/// Evaluates an SPDX expression: `OR` is a choice, `AND` is not.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! The house rules a machine can hold. Each violation is one line: the file, what is wrong, what to do.
+//! Repository rules. Each violation is one line: the file, what is wrong, what to do.
 
 mod docs;
 mod edges;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::tool::{Done, root};
 
-/// Never walked: made by tools, or not ours.
+/// Generated or third-party directories.
 const SKIPPED: &[&str] = &["target", "node_modules", "dist"];
 
 pub(crate) fn run() -> Done {

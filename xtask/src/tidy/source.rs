@@ -1,12 +1,12 @@
-//! Rules about one Rust file.
+//! Rules for one source file.
 
 const LINES_MAX: usize = 400;
 const TEST_LINES_MAX: usize = 500;
 
-/// Words that mean "not finished". Written in two parts, so that this file does not hold them.
+/// Markers of unfinished work. Split, so that this file does not contain them.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Text that has no place, and what to do instead.
+/// Forbidden text, and the alternative.
 const BANNED: &[(&str, &str)] = &[
     (concat!("to", "do!("), "write the code, or leave the feature out"),
     (concat!("unimple", "mented!("), "write the code, or return an error"),
@@ -43,7 +43,7 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Rules about one file of the dashboard.
+/// Checks one file of the dashboard.
 pub(super) fn check_web(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let lines = text.lines().count();

@@ -1,10 +1,10 @@
-//! Applies a diff to the files of a commit, exactly where it says, or not at all.
+//! Applies a diff to the files of a commit. All hunks must match exactly.
 
 use super::parse::{FileDiff, Hunk, Kind, Mode, parse};
 use super::refuse::{Permit, Reason, Refused, check_path, check_scripts};
 use super::{Entry, FILE_BYTES_MAX, File, Files};
 
-/// A file before and after; none where there is none.
+/// A file before and after the change; `None` if it does not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     pub path: String,
@@ -12,7 +12,7 @@ pub struct Changed {
     pub after: Option<File>,
 }
 
-/// What the diff makes of the commit's files. Whatever is wrong with any part of it refuses the whole.
+/// Returns the files that the diff changes. An error in any part rejects the whole diff.
 pub fn apply(diff: &str, files: &dyn Files, permit: Permit) -> Result<Vec<Changed>, Refused> {
     let parsed = parse(diff)?;
     let mut changed: Vec<Changed> = Vec::with_capacity(parsed.len());
@@ -26,7 +26,7 @@ pub fn apply(diff: &str, files: &dyn Files, permit: Permit) -> Result<Vec<Change
     Ok(changed)
 }
 
-/// The same file, or one below the other.
+/// Whether both are the same path, or one contains the other.
 fn clashes(one: &str, other: &str) -> bool {
     let is_below =
         |upper: &str, lower: &str| lower.strip_prefix(upper).is_some_and(|rest| rest.starts_with('/'));
@@ -75,7 +75,7 @@ fn apply_file(diff: &FileDiff<'_>, files: &dyn Files) -> Result<Changed, Refused
     Ok(Changed { path: diff.path.to_string(), before, after })
 }
 
-/// What is above the file must be directories: a link there would lead elsewhere.
+/// All parents must be directories: a symlink would lead elsewhere.
 fn check_way(diff: &FileDiff<'_>, files: &dyn Files) -> Result<(), Refused> {
     for (end, _) in diff.path.match_indices('/') {
         match files.entry(&diff.path[..end]) {
@@ -94,7 +94,7 @@ fn patched(old: &str, hunks: &[Hunk<'_>]) -> Option<String> {
     let mut next = 0;
     for hunk in hunks {
         let has = |kind: Kind| hunk.lines.iter().any(|line| line.kind != kind);
-        // A side of a hunk without lines names the line before it.
+        // An empty side of a hunk names the line before it.
         let begin =
             |start: usize, has_lines: bool| if has_lines { start.checked_sub(1) } else { Some(start) };
         let start = begin(hunk.old_start, has(Kind::Added))?;
@@ -120,7 +120,7 @@ fn patched(old: &str, hunks: &[Hunk<'_>]) -> Option<String> {
         }
     }
     out.extend(old[next..].iter().map(ToString::to_string));
-    // Only the last line may lack its end.
+    // Only the last line may lack a newline.
     let is_whole = out.iter().rev().skip(1).all(|line| line.ends_with('\n'));
     is_whole.then(|| out.concat())
 }

@@ -1,4 +1,4 @@
-//! Writes a diff of one file as `git diff` would.
+//! Writes a diff of one file in the format of `git diff`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::quote::quoted;
 
 const CONTEXT_LINES: usize = 3;
 
-/// The change of a file's content, its mode, or both. Empty when nothing changes, or when either is no text.
+/// Returns the change of a file's content and mode. Empty if nothing changes or a side is not text.
 pub fn diff(path: &str, before: &File, after: &File) -> String {
     let (Some(old_text), Some(new_text)) = (before.text(), after.text()) else { return String::new() };
     if before == after {
@@ -23,7 +23,7 @@ pub fn diff(path: &str, before: &File, after: &File) -> String {
     let new: Vec<&str> = new_text.split_inclusive('\n').collect();
     let edits = edits(&old, &new);
     if !edits.is_empty() {
-        // Git ends a name that holds a blank with a tab.
+        // Git puts a tab after a name that contains a space.
         let end = if path.contains(' ') { "\t" } else { "" };
         let _ = writeln!(out, "--- {old_name}{end}\n+++ {new_name}{end}");
         for group in groups(&edits) {
@@ -33,10 +33,11 @@ pub fn diff(path: &str, before: &File, after: &File) -> String {
     out
 }
 
-/// Lines that are replaced, and by which.
+/// Replaced lines and their replacement.
 type Edit = (Range<usize>, Range<usize>);
 
-/// Line by line where both have equally many, else everything between the first and the last difference.
+/// Compares line by line if both have the same length; otherwise replaces everything between the first and the
+/// last difference.
 fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     if old.len() != new.len() {
         let same = |(a, b): &(&&str, &&str)| a == b;
@@ -57,7 +58,7 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     found
 }
 
-/// Edits whose context would touch share a hunk.
+/// Groups edits whose context overlaps into one hunk.
 fn groups(edits: &[Edit]) -> Vec<&[Edit]> {
     edits.chunk_by(|one, next| next.0.start - one.0.end <= 2 * CONTEXT_LINES).collect()
 }
@@ -79,7 +80,7 @@ fn hunk(out: &mut String, old: &[&str], new: &[&str], edits: &[Edit]) {
     old[at..old_range.end].iter().for_each(|line| write_line(out, ' ', line));
 }
 
-/// `start,count`, from 1; an empty range names the line before it.
+/// Formats `start,count` from 1; an empty range names the line before it.
 fn shown(range: &Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),

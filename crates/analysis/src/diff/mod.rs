@@ -1,6 +1,7 @@
-//! Unified diffs as git writes them, file modes included: made, read and applied without touching a disk.
+//! Unified diffs in git's format, with file modes: written, parsed and applied in memory.
 //!
-//! A diff may come from a rule or from a model: whoever made it, it is read strictly, and applied cleanly or not at all.
+//! A diff may come from a rule or from a language model. It is parsed strictly and applied completely or not at
+//! all.
 
 mod apply;
 mod make;
@@ -14,19 +15,19 @@ pub use refuse::{Permit, Reason, Refused};
 
 pub const DIFF_BYTES_MAX: usize = 256 * 1024;
 pub const FILES_MAX: usize = 20;
-/// Lines taken away and lines added, together.
+/// Removed and added lines together.
 pub const CHANGED_LINES_MAX: usize = 400;
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 pub const PATH_BYTES_MAX: usize = 512;
 
-/// A file of the commit, or of the commit to be.
+/// A file before or after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     pub content: Vec<u8>,
     pub is_executable: bool,
 }
 
-/// What stands at a path of a commit.
+/// An entry of a commit's tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     File(File),
@@ -35,7 +36,7 @@ pub enum Entry {
     Submodule,
 }
 
-/// The files of one commit. Paths have `/` between their parts and none at the beginning.
+/// The tree of one commit. Paths are relative, separated by `/`.
 pub trait Files {
     fn entry(&self, path: &str) -> Option<Entry>;
 }

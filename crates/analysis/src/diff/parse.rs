@@ -1,4 +1,4 @@
-//! Reads a diff. What is not understood is refused, not skipped.
+//! Parses a diff. Anything unknown is an error.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::quote::unquoted;
 use super::refuse::{Reason, Refused};
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILES_MAX};
 
-/// What a diff does to one file.
+/// The changes of one file.
 #[derive(Debug, Default)]
 pub(super) struct FileDiff<'a> {
     pub(super) path: Cow<'a, str>,
@@ -25,7 +25,7 @@ pub(super) enum Mode {
 
 #[derive(Debug)]
 pub(super) struct Hunk<'a> {
-    /// From 1; the line after which to insert when there is nothing to replace.
+    /// From 1; the line to insert after if the hunk replaces nothing.
     pub(super) old_start: usize,
     pub(super) new_start: usize,
     pub(super) lines: Vec<Line<'a>>,
@@ -115,7 +115,7 @@ impl<'a> Reader<'_, 'a> {
         if is_something { Ok(file) } else { Err(Reason::Empty.at(&file.path)) }
     }
 
-    /// Between `diff --git` and `---`.
+    /// Parses the extended headers between `diff --git` and `---`.
     fn extended(&mut self, file: &mut FileDiff<'a>) -> Result<(), Refused> {
         while let Some(line) = self.peek() {
             if line.starts_with("--- ") || line.starts_with("diff --git ") {
@@ -160,7 +160,7 @@ impl<'a> Reader<'_, 'a> {
         while old_left > 0 || new_left > 0 {
             let line = self.peek().ok_or(Reason::Malformed)?;
             self.at += 1;
-            // An empty line of context sometimes loses its blank on the way.
+            // Editors strip the trailing space of an empty context line.
             let mut chars = line.chars();
             let kind = match chars.next() {
                 Some(' ') | None => Kind::Same,
@@ -184,7 +184,7 @@ impl<'a> Reader<'_, 'a> {
     }
 }
 
-/// `a/PATH b/PATH`, both the same.
+/// Parses `a/PATH b/PATH` with equal paths.
 fn named_twice(header: &str) -> Result<Cow<'_, str>, Refused> {
     if header.starts_with('"') {
         let read = || {
@@ -208,7 +208,7 @@ fn named_twice(header: &str) -> Result<Cow<'_, str>, Refused> {
 }
 
 fn side<'a>(text: &'a str, prefix: &str) -> Result<Option<Cow<'a, str>>, Refused> {
-    // Git ends a name that holds a blank with a tab.
+    // Git puts a tab after a name that contains a space.
     let text = text.strip_suffix('\t').unwrap_or(text);
     if text == "/dev/null" {
         return Ok(None);
@@ -232,7 +232,7 @@ fn mode_of(text: &str) -> Result<Mode, Reason> {
     }
 }
 
-/// `12,3` or `12`.
+/// Parses `12,3` or `12`.
 fn range(text: &str) -> Result<(usize, usize), Refused> {
     let (start, count) = text.split_once(',').unwrap_or((text, "1"));
     let number = |text: &str| {

@@ -1,8 +1,8 @@
-//! Names of files as git writes them in a diff: in quotes, as C has them, where they are more than plain ASCII.
+//! Git's quoting of file names that are not plain ASCII, with C escapes.
 
 use std::fmt::Write as _;
 
-/// Signs that have a letter of their own.
+/// Bytes with a single-letter escape.
 const LETTERS: &[(u8, u8)] = &[
     (7, b'a'),
     (8, b'b'),
@@ -15,7 +15,7 @@ const LETTERS: &[(u8, u8)] = &[
     (b'\\', b'\\'),
 ];
 
-/// A name with what stands before it, `a/` or `b/`.
+/// Quotes a name together with its prefix `a/` or `b/`.
 pub(super) fn quoted(side: &str, path: &str) -> String {
     let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
     if path.bytes().all(is_plain) {
@@ -35,7 +35,7 @@ pub(super) fn quoted(side: &str, path: &str) -> String {
     out
 }
 
-/// A name in quotes and what comes after it; `None`: it is not written as git writes it.
+/// Parses a quoted name and returns it with the rest of the text; `None` if git would not write it this way.
 pub(super) fn unquoted(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('"')?;
     let (mut bytes, mut at) = (Vec::new(), 0);

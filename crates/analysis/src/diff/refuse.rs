@@ -1,4 +1,4 @@
-//! What a diff may not touch, whoever made it.
+//! Policy: which files a diff may not change.
 
 use std::fmt;
 
@@ -8,23 +8,23 @@ use serde_json::Value;
 
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX};
 
-/// What an admin permits beyond the usual.
+/// Exceptions that an admin permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Permit {
-    /// Definitions of pipelines, below `.berth/`.
+    /// Pipeline definitions, below `.berth/`.
     pub definitions: bool,
 }
 
-/// Why a diff is not applied, and which of its files is to blame.
+/// Why a diff was rejected, and because of which file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refused {
     pub reason: Reason,
-    /// As the diff wrote it: somebody else's text.
+    /// As written in the diff: untrusted text.
     pub path: Option<String>,
 }
 
-/// Stable in snake_case when serialised: what programs look at.
+/// Serialized in snake_case; part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
@@ -98,7 +98,7 @@ const AUTOMATION_DIRECTORIES: &[&str] = &[
     ".concourse",
     ".drone",
 ];
-/// Beginnings of file names.
+/// Prefixes of file names.
 const AUTOMATION_FILES: &[&str] = &[
     ".gitlab-ci",
     ".travis",
@@ -152,10 +152,10 @@ const HOOK_DIRECTORIES: &[&str] = &[".husky", ".githooks", ".hooks", ".git-hooks
 const HOOK_FILES: &[&str] =
     &[".pre-commit-config.yaml", "lefthook.", ".lefthook.", ".huskyrc", ".lintstagedrc"];
 
-/// Whether a path may be changed at all. Compared without regard to case: some file systems do the same.
+/// Checks whether a path may be changed. Case-insensitive, like some file systems.
 pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(), Refused> {
     let refused = |reason: Reason| Err(reason.at(path));
-    // What is there already has the name that people gave it; a new file gets one that every system can have.
+    // Existing files keep their names; a new name must be valid on every platform.
     if !is_plain(path) || (is_new && path.contains(['"', '*', '?', '<', '>', '|'])) {
         return refused(Reason::Path);
     }
@@ -190,7 +190,7 @@ pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(),
     Ok(())
 }
 
-/// A path inside the repository that looks like what it is.
+/// Whether the path is relative, normalized and free of confusing characters.
 fn is_plain(path: &str) -> bool {
     let is_part = |part: &str| {
         let trimmed = part.trim_end_matches(['.', ' ']).to_lowercase();
@@ -202,7 +202,7 @@ fn is_plain(path: &str) -> bool {
         && path.split('/').all(is_part)
 }
 
-/// The scripts of a package.json run at every install.
+/// Rejects changes to scripts of a package.json, because they run at every install.
 pub(super) fn check_scripts(path: &str, before: Option<&str>, after: Option<&str>) -> Result<(), Refused> {
     let name = path.rsplit('/').next().unwrap_or_default();
     if !name.eq_ignore_ascii_case("package.json") {
@@ -215,10 +215,11 @@ pub(super) fn check_scripts(path: &str, before: Option<&str>, after: Option<&str
     }
 }
 
-/// What runs by itself, and where packages come from.
+/// Keys that run commands or change where packages come from.
 const STEERING: &[&str] = &["scripts", "packageManager", "pnpm", "gypfile", "publishConfig"];
 
-/// The steering parts as they are written. Two of the same name are an error: readers differ in which one they take.
+/// Returns the values of [`STEERING`] keys. A duplicate key is an error, because parsers differ in which one they
+/// use.
 fn scripts(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
     text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<Steering>(text).map(|found| found.0))
 }

@@ -1,4 +1,4 @@
-//! A script that has lost its executable bit.
+//! Restores the executable bit of a script.
 
 use super::named::files_named;
 use super::{Repair, file, first};
@@ -11,6 +11,6 @@ pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) ->
         let before = file(files, &path)?;
         let is_script = before.content.starts_with(b"#!") && !before.is_executable;
         let after = File { is_executable: true, ..before.clone() };
-        is_script.then(|| Repair { summary: format!("Make {path} executable again"), path, before, after })
+        is_script.then(|| Repair { summary: format!("Make {path} executable"), path, before, after })
     })
 }

@@ -1,4 +1,4 @@
-//! A misspelt field of a pipeline's definition.
+//! Corrects a misspelled field of a pipeline definition.
 
 use berth_definition::{Diagnostic, Severity, parse};
 
@@ -8,7 +8,7 @@ use crate::diff::{File, Files};
 use crate::finding::Finding;
 use crate::input::Input;
 
-/// The file is named within so many lines of the message.
+/// How far from the message the file name may be.
 const NEAR_LINES: usize = 8;
 
 pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) -> Option<Repair> {
@@ -16,10 +16,10 @@ pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) ->
     let before = file(files, &path)?;
     let content = respelt(before.text()?)?.into_bytes();
     let after = File { content, is_executable: before.is_executable };
-    Some(Repair { summary: format!("Correct a misspelt field in {path}"), path, before, after })
+    Some(Repair { summary: format!("Fix a misspelled field in {path}"), path, before, after })
 }
 
-/// The first `.berth/<slug>/pipeline.yaml` near the evidence.
+/// Returns the first `.berth/<slug>/pipeline.yaml` near the evidence.
 fn definition_named(input: &Input<'_>, finding: &Finding) -> Option<String> {
     let at = finding.evidence.first()?.first.checked_sub(input.first_line.max(1))?;
     let near = input.lines.get(at.saturating_sub(NEAR_LINES)..(at + NEAR_LINES).min(input.lines.len()))?;
@@ -32,11 +32,11 @@ fn definition_named(input: &Input<'_>, finding: &Finding) -> Option<String> {
     })
 }
 
-/// Every unknown field for which there is a near one, written so. Nothing if the definition gets no better by that.
+/// Replaces unknown fields by the suggested ones. Returns `None` if that does not reduce the number of errors.
 fn respelt(text: &str) -> Option<String> {
     let found = parse(text).diagnostics;
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    // From the end, so that columns before stay true.
+    // From the end, so that earlier columns stay valid.
     let misspelt: Vec<&Diagnostic> =
         found.iter().rev().filter(|found| found.code == "unknown_field").collect();
     for diagnostic in &misspelt {

@@ -1,4 +1,4 @@
-//! A script with the line ends of Windows: its first line then names an interpreter that does not exist.
+//! Converts a script with CRLF line endings, whose `#!` line names an interpreter that does not exist.
 
 use super::named::files_named;
 use super::{Repair, file, first};
@@ -14,6 +14,11 @@ pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) ->
         let is_broken = first.starts_with("#!") && first.ends_with("\r\n");
         let content = text.replace("\r\n", "\n").into_bytes();
         let after = File { content, is_executable: before.is_executable };
-        is_broken.then(|| Repair { summary: format!("Give {path} line ends of Unix"), path, before, after })
+        is_broken.then(|| Repair {
+            summary: format!("Convert {path} to Unix line endings"),
+            path,
+            before,
+            after,
+        })
     })
 }

@@ -1,4 +1,4 @@
-//! Fixes that rules know, as diffs. Where they cannot be sure there is only advice.
+//! Automatic fixes for some rules, as diffs.
 
 mod executable;
 mod field;
@@ -14,21 +14,21 @@ use crate::input::Input;
 
 pub use private::is_private;
 
-/// Files that are shown to whoever explains a failure; what is longer is left out.
+/// Limits for files that are shown to an analyzer; longer ones are left out.
 pub const READ_FILES_MAX: usize = 4;
 pub const READ_FILE_BYTES_MAX: usize = 16 * 1024;
 pub const READ_BYTES_MAX: usize = 32 * 1024;
 
-/// A change that would mend the failure. It was seen to apply to the failing commit.
+/// A change that fixes the failure. It applies to the failing commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
-    /// One line, good as the title of a commit.
+    /// One line, usable as a commit title.
     pub summary: String,
-    /// As `git diff` writes it.
+    /// In the format of `git diff`.
     pub diff: String,
 }
 
-/// A file as it is, as it should be, and why.
+/// The change of one file.
 struct Repair {
     path: String,
     before: File,
@@ -36,7 +36,7 @@ struct Repair {
     summary: String,
 }
 
-/// Rules, and who may know how to mend what they find.
+/// Rules and the functions that may be able to fix their findings.
 type Maker = fn(&Input<'_>, &Finding, &dyn Files) -> Option<Repair>;
 const MAKERS: &[(&[&str], Maker)] = &[
     (&["not-executable", "permission-denied", "exit-126"], executable::repair),
@@ -47,7 +47,7 @@ const MAKERS: &[(&[&str], Maker)] = &[
     (&["pipeline-field"], field::repair),
 ];
 
-/// A fix for the finding, if a rule knows one and it applies to these files of the failing commit.
+/// Returns a fix for the finding if there is one and it applies to the failing commit.
 pub fn suggest(input: &Input<'_>, finding: &Finding, files: &dyn Files, permit: Permit) -> Option<Fix> {
     let rule = finding.rule.as_deref()?;
     let makers = MAKERS.iter().filter(|(rules, _)| rules.contains(&rule));
@@ -58,8 +58,8 @@ pub fn suggest(input: &Input<'_>, finding: &Finding, files: &dyn Files, permit: 
     is_meant.then_some(Fix { summary: repair.summary, diff: text })
 }
 
-/// Files of the commit that a person would open to understand the failure: those that its evidence names, and its
-/// script. None of them is [private](is_private).
+/// Returns files of the commit that help to understand the failure: those that the evidence names, and the script.
+/// [Private](is_private) files are left out.
 pub fn worth_reading(input: &Input<'_>, analysis: &Analysis, files: &dyn Files) -> Vec<(String, String)> {
     let ranges = match analysis {
         Analysis::Found(finding) => &finding.evidence,
@@ -77,7 +77,7 @@ pub fn worth_reading(input: &Input<'_>, analysis: &Analysis, files: &dyn Files) 
     readable.take(READ_FILES_MAX).collect()
 }
 
-/// The most telling of its evidence.
+/// The most significant range of evidence.
 fn first(finding: &Finding) -> &[LineRange] {
     finding.evidence.get(..1).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which files of the commit a log speaks of.
+//! Finds file names in a log.
 
 use crate::clean::clean;
 use crate::diff::Files;
@@ -7,14 +7,14 @@ use crate::input::Input;
 
 use super::file;
 
-/// Lines that are read for names.
+/// Lines that are scanned for names.
 const LINES_MAX: usize = 20;
-/// Words that are looked up.
+/// Words that are looked up in the commit.
 const WORDS_MAX: usize = 40;
-/// Directories that are taken off an absolute path, one after the other.
+/// Leading directories that are stripped from an absolute path.
 const DEPTH_MAX: usize = 12;
 
-/// Paths of files that these lines name, then those that the step's script names, each looked up when it is wanted.
+/// Returns the files named in these lines, then those named in the step's script. Files are looked up lazily.
 pub(super) fn files_named(
     input: &Input<'_>,
     ranges: &[LineRange],
@@ -38,8 +38,8 @@ pub(super) fn files_named(
     })
 }
 
-/// What may be a name in a message. A name may hold blanks and signs of the shell, so whole parts come first: what is
-/// between quotes, and what is between colons (`sh: 2: ./my script.sh: Permission denied`).
+/// Returns possible file names in a message. Names may contain spaces and shell characters, so whole parts come
+/// first: text in quotes and text between colons (`sh: 2: ./my script.sh: Permission denied`).
 fn names_in(line: &str) -> Vec<String> {
     let parts = line.split(": ").map(|part| part.trim().to_owned());
     let parts = parts.filter(|part| part.contains(['/', '.']));
@@ -47,7 +47,7 @@ fn names_in(line: &str) -> Vec<String> {
     parts.chain(curly).chain(shell_words(line)).chain(words_of(line)).take(WORDS_MAX).collect()
 }
 
-/// As a shell reads words: quotes and backslashes hold together what they enclose. Nothing is expanded.
+/// Splits text into words like a shell, with quotes and backslashes but without expansion.
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
     let mut quote = None;
@@ -73,7 +73,8 @@ fn words_of(text: &str) -> Vec<String> {
     words.take(WORDS_MAX).map(str::to_owned).collect()
 }
 
-/// A workspace lies somewhere else than the repository: an absolute path is tried without its first directories.
+/// Absolute paths are in the runner's workspace, so leading directories are stripped until the rest is in the
+/// commit.
 fn in_commit(word: &str, files: &dyn Files) -> Option<String> {
     let mut path = word.trim_start_matches("./");
     if !path.starts_with('/') {

@@ -1,8 +1,8 @@
-//! Files that hold secrets, by what they are called and by what is in them. They are shown to nobody.
+//! Detects files with secrets, by name and by content. They are never shown to an analyzer.
 
 const DIRECTORIES: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "secrets", ".secrets", "private"];
-/// Beginnings of file names.
+/// Prefixes of file names.
 const BEGINNINGS: &[&str] = &[
     ".env",
     "env.",
@@ -62,10 +62,10 @@ const ENDS: &[&str] = &[
     "-credentials.json",
     "_rsa",
 ];
-/// What such files begin with, whatever they are called.
+/// Content that marks such a file, whatever its name.
 const INSIDE: &[&str] = &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
 
-/// Whether a file looks as if it held secrets. Compared without regard to case.
+/// Whether a file probably contains secrets. Names are compared case-insensitively.
 pub fn is_private(path: &str, content: &str) -> bool {
     let lower = path.to_lowercase();
     let (directories, name) = lower.rsplit_once('/').unwrap_or(("", &lower));

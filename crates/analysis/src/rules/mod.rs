@@ -1,4 +1,4 @@
-//! The rules, a table per area. Where two match the same line, the one that stands earlier here wins.
+//! The rules, one table per area. If two match the same line, the first one wins.
 
 mod access;
 mod compilers;
@@ -22,7 +22,7 @@ mod tls;
 
 use crate::rule::Rule;
 
-/// An area and its rules.
+/// Areas and their rules.
 pub const AREAS: &[(&str, &[Rule])] = &[
     ("packages", packages::RULES),
     ("compilers", compilers::RULES),
@@ -57,7 +57,7 @@ mod check {
     use crate::pattern::compile;
     use crate::rule::Weight;
 
-    /// Whether a rule looks at lines or at the end, as its weight says.
+    /// Whether a rule has the conditions that its weight requires.
     fn has_its_parts(rule: &Rule) -> bool {
         match rule.weight {
             Weight::Cause | Weight::General | Weight::Report => {

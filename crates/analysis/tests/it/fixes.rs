@@ -31,7 +31,7 @@ fn check(fix: Option<Fix>, expected: &Expect) {
 fn a_lost_executable_bit_is_given_back() {
     let script = ("ops/deploy.sh", "#!/bin/sh\necho deployed\n", false);
     let expected = expect![[r#"
-        Make ops/deploy.sh executable again
+        Make ops/deploy.sh executable
         diff --git a/ops/deploy.sh b/ops/deploy.sh
         old mode 100644
         new mode 100755
@@ -89,7 +89,7 @@ fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
             (format!("bash: line 1: ./{name}: /bin/sh^M: bad interpreter: No such file or directory"), 126),
         ] {
             let made = fix(&line, exit, &in_shell, &[windows], none).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!(made.summary, format!("Give {name} line ends of Unix"));
+            assert_eq!(made.summary, format!("Convert {name} to Unix line endings"));
         }
     }
 }
@@ -126,7 +126,7 @@ fn files_worth_reading_are_few_short_and_not_private() {
 fn line_ends_of_windows_become_those_of_unix() {
     let script = ("deploy.sh", "#!/bin/sh\r\necho a\r\necho b", true);
     let expected = expect![[r#"
-        Give deploy.sh line ends of Unix
+        Convert deploy.sh to Unix line endings
         diff --git a/deploy.sh b/deploy.sh
         --- a/deploy.sh
         +++ b/deploy.sh
@@ -162,7 +162,7 @@ fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
     let log = &format!("error: {message}\n --> .berth/shop/pipeline.yaml:8:7");
     let permit = Permit { definitions: true };
     let expected = expect![[r#"
-        Correct a misspelt field in .berth/shop/pipeline.yaml
+        Fix a misspelled field in .berth/shop/pipeline.yaml
         diff --git a/.berth/shop/pipeline.yaml b/.berth/shop/pipeline.yaml
         --- a/.berth/shop/pipeline.yaml
         +++ b/.berth/shop/pipeline.yaml

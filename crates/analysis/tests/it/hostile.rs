@@ -36,7 +36,7 @@ fn an_injection_is_a_word_like_any_other() {
         assert_eq!(finding.category.as_str(), "file", "{injection:?}");
         let seen = |c: char| !c.is_control() && !('\u{200b}'..='\u{202e}').contains(&c) && c < '\u{e0000}';
         assert!(finding.root_cause.chars().all(seen), "{:?}", finding.root_cause);
-        assert!(finding.root_cause.starts_with("A file is not there: "));
+        assert!(finding.root_cause.starts_with("A file does not exist: "));
     }
 }
 

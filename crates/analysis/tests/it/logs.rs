@@ -158,7 +158,8 @@ fn a_finding_that_others_contest_is_less_sure() {
 
 #[test]
 fn a_signal_is_read_from_what_the_engine_recorded() {
-    let killed = "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory";
+    let killed =
+        "ended by signal 9 (KILL), which the runner did not send: perhaps the machine ran out of memory";
     assert_eq!(Ending::recorded(Cause::Killed, None, killed).signal, Some(9));
     let exited = "exited with 139: a command in it was ended by signal 11 (SEGV)";
     assert_eq!(Ending::recorded(Cause::StepFailed, Some(139), exited).signal, None);

@@ -1,4 +1,4 @@
-//! Keeps what a step was declared to leave behind.
+//! Uploads the artifacts that a step declares.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -7,7 +7,7 @@ use berth_api::runner::{FailureCause, Outcome};
 
 use super::{Attempt, failed};
 
-/// Digests by name.
+/// Uploads every declared artifact and returns their digests by name.
 pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
     let mut kept = BTreeMap::new();
     if attempt.assignment.artifacts.is_empty() {
@@ -27,7 +27,7 @@ pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Ou
     Ok(kept)
 }
 
-/// It is there, and inside.
+/// Checks that the path exists and stays inside the workspace.
 fn check(workspace: &Path, path: &str) -> Result<(), String> {
     let is_below = Path::new(path)
         .components()
@@ -37,7 +37,7 @@ fn check(workspace: &Path, path: &str) -> Result<(), String> {
     }
     let missing = || format!("is missing: the step has left nothing at `{path}`");
     let found = workspace.join(path).canonicalize().map_err(|_| missing())?;
-    // The step may also have put a link in place of the workspace itself.
+    // The step may also have replaced the workspace itself with a symlink.
     let is_its_own = workspace.canonicalize().is_ok_and(|real| real == workspace);
     if !is_its_own || !found.starts_with(workspace) {
         return Err(format!("leads out of the workspace: `{path}` is a link"));

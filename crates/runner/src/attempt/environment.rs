@@ -1,4 +1,5 @@
-//! The environment of a step's processes: what was declared, and nothing of ours by accident.
+//! Environment variables of a step's processes: only what the assignment declares, nothing inherited from the
+//! runner.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -11,7 +12,7 @@ use super::place::Place;
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Sets exactly these variables.
+/// Clears the inherited environment and sets the step's variables.
 pub(crate) fn apply(command: &mut Command, assignment: &Assignment, place: &Place) -> Result<(), Outcome> {
     let declared = assignment.env.keys().chain(assignment.secret_files.keys());
     for name in declared {

@@ -1,4 +1,4 @@
-//! What the end of a process means.
+//! Translates a process's exit status into an outcome.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -7,25 +7,23 @@ use berth_api::runner::{FailureCause, Outcome};
 
 const SIGKILL: i32 = 9;
 
-/// Nothing when it was a success.
+/// Returns `None` for a successful exit.
 pub(crate) fn failure(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
     let hint = if has_memory_limit {
-        "perhaps it used more memory than a step may"
+        "perhaps it exceeded the step's memory limit"
     } else {
         "perhaps the machine ran out of memory"
     };
     if let Some(signal) = status.signal() {
         let mut detail = format!("ended by signal {}", named(signal));
         if signal == SIGKILL {
-            detail = format!("{detail}, which nobody of us sent: {hint}");
+            detail = format!("{detail}, which the runner did not send: {hint}");
         }
         return Some(Outcome::Failed { cause: FailureCause::Killed, detail, exit_code: None });
     }
     let code = status.code().filter(|code| *code != 0)?;
     let detail = match code {
-        126 => {
-            "exited with 126: what it called cannot be executed (permission denied, or not a program)".into()
-        }
+        126 => "exited with 126: the command cannot be executed (permission denied, or not a program)".into(),
         127 => "exited with 127: a command was not found".into(),
         137 => format!("exited with 137: a command in it was ended by signal 9 (KILL): {hint}"),
         code @ 129..=192 => {
@@ -85,7 +83,7 @@ mod tests {
             9,
             Some((
                 FailureCause::Killed,
-                "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory",
+                "ended by signal 9 (KILL), which the runner did not send: perhaps the machine ran out of memory",
             )),
         );
     }

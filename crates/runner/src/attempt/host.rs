@@ -1,4 +1,4 @@
-//! An attempt as the one that its processes are run for.
+//! Implements [`ProcessHost`] for an attempt.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};

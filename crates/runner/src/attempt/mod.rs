@@ -1,4 +1,4 @@
-//! One attempt from its assignment to its outcome.
+//! Executes one attempt, from its assignment to its outcome.
 
 pub(crate) mod artifacts;
 pub(crate) mod environment;
@@ -32,7 +32,7 @@ use crate::sandbox::Cage;
 use crate::settings::Settings;
 use place::Place;
 
-/// Outputs by name; or how it ended instead.
+/// Outputs by name, or the outcome of an attempt that did not succeed.
 pub(crate) type Done = Result<BTreeMap<String, String>, Outcome>;
 
 pub(crate) struct Attempt<'a> {
@@ -41,27 +41,27 @@ pub(crate) struct Attempt<'a> {
     pub(crate) control: Arc<Control>,
     pub(crate) log: Log,
     pub(crate) masker: Masker,
-    /// When its time is over.
+    /// End of the step's timeout.
     pub(crate) by: Instant,
-    /// A process of it was started, or a request was sent.
+    /// Set once a process was started or a request was sent: the step may have had effects.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
-    /// Work of a later or another holder was executed here, under this fence.
+    /// Set when the spool refused the attempt: the fence of a later or different holder.
     refused: Cell<Option<Fence>>,
     leased: Duration,
     place: OnceCell<Place>,
 }
 
-/// What there is to report.
+/// What the dispatcher reports to the server.
 pub(crate) struct Finished {
     pub(crate) outcome: Outcome,
     pub(crate) isolation: Isolation,
     pub(crate) log_bytes: u64,
-    /// To be removed, once the report is on its way.
+    /// Removed after the report has been sent.
     pub(crate) place: Option<Place>,
 }
 
-/// `leased` is since when the server counts on it, on the clock that goes on while the machine sleeps.
+/// Runs the attempt to its end. `leased_at` is when its lease began, as CLOCK_BOOTTIME.
 pub(crate) fn execute(
     shared: &Shared,
     assignment: &Assignment,
@@ -114,7 +114,7 @@ impl Attempt<'_> {
         self.settings().confinement.check_network(self.assignment.network).map_err(invalid)?;
         match self.masker.unmaskable() {
             0 => {}
-            // It was said at the first call.
+            // Already logged by the first call.
             _ if self.assignment.custom.as_ref().is_some_and(|call| call.log_bytes > 0) => {}
             count => self.log.line(&format!(
                 "[berth] {count} secret values are too short, too common or too many to be masked"
@@ -127,7 +127,7 @@ impl Attempt<'_> {
         for (name, value) in &outputs {
             if self.masker.finds_in(value) || self.masker.finds_in(name) {
                 return Err(invalid(format!(
-                    "the output `{name}` holds a secret; outputs are shown to people, so pass secrets by `env`"
+                    "the output `{name}` contains a secret; outputs are visible to users, so pass secrets in `env`"
                 )));
             }
         }
@@ -143,7 +143,8 @@ impl Attempt<'_> {
         kind.run(self)
     }
 
-    /// Before anything of it can have an effect: that it may have one is on the disk, and so is for whom.
+    /// Records in the spool that the attempt may have effects, and for which holder. The record is fsynced before
+    /// this returns; call it before the first effect.
     pub(crate) fn begins(&self) -> std::io::Result<()> {
         let Some(spool) = self.shared.settings.spool.as_ref().filter(|_| !self.has_run.get()) else {
             return Ok(());
@@ -153,7 +154,7 @@ impl Attempt<'_> {
             Begins::Yes => Ok(()),
             Begins::Refused(known) => {
                 self.refused.set(Some(known));
-                Err(std::io::Error::other("another holder has had work here"))
+                Err(std::io::Error::other("this runner has executed work of another holder"))
             }
         }
     }
@@ -167,7 +168,7 @@ impl Attempt<'_> {
         self.shared.pulse.is_silent_since(nonce, self.leased, self.settings().self_stop)
     }
 
-    /// Is it told to stop? A server that does not answer counts as that.
+    /// Returns why the attempt has to stop, if it has to. A server that is silent for too long counts as a reason.
     pub(crate) fn asked(&self) -> Option<Why> {
         if self.control.asked().is_none() && self.is_silent() {
             self.control.stop(Why::Silence, None);
@@ -175,7 +176,7 @@ impl Attempt<'_> {
         self.control.asked()
     }
 
-    /// Whether what is on its way is still wanted. The end of the runner leaves it the time that processes have.
+    /// Whether a running transfer should continue. On shutdown it gets the same grace period as processes.
     pub(crate) fn goes_on(&self) -> bool {
         if Instant::now() >= self.by {
             return false;
@@ -187,7 +188,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Waits at most for `limit`; sees to the log meanwhile.
+    /// Waits up to `limit` for a reason to stop, sending due log chunks in the meantime.
     pub(crate) fn wait(&self, limit: Duration) -> Option<Why> {
         let until = Instant::now() + limit;
         loop {
@@ -204,9 +205,9 @@ impl Attempt<'_> {
         }
     }
 
-    /// The outcome of being told to stop, and the line in the log that says why.
+    /// Logs why the attempt stopped and returns the matching outcome.
     pub(crate) fn halted(&self, why: &Why) -> Outcome {
-        // The reason may have come after the order.
+        // The order to cancel may arrive before its reason.
         let why = self.control.asked().unwrap_or_else(|| why.clone());
         self.log.line(&format!("[berth] stopped: {}", why.text()));
         match why {
@@ -222,7 +223,7 @@ impl Attempt<'_> {
         failed(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
     }
 
-    /// What a process of it is started in, from now on part of what is reported.
+    /// Creates the sandbox for a process of this attempt and records its isolation level for the report.
     pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
         let cage = Cage {
             confinement: &self.settings().confinement,
@@ -236,7 +237,8 @@ impl Attempt<'_> {
         cage
     }
 
-    /// Workspace and environment of its processes, made at the first call.
+    /// Returns the attempt's directories. The first call creates them, checks out the commit and fetches
+    /// artifacts.
     pub(crate) fn place(&self) -> Result<&Place, Outcome> {
         if self.place.get().is_none() {
             let place = Place::create(self.settings())
@@ -261,7 +263,7 @@ impl Attempt<'_> {
         self.place.get().ok_or_else(|| Outcome::never_started("no workspace".into()))
     }
 
-    /// Asks the server until it answers, as long as there is time and nobody says stop.
+    /// Retries a call to the server with backoff until it answers, the timeout expires or the attempt has to stop.
     pub(crate) fn insist<T>(&self, what: &str, ask: impl Fn() -> Result<T, LinkError>) -> Result<T, Outcome> {
         let mut backoff = Backoff::new();
         loop {
@@ -292,7 +294,7 @@ impl Attempt<'_> {
         self.assignment.params.get(name).and_then(Value::as_str)
     }
 
-    /// A length of time among the params; the schema has been checked, but not by us.
+    /// Parses a duration parameter. The server validated the schema; a malformed value still fails the step.
     pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, Outcome> {
         let Some(text) = self.text_param(name) else { return Ok(None) };
         match Seconds::parse(text) {
@@ -314,7 +316,7 @@ impl Attempt<'_> {
         Outcome::NeverStarted { detail, known_fence: Some(known) }
     }
 
-    /// What is said about the end may quote an address or a line that holds a secret.
+    /// Masks secrets in the outcome's detail, which may quote a URL or a line of output.
     fn masked(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Failed { cause, detail, exit_code } => {

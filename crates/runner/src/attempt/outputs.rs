@@ -1,7 +1,7 @@
-//! What a step has written to `$BERTH_OUTPUT`.
+//! Parses `$BERTH_OUTPUT`.
 //!
-//! Lines `name=value`, or a value of several lines between `name<<WORD` and a line that is `WORD`. Nothing that a step
-//! prints is ever taken for an output.
+//! The file has lines `name=value`; a multi-line value stands between `name<<WORD` and a line `WORD`. Outputs come
+//! from this file only, never from what the step prints.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -21,7 +21,7 @@ pub(crate) struct Outputs {
 }
 
 pub(crate) fn read(path: &Path, declared: &[String]) -> Result<Outputs, String> {
-    // The step may have put anything in its place: no link is followed, no pipe is waited for.
+    // The step may have replaced the file: do not follow symlinks, do not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new()
         .read(true)

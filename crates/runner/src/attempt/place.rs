@@ -1,14 +1,14 @@
-//! The directories of one attempt: made fresh, removed with it.
+//! Directories of one attempt.
 //!
 //! ```text
-//! WORK_DIR/attempts/<random>/workspace   the checkout; where its processes begin
+//! WORK_DIR/attempts/<random>/workspace   the checkout; working directory of its processes
 //!                            home        HOME
 //!                            tmp         TMPDIR
-//!                            output-…    what BERTH_OUTPUT names
-//! WORK_DIR/attempts/<random>.secrets     the path of its directory on a tmpfs, when it has one: /dev/shm/berth-UID/…
+//!                            output-…    BERTH_OUTPUT
+//! WORK_DIR/attempts/<random>.secrets     path of its directory on a tmpfs, if it has one: /dev/shm/berth-UID/…
 //! ```
 //!
-//! The note about the secrets lies beside the step's own directory: what is inside, the step may have replaced.
+//! The `.secrets` note is a sibling of the attempt's directory, because the step can replace anything inside.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -28,20 +28,20 @@ use crate::settings::Settings;
 
 const ATTEMPTS: &str = "attempts";
 const NOTE: &str = "secrets";
-/// The kernel takes no longer path.
+/// PATH_MAX.
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
-/// What `statfs` says of a tmpfs.
+/// TMPFS_MAGIC of statfs(2).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
 pub(crate) struct Place {
-    /// Unique among all attempts of all runners.
+    /// Unique across attempts and runners.
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) tmp: PathBuf,
     pub(crate) output: PathBuf,
-    /// On a tmpfs; not there when the step has no secret files.
+    /// On a tmpfs. Only exists if the step has secret files.
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
     has_secret_task: std::cell::Cell<bool>,
@@ -102,14 +102,14 @@ impl Place {
         Ok(())
     }
 
-    /// What a custom step is called with, as a file.
+    /// Writes the input of a custom step to a file, on the tmpfs if it contains a secret.
     pub(crate) fn put_task(
         &self,
         settings: &Settings,
         task: &str,
         is_secret: bool,
     ) -> Result<PathBuf, String> {
-        let cannot = |error: io::Error| format!("cannot write what the step is called with: {error}");
+        let cannot = |error: io::Error| format!("cannot write the step's input: {error}");
         if !is_secret {
             let path = self.dir.join("task.json");
             private_file(&path, task.as_bytes()).map_err(cannot)?;
@@ -139,7 +139,8 @@ impl Place {
         ))
     }
 
-    /// First where they are, then they themselves: a crash in between leaves nothing unknown.
+    /// Writes the note before the directory, so that a crash in between leaves no secrets that cleanup cannot
+    /// find.
     fn make_secrets(&self, settings: &Settings) -> io::Result<()> {
         private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
         if let Some(parent) = self.secrets.parent() {
@@ -149,7 +150,8 @@ impl Place {
         private_dir(&self.secrets)
     }
 
-    /// Gives all of it to the user that steps run as, once: before its first process starts, when all is in place.
+    /// Changes the owner of all files to the step user. Call it once everything is in place, before the first
+    /// process starts; later calls do nothing.
     pub(crate) fn give(&self, settings: &Settings) -> io::Result<()> {
         if self.is_given.replace(true) {
             return Ok(());
@@ -169,12 +171,13 @@ fn note_of(dir: &Path) -> PathBuf {
     dir.with_extension(NOTE)
 }
 
-/// The directory of the attempt that something in the directory of all attempts belongs to.
+/// Maps an entry of the attempts directory to the attempt directory it belongs to.
 pub(crate) fn attempt_of(entry: PathBuf) -> PathBuf {
     if entry.extension() == Some(OsStr::new(NOTE)) { entry.with_extension("") } else { entry }
 }
 
-/// Removes an attempt's directory and, before, its secrets. The note goes last: it is needed as long as they are there.
+/// Removes an attempt's secrets, its directory and the note, in this order: the note is needed until the secrets
+/// are gone.
 pub(crate) fn remove_attempt(dir: &Path) {
     remove_secrets_of(dir);
     remove(dir);
@@ -183,7 +186,8 @@ pub(crate) fn remove_attempt(dir: &Path) {
 
 fn remove_secrets_of(dir: &Path) {
     if let Some(path) = read_note(&note_of(dir)) {
-        // A step without a sandbox could have written the note: only what we would have made is removed.
+        // An unsandboxed step could have written the note: only remove a directory with the name that the runner
+        // would have chosen.
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
         if is_ours && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
@@ -192,7 +196,7 @@ fn remove_secrets_of(dir: &Path) {
     }
 }
 
-/// Whatever stands there is neither waited for nor followed nor read without end.
+/// Reads the note without following symlinks, blocking on a FIFO or reading an endless file.
 fn read_note(path: &Path) -> Option<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
@@ -204,7 +208,7 @@ fn read_note(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&text)))
 }
 
-/// The first that is a tmpfs.
+/// Returns the first candidate that is on a tmpfs.
 fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
     let is_tmpfs = |path: &&PathBuf| {
         statfs(path.as_path())
@@ -213,20 +217,21 @@ fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
     places.iter().find(is_tmpfs)?.canonicalize().ok()
 }
 
-/// All secrets of a user's runners lie in one directory; for each user that steps run as, in another one.
+/// Name of the directory for secrets: one per runner user and step user.
 fn private_name(settings: &Settings) -> String {
     let own = format!("berth-{}", geteuid().as_raw());
     settings.confinement.user().map_or(own.clone(), |user| format!("{own}-{}", user.uid()))
 }
 
-/// Makes the directory, or checks an existing one: another user could have made it, because the tmpfs is world-writable.
+/// Creates the directory, or checks an existing one: the tmpfs is world-writable, so another user could have
+/// created it.
 fn own_private_dir(path: &Path) -> io::Result<()> {
     match private_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
     let found = path.symlink_metadata()?;
-    // Its group may pass through it, where steps run as another user.
+    // Group execute is allowed: the step user may traverse it.
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o067 == 0 {
         return Ok(());
     }

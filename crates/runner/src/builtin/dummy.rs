@@ -1,4 +1,4 @@
-//! `dummy`: pretends to work, for trying pipelines out and for tests.
+//! `dummy`: simulates work, for trying out pipelines and for tests.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl StepKind for Dummy {
     }
 }
 
-/// Takes its time to stop, as a real step would; but no longer than a real one may.
+/// Delays the stop by `stop_after`, but no longer than the grace period of a real step.
 fn linger(attempt: &Attempt<'_>, why: &Why, stop_after: Duration) {
     let settings = attempt.settings();
     let grace = match why {

@@ -1,4 +1,4 @@
-//! `http_check`: asks an address until it answers as expected.
+//! `http_check`: sends requests until the response has the expected status.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::http::{self, Method};
 
 const WITHIN: Duration = Duration::from_secs(60);
 const EXPECTED: u64 = 200;
-/// Between two tries: soon at first, because most things are up soon.
+/// Pauses between requests, short at first because most services are up soon.
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
@@ -30,7 +30,7 @@ impl StepKind for HttpCheck {
             _ => Method::Get,
         };
         let expected = attempt.assignment.params.get("expect_status");
-        // An expression leaves a text where the definition had a number.
+        // An expression yields a string where the definition has a number.
         let expected = match expected {
             None => EXPECTED,
             Some(value) => value
@@ -64,7 +64,7 @@ impl StepKind for HttpCheck {
             }
             if now >= until {
                 let within = Seconds::from_secs(within.as_secs());
-                let detail = format!("wanted {expected} within {within}; at the end it {said}");
+                let detail = format!("expected {expected} within {within}, but it {said}");
                 return Err(failed(FailureCause::Exited, detail));
             }
             pause = pauses.next().copied().unwrap_or(pause);

@@ -1,4 +1,4 @@
-//! The step types a runner executes. `approval` and `soak` are the server's own: nothing of them runs.
+//! Built-in step types that a runner executes. The server handles `approval` and `soak` itself.
 
 mod dummy;
 mod http_check;

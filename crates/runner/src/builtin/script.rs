@@ -1,7 +1,7 @@
 //! `script`: shell text, run by `/bin/sh -e -c` in the workspace.
 //!
-//! With `-e` the first command that fails ends the script, so that an error in the middle is not hidden by a last line
-//! that succeeds. Unset variables are empty, as everywhere in shells: a script that wants more says `set -u`.
+//! `-e` ends the script at the first failing command, so that a later success cannot hide an error. Unset
+//! variables expand to nothing, as usual; a script can `set -u`.
 
 use std::io::ErrorKind;
 use std::time::Instant;
@@ -35,11 +35,11 @@ impl StepKind for Script {
     }
 }
 
-/// Runs shell text to its end, `by` at the latest.
+/// Runs shell text until it exits or `by` is reached.
 pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<Ended, Outcome> {
     check(text)?;
     let place = attempt.place()?;
-    // Preparing may have taken long.
+    // Preparing the workspace may have taken long.
     if let Some(why) = attempt.asked() {
         return Err(attempt.halted(&why));
     }
@@ -50,9 +50,10 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
     let given = place.give(attempt.settings());
     let ended = given.and_then(|()| process::run_text(attempt, &cage, command, text, by));
     ended.map_err(|error| match unstarted(&error) {
-        // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
+        // Part of the step may have run, now or in an earlier try: report it as interrupted, so that it is not
+        // retried as if it had never started.
         Outcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
-            attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {detail}"));
+            attempt.log.line(&format!("[berth] stopped: the runner cannot continue: {detail}"));
             Outcome::Interrupted
         }
         other => other,
@@ -79,7 +80,7 @@ fn unstarted(error: &std::io::Error) -> Outcome {
     }
 }
 
-/// The outputs a finished step has written.
+/// Reads the outputs of a finished step.
 pub(super) fn collect(attempt: &Attempt<'_>) -> Done {
     let found = outputs::read(&attempt.place()?.output, &attempt.assignment.outputs).map_err(invalid)?;
     for name in &found.undeclared {

@@ -1,4 +1,4 @@
-//! `wait_for`: tries a command or an address until it succeeds.
+//! `wait_for`: repeats a command or a request until it succeeds.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl StepKind for WaitFor {
     }
 }
 
-/// Nothing when it has succeeded.
+/// Returns `None` if the command succeeded, otherwise what went wrong.
 fn try_command(attempt: &Attempt<'_>, run: &str, by: Instant) -> Result<Option<String>, Outcome> {
     let ended = script::shell(attempt, run, by)?;
     match ended.halt {

@@ -1,11 +1,10 @@
-//! The log of one attempt: masked, cut into chunks, and sent by offset.
+//! The log of one attempt: masked, split into chunks and sent by offset.
 //!
-//! The thread that runs the attempt writes; a second thread sends, so that a server that is slow to answer does not
-//! keep a step from being stopped. A step that is over before a chunk is due never gets that second thread: what it
-//! wrote is sent at its end. While the server is away, bytes are kept up to a limit, of a runner on another machine also
-//! on its disk; what is lost then, or what the
-//! server does not take, is counted in the log itself, once that takes anything again. A step that is over does not wait
-//! for its log for ever.
+//! The attempt's thread writes; a sender thread sends, so that a slow server cannot delay a stop. The sender
+//! thread starts when the first chunk is due; a step that ends earlier sends its log at the end. While the server
+//! is unavailable, bytes are buffered up to a limit, on a remote runner also on disk. Bytes that are lost or
+//! refused are counted, and a gap line in the log says how many. A finished step waits for its log for a limited
+//! time.
 
 mod pending;
 mod state;
@@ -27,7 +26,7 @@ use crate::settings::Settings;
 
 /// How long bytes may wait for more before they are sent.
 const HOLD: Duration = Duration::from_millis(50);
-/// How often a server that refuses the log is offered the count of what it missed.
+/// How often the gap line is offered to a server that refuses the log.
 const OFFER_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) struct Log {
@@ -35,7 +34,7 @@ pub(crate) struct Log {
     sender: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Says when nothing more is worth a try: the runner has to end.
+/// Returns true once the runner has to end and retries are pointless.
 pub(crate) type GiveUp = Arc<dyn Fn() -> bool + Send + Sync>;
 
 struct Sent {
@@ -50,7 +49,7 @@ struct Sent {
 }
 
 impl Log {
-    /// `start` is how much of it is there already, from earlier calls of the same attempt.
+    /// `start` is the length of the log so far, from earlier calls of the same attempt.
     pub(crate) fn new(
         link: Arc<dyn Link>,
         attempt: AttemptRef,
@@ -68,7 +67,7 @@ impl Log {
             offset: start,
             accepted: start,
             lost: 0,
-            // Nothing but the line that says so makes a log longer than it may be.
+            // Only the truncation line makes a log longer than the limit.
             is_truncated: start > settings.step_log_bytes_max,
             is_away: false,
             refused: None,
@@ -92,7 +91,7 @@ impl Log {
         Self { sent: Arc::new(sent), sender: Mutex::new(None) }
     }
 
-    /// Bytes of the step, as they came.
+    /// Writes output of the step.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
@@ -108,7 +107,7 @@ impl Log {
         self.tick();
     }
 
-    /// A line from elsewhere, which stands between the lines of the output.
+    /// Writes a line from another source, such as a step's log file, between lines of the output.
     pub(crate) fn write_aside(&self, line: &[u8]) {
         let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
@@ -124,7 +123,7 @@ impl Log {
         self.tick();
     }
 
-    /// What comes after it, in another call of the step, begins on a line of its own.
+    /// Ends the current line, so that the step's next call starts on a new one.
     pub(crate) fn end_line(&self) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
@@ -133,7 +132,7 @@ impl Log {
         }
     }
 
-    /// A line of our own. It goes the same way as the step's bytes: it may quote what holds a secret.
+    /// Writes a line of the runner. It is masked like the step's output, because it may quote it.
     pub(crate) fn line(&self, text: &str) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
@@ -141,7 +140,7 @@ impl Log {
         let begin = if state.ends_line { "" } else { "\n" };
         state.stream.push(format!("{begin}{text}\n").as_bytes(), &mut masked);
         state.stream.flush(&mut masked);
-        // Past the limit our own lines still have their place: they say how it ended.
+        // The runner's own lines are kept beyond the limit: they say how the step ended.
         if state.refused.is_some() {
             state.lost += masked.len() as u64;
         } else if !state.is_over {
@@ -152,20 +151,20 @@ impl Log {
         self.tick();
     }
 
-    /// False: the writer should wait, the server takes the bytes too slowly.
+    /// Returns false if the writer should wait because the server is slow.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.sent.state.lock();
         state.is_away || state.refused.is_some() || state.is_over || state.pending.has_room()
     }
 
-    /// When the next chunk is due and nobody is there yet to send it.
+    /// When the next chunk is due, while there is no sender thread.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let is_attended = self.sender.lock().is_some();
         let oldest = if is_attended { None } else { self.sent.state.lock().oldest };
         oldest.map(|oldest| HOLD.saturating_sub(oldest.elapsed()))
     }
 
-    /// Sees to it that what is due is sent.
+    /// Starts or wakes the sender thread if a chunk is due.
     pub(crate) fn tick(&self) {
         let mut sender = self.sender.lock();
         let state = self.sent.state.lock();
@@ -179,12 +178,12 @@ impl Log {
         }
         if is_due {
             let sent = self.sent.clone();
-            // Without a thread the bytes wait for the end of the step, or are counted as lost.
+            // If the thread cannot start, the bytes are sent when the step ends, or counted as lost.
             *sender = std::thread::Builder::new().name("step-log".into()).spawn(move || sent.run()).ok();
         }
     }
 
-    /// The step is over: sends what is left and answers the length of the whole log.
+    /// Sends the rest of the log after the step has ended and returns the log's length.
     pub(crate) fn finish(&self) -> u64 {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
@@ -206,14 +205,14 @@ impl Log {
             state = self.sent.offer(state);
         }
         if state.lost > 0 {
-            tracing::warn!(step = %self.sent.attempt.step_id, lost = state.lost, "the end of a log is lost");
+            tracing::warn!(step = %self.sent.attempt.step_id, lost = state.lost, "end of log lost");
         }
         state.offset
     }
 }
 
 impl Sent {
-    /// The second thread: sends what is due until the log is closed. What is left then is sent by who closed it.
+    /// Sender thread: sends due chunks until the log is closed. [`finish`](AttemptLog::finish) sends the rest.
     fn run(&self) {
         let mut state = self.state.lock();
         while state.closed.is_none() && !state.is_over {
@@ -233,7 +232,7 @@ impl Sent {
         }
     }
 
-    /// The step is over, and nothing of its log was taken for long enough.
+    /// Whether the step has ended and the server has taken nothing of its log for too long.
     fn is_tried_enough(&self) -> bool {
         let state = self.state.lock();
         let since = state.closed.map(|closed| state.taken.map_or(closed, |taken| taken.max(closed)));
@@ -248,7 +247,7 @@ impl Sent {
         }
     }
 
-    /// Offers the line that says what is missing, once. When it is taken, so is what comes after it.
+    /// Offers the gap line once. If the server takes it, sending resumes.
     fn offer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let lost = std::mem::take(&mut state.lost);
         let begin = if state.sent_ends_line { "" } else { "\n" };
@@ -274,7 +273,7 @@ impl Sent {
         state
     }
 
-    /// Before another try; not much longer than anybody wants one.
+    /// Waits before a retry; returns early if no retry is needed.
     fn pause(&self, length: Duration) {
         let until = Instant::now() + length;
         while Instant::now() < until
@@ -286,7 +285,7 @@ impl Sent {
         }
     }
 
-    /// Sends one chunk, again and again until it is there or nobody wants it any more.
+    /// Sends one chunk, with retries until it is delivered, refused or no longer wanted.
     fn send_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let (chunk, offset) = (state.take_chunk(), state.offset);
         if chunk.is_empty() {
@@ -301,7 +300,7 @@ impl Sent {
                     break if order == Order::Stale { End::Unwanted } else { End::There };
                 }
                 Err(LinkError::Refused(text)) => {
-                    tracing::warn!(step = %self.attempt.step_id, "the log is refused: {text}");
+                    tracing::warn!(step = %self.attempt.step_id, reason = text, "log chunk refused");
                     break End::Refused;
                 }
                 Err(LinkError::Unavailable(text)) => {
@@ -310,7 +309,7 @@ impl Sent {
                         break End::Unwanted;
                     }
                     if self.is_tried_enough() {
-                        tracing::warn!(step = %self.attempt.step_id, "the log is given up: {text}");
+                        tracing::warn!(step = %self.attempt.step_id, error = text, "log delivery given up");
                         break End::Refused;
                     }
                     self.pause(backoff.next());

@@ -1,7 +1,7 @@
-//! Bytes of a log on their way: a few in memory, and those that come while the server is away in a file behind them.
+//! Queue of unsent log bytes: in memory, and in a spill file while the server is unavailable.
 //!
-//! The file has no name, so that nothing is left of it whatever happens, and no step can put anything into it. What is in
-//! it is masked already.
+//! The spill file is unlinked, so that nothing remains of it after a crash and no step can write to it. Its
+//! content is already masked.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// In memory. While there is a file, less is.
+/// Limit in memory. While there is a spill file, less is used.
 pub(super) const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Read from the file at once.
+/// How much is read from the spill file at a time.
 const REFILL_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Pending {
@@ -21,28 +21,29 @@ pub(super) struct Pending {
     behind: Option<Spill>,
     dir: PathBuf,
     spill_bytes_max: u64,
-    /// What the file did not give back.
+    /// Bytes that could not be read back from the spill file.
     lost: u64,
 }
 
 struct Spill {
     file: File,
-    /// What is before was taken.
+    /// Read position.
     read: u64,
     written: u64,
-    /// So much of what was taken has no room on the disk any more.
+    /// Bytes before this offset were deallocated by punching a hole.
     freed: u64,
-    /// It takes no more: what comes after something that is missing would stand in its place.
+    /// A write failed: nothing more is appended, because it would follow a gap.
     has_failed: bool,
 }
 
 impl Spill {
-    /// On the disk.
+    /// Bytes that occupy disk space.
     fn held(&self) -> u64 {
         self.written - self.freed
     }
 
-    /// Gives back what was taken. Not every file system can; there it counts until all is taken.
+    /// Deallocates what was read. On a file system without hole punching the space counts until the file is
+    /// dropped.
     fn free(&mut self) {
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.file, how, 0, self.read).is_ok() {
@@ -52,7 +53,7 @@ impl Spill {
 }
 
 impl Pending {
-    /// With a limit of 0 there is never a file.
+    /// A limit of 0 disables the spill file.
     pub(super) fn new(dir: PathBuf, spill_bytes_max: u64) -> Self {
         Self { memory: VecDeque::new(), behind: None, dir, spill_bytes_max, lost: 0 }
     }
@@ -69,7 +70,7 @@ impl Pending {
         self.behind.as_ref().map_or(0, |spill| spill.written - spill.read)
     }
 
-    /// Whoever writes need not wait.
+    /// Whether the writer may go on without waiting.
     pub(super) fn has_room(&self) -> bool {
         match &self.behind {
             None => self.memory.len() < BUFFER_BYTES_MAX,
@@ -77,7 +78,7 @@ impl Pending {
         }
     }
 
-    /// Whether so many more can be kept while nobody takes any.
+    /// Whether `count` more bytes can be stored while the server takes none.
     pub(super) fn fits(&self, count: usize) -> bool {
         let held = self.behind.as_ref().map_or(0, Spill::held);
         self.fits_memory(count) || held + count as u64 <= self.spill_bytes_max
@@ -87,7 +88,7 @@ impl Pending {
         self.behind.is_none() && self.memory.len() + count <= BUFFER_BYTES_MAX
     }
 
-    /// False: they could not be kept.
+    /// Appends bytes; returns false if they could not be stored.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
         if self.behind.is_some() {
             return self.spill(bytes);
@@ -96,14 +97,14 @@ impl Pending {
         true
     }
 
-    /// The same, to the disk. One that fails is not tried again, also while what is in it is still to be taken.
+    /// Appends bytes to the spill file. After a failed write the file takes no more bytes.
     pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {
         if self.behind.as_ref().is_some_and(|spill| spill.has_failed) {
             return false;
         }
         let done = self.write_behind(bytes);
         if let Err(error) = &done {
-            tracing::warn!("a log that cannot be sent cannot be kept on the disk either: {error}");
+            tracing::warn!(%error, "cannot spill log to disk");
             self.spill_bytes_max = 0;
         }
         done.is_ok()
@@ -129,7 +130,7 @@ impl Pending {
         done
     }
 
-    /// The next ones, at most so many.
+    /// Takes up to `count` bytes from the front.
     pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
         if self.behind.is_some() && self.memory.len() < count {
             self.refill();
@@ -153,7 +154,7 @@ impl Pending {
                 self.memory.extend(&bytes);
             }
             Err(error) => {
-                tracing::warn!("a log that was kept on the disk cannot be read again: {error}");
+                tracing::warn!(%error, "cannot read spilled log");
                 self.lost += left;
                 spill.read = spill.written;
             }
@@ -163,7 +164,7 @@ impl Pending {
         }
     }
 
-    /// How much of what was pushed will never be taken; told once.
+    /// Returns, once, how many pushed bytes were lost.
     pub(super) fn lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
@@ -176,7 +177,7 @@ impl Pending {
 
 #[cfg(test)]
 impl Pending {
-    /// What is in the file can be read, and nothing more be written.
+    /// Makes the spill file read-only; the returned function undoes it.
     pub(super) fn break_disk(&mut self) -> impl FnOnce(&mut Self) + use<> {
         use std::os::fd::AsRawFd as _;
         let spill = self.behind.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! What has been written and not been sent yet, and what is missing.
+//! State of an attempt's log: what is queued, sent and lost.
 
 use std::time::Instant;
 
@@ -10,32 +10,32 @@ use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct State {
     pub(super) stream: Stream,
-    /// Of lines from elsewhere: a value that is cut in two by one of them is still found.
+    /// Masks lines from other sources. Its own stream, so that it does not split a secret in the output.
     pub(super) aside: Stream,
-    /// Masked, in order, not yet sent; the first one stands at `offset`.
+    /// Masked and unsent bytes; the first one is at `offset`.
     pub(super) pending: Pending,
     pub(super) oldest: Option<Instant>,
     pub(super) offset: u64,
-    /// All that was accepted, without markers.
+    /// Bytes accepted so far, without lines of the runner.
     pub(super) accepted: u64,
     pub(super) lost: u64,
     pub(super) is_truncated: bool,
     pub(super) is_away: bool,
-    /// Since when the server has said no: all is lost until it takes a line again.
+    /// When the server refused the log; all bytes are lost until it takes a gap line.
     pub(super) refused: Option<Instant>,
-    /// Nobody wants it any more.
+    /// The server no longer wants the log.
     pub(super) is_over: bool,
-    /// When the step was over.
+    /// When the step ended.
     pub(super) closed: Option<Instant>,
-    /// When the server last took anything.
+    /// When the server last accepted a chunk.
     pub(super) taken: Option<Instant>,
     pub(super) ends_line: bool,
-    /// The same for what is sent.
+    /// The same for the bytes that were sent.
     pub(super) sent_ends_line: bool,
     pub(super) sender: Sender,
 }
 
-/// What the thread that sends is doing: it is woken when it has to be, not at every write.
+/// What the sender thread is doing, so that it is only woken when needed.
 #[derive(Clone, Copy)]
 pub(super) enum Sender {
     Busy,
@@ -50,7 +50,7 @@ impl State {
         }
         let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
         let taken = &masked[..masked.len().min(room)];
-        // Once something is lost, all is until the server is back: one gap, not many.
+        // After a loss everything is dropped until the server is back: one gap, not many.
         let is_full = self.is_away && (self.lost > 0 || !self.pending.fits(taken.len()));
         if is_full || self.refused.is_some() {
             self.lost += taken.len() as u64;
@@ -68,7 +68,7 @@ impl State {
         }
     }
 
-    /// What was held back, because it might have become a value.
+    /// Flushes bytes that the masker held back because they could be the start of a secret.
     pub(super) fn flush(&mut self, bytes_max: u64) {
         let mut masked = Vec::new();
         self.stream.flush(&mut masked);
@@ -76,7 +76,7 @@ impl State {
         self.accept(&masked, bytes_max);
     }
 
-    /// Where the line cannot be kept either, the number is, for a later one.
+    /// Queues the gap line. If it cannot be queued, the count is kept for a later one.
     pub(super) fn tell_lost(&mut self) {
         if self.lost > 0 && self.pending.push(self.as_line(&gap(self.lost)).as_bytes()) {
             self.lost = 0;
@@ -84,7 +84,7 @@ impl State {
         }
     }
 
-    /// The next bytes to send.
+    /// Takes the next chunk to send.
     pub(super) fn take_chunk(&mut self) -> Vec<u8> {
         let chunk = self.pending.take(LOG_CHUNK_BYTES_MAX);
         self.lost += self.pending.lost();
@@ -92,7 +92,7 @@ impl State {
         chunk
     }
 
-    /// What was to be sent is not taken: it and all that comes is counted.
+    /// The server refused a chunk: counts it and everything queued as lost.
     pub(super) fn refuse(&mut self, chunk: &[u8]) {
         self.lost += chunk.len() as u64 + self.pending.len();
         self.pending.clear();
@@ -111,7 +111,7 @@ impl State {
 
     pub(super) fn put(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
-        // A server that only is slow is waited for.
+        // Only spill to disk while the server is unavailable; a slow server makes the writer wait.
         let count = bytes.len();
         let goes_behind = self.is_away && !self.pending.fits_memory(count) && self.pending.fits(count);
         let is_kept = if goes_behind { self.pending.spill(bytes) } else { self.pending.push(bytes) };
@@ -131,7 +131,7 @@ impl State {
         !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX as u64)
     }
 
-    /// Is this what the sender sleeps for?
+    /// Whether the sender thread is waiting for the current state.
     pub(super) fn is_awaited(&self) -> bool {
         match self.sender {
             Sender::Busy => false,
@@ -179,7 +179,7 @@ mod tests {
         let mut state = away(dir.path());
         assert!(state.pending.spill(b"kept\n"));
         let mend = state.pending.break_disk();
-        // Already on the disk: what does not fit in memory would go there.
+        // Bytes that do not fit in memory would go to the spill file.
         state.accept(b"lost 6", u64::MAX);
         state.tell_lost();
         state.put(b"a line\n");

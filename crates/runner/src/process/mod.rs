@@ -1,7 +1,7 @@
-//! Runs one process of an attempt or a build: its output into the log, its end seen, its whole tree ended when it has to.
+//! Runs one process of an attempt or a build: forwards its output, waits for its exit, and kills its process tree.
 //!
-//! One thread waits on everything at once: output, the end of the main process (its pidfd), being told to stop, and
-//! what is looked at beside. It is over when its main process is; what that left in the background is ended then.
+//! One thread polls the output, the process's pidfd, the stop descriptor and the monitor. The run ends when the
+//! main process exits; processes it left in the background are killed then.
 
 mod cgroup;
 mod host;
@@ -24,27 +24,27 @@ use proc::Seen;
 use tree::Tree;
 
 const READ_BYTES: usize = 64 * 1024;
-/// The longest wait without a look at the clock.
+/// The longest time between two checks of the clock.
 const TICK: Duration = Duration::from_secs(1);
-/// How often to look whether anything of a step that was told to stop is left.
+/// How often to check whether a stopped step has processes left.
 const STOP_TICK: Duration = Duration::from_millis(20);
-/// When the log is full, how soon to look for room again.
+/// How often to check for room when the log buffer is full.
 const FULL_TICK: Duration = Duration::from_millis(5);
-/// What a finished step still has in flight, such as a `tee` behind its shell, may arrive for this long.
+/// How long output may still arrive after the main process has exited, for example from `tee`.
 const SETTLE: Duration = Duration::from_millis(100);
-/// What is still in the pipe when the step is over is read for this long, and at most this much: nobody should write any
-/// more, but a daemon that could not be found may do so for ever.
+/// Time and size limit for draining the pipe after a step. Normally there is no writer left, but a daemon that was
+/// not found could write forever.
 const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Orphans that have ended are waited for this often while a step runs.
+/// How often ended orphans are reaped while a step runs.
 const REAP_EVERY: Duration = Duration::from_secs(10);
-/// A process that has done its work has this long to end by itself.
+/// How long a process that has done its work may take to exit.
 const ENOUGH_GRACE: Duration = Duration::from_secs(2);
 
-/// The shell waits for a line on its standard input: nothing of the text runs before the process is in its cgroup and its
-/// memory is limited. On one line with the beginning of the text, so that the shell counts the lines of the text alone.
+/// Makes the shell wait for a line on stdin, so that no command runs before the process is in its cgroup and its
+/// memory is limited. Without a newline, so that line numbers in the shell's errors match the script.
 const GATE: &str = "read -r _ && exec </dev/null || exit 125; ";
-/// The kernel takes no longer argument, the byte at its end included.
+/// MAX_ARG_STRLEN: the kernel's limit for one argument, with its NUL.
 const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 
@@ -52,7 +52,7 @@ pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// Why we ended it; nothing when it ended by itself.
+    /// Why it was stopped; `None` if it exited by itself.
     pub(crate) halt: Option<Halt>,
 }
 
@@ -60,12 +60,12 @@ pub(crate) struct Ended {
 pub(crate) enum Halt {
     Told(Why),
     TimedOut,
-    /// What was looked at beside it said so.
+    /// Its monitor returned true, and it did not exit soon enough.
     Enough,
 }
 
-/// Runs `command` until it has ended and nothing of it is left. `by` is when its time is over. After an error nothing is
-/// left either: the end of the [`Tree`] sees to that. Whether anything ran, the host knows.
+/// Runs `command` until it has exited and no process of it is left, at most until `by`. After an error no process
+/// is left either (see [`ProcessTree`]'s `Drop`); the host knows whether anything ran.
 pub(crate) fn run(
     host: &dyn Host,
     cage: &Cage<'_>,
@@ -104,7 +104,7 @@ fn start(
     command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
     let (tree, child) = Tree::start(cage.mark(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
     host.begun();
-    // The command keeps our ends of the pipe open; without them its end can be seen.
+    // The command holds our ends of the pipes; dropping it makes the end of output visible.
     drop(command);
     if let Some(bytes) = host.memory_bytes_max() {
         limit_memory(tree.pid(), bytes);
@@ -130,7 +130,7 @@ fn start(
 fn limit_memory(pid: Pid, bytes: u64) {
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
-        tracing::warn!("the memory of a step is not limited: {error}");
+        tracing::warn!(%error, "cannot limit memory of step");
     }
 }
 
@@ -140,11 +140,11 @@ struct Watch<'a> {
     tree: Tree,
     child: Child,
     handle: OwnedFd,
-    /// Nothing once every writer is gone.
+    /// `None` once all writers have closed the pipe.
     reader: Option<PipeReader>,
     buffer: Vec<u8>,
     beside: &'a mut dyn Beside,
-    /// Since it has done its work: when it is ended.
+    /// When to kill a process that has done its work.
     enough_by: Option<Instant>,
 }
 
@@ -172,7 +172,7 @@ impl Watch<'_> {
             let until = self.enough_by.map_or(by, |enough_by| enough_by.min(by));
             self.wait(self.host.tick().min(until - now), Wake::Watched);
         };
-        // It may have ended by itself in the moment it was told to stop: then that is how it ended.
+        // The process may have exited just before it was to be stopped; then its exit counts.
         let halt = if self.has_ended() { None } else { halt };
         match halt {
             None => self.settle(),
@@ -184,7 +184,7 @@ impl Watch<'_> {
         Ok(Ended { status, halt })
     }
 
-    /// The last output of what the main process left behind, if it comes soon.
+    /// Reads late output of processes that the main process left behind.
     fn settle(&mut self) {
         let until = Instant::now() + SETTLE;
         while self.reader.is_some() && Instant::now() < until {
@@ -192,7 +192,7 @@ impl Watch<'_> {
         }
     }
 
-    /// TERM to all, time to end, then KILL.
+    /// Sends SIGTERM, waits for the grace period, then sends SIGKILL.
     fn stop(&mut self) {
         let usual = Instant::now() + self.host.grace();
         let mut held = self.tell_to_end();
@@ -212,8 +212,9 @@ impl Watch<'_> {
         self.tree.kill();
     }
 
-    /// TERM to every process. A wrapper would take the whole sandbox with it, and so would the end of the shell inside,
-    /// while its commands still clean up: the shell is held, so that it neither ends nor goes on, until they have ended.
+    /// Sends SIGTERM to every process. In a sandbox, the exit of the wrapper or of the shell would kill the
+    /// commands while they clean up: both are spared, and the shell is held with SIGSTOP until its commands have
+    /// exited.
     fn tell_to_end(&self) -> Option<Seen> {
         let members = self.tree.members();
         let main = self.tree.pid();
@@ -235,14 +236,14 @@ impl Watch<'_> {
         held
     }
 
-    /// What is in the pipe when nobody writes any more.
+    /// Reads what is left in the pipe.
     fn drain(&mut self) {
         let mut until = Instant::now() + DRAIN;
         let mut bytes = 0;
         while self.reader.is_some() && bytes < DRAIN_BYTES_MAX && Instant::now() < until {
             if !self.host.has_room() {
                 std::thread::sleep(FULL_TICK);
-                // A slow server takes none of the step's time.
+                // Waiting for a slow server does not count.
                 until += FULL_TICK;
                 continue;
             }
@@ -259,7 +260,7 @@ impl Watch<'_> {
         rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|ready| ready > 0)
     }
 
-    /// Waits for output and for what `wake` names, reads what is there, and lets the log send what is due.
+    /// Polls for output and the sources in `wake`, reads available output, and sends due log chunks.
     fn wait(&mut self, limit: Duration, wake: Wake) {
         let has_room = self.host.has_room();
         let mut limit = if has_room { limit } else { limit.min(FULL_TICK) };
@@ -283,11 +284,11 @@ impl Watch<'_> {
         if wake != Wake::OutputOnly && !(wake == Wake::Stopping && self.has_ended()) {
             fds.push(PollFd::new(&self.handle, PollFlags::IN));
         }
-        // An interrupted wait is a short one.
+        // EINTR only shortens the wait.
         let ready = rustix::event::poll(&mut fds, Some(&timespec(limit))).is_ok();
         let is_readable = ready && fds[..outputs].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
-        // Looked at first: whoever writes to both mostly prints what comes last.
+        // Poll the monitor first: a process that writes to both usually prints last.
         if self.beside.look(self.host) {
             self.enough_by.get_or_insert_with(|| Instant::now() + ENOUGH_GRACE);
         }
@@ -297,7 +298,7 @@ impl Watch<'_> {
         self.host.see_to_log();
     }
 
-    /// One piece of output, and its length. Zero when there is none now; the reader is given up at the end.
+    /// Forwards one chunk of output and returns its length, or 0 if none is available. Drops the reader at EOF.
     fn read(&mut self) -> usize {
         let Some(reader) = &mut self.reader else { return 0 };
         loop {
@@ -319,9 +320,9 @@ impl Watch<'_> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wake {
-    /// Output, the end of the process, and being told to stop.
+    /// Output, exit of the process, and the stop descriptor.
     Watched,
-    /// Output and the end of the process: it was told already.
+    /// Output and exit of the process; it is already being stopped.
     Stopping,
     OutputOnly,
 }

@@ -1,11 +1,11 @@
-//! What `/proc` says about processes.
+//! Reads `/proc`.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// One process at one moment. Number and start together are never given twice.
+/// A process at one moment, identified by pid and start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) pid: Pid,
@@ -22,11 +22,11 @@ impl Seen {
         parse(pid, &text)
     }
 
-    /// Sends to this process and to no other that may have got its number since.
+    /// Sends a signal, unless the pid has been reused.
     pub(crate) fn signal(&self, signal: Signal) {
         let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
         if Seen::look(self.pid).is_some_and(|now| now.start == self.start) {
-            // It may have ended meanwhile, or belong to another user: the next look tells.
+            // Fails if the process has exited or belongs to another user; the next scan shows it.
             pidfd_send_signal(&handle, signal).ok();
         }
     }
@@ -35,14 +35,14 @@ impl Seen {
         self.parent == parent.as_raw_nonzero().get()
     }
 
-    /// Does its environment, as it was when its program began, hold this text right at the beginning of an entry?
+    /// Whether an entry of its initial environment starts with `entry`.
     pub(crate) fn has_environment(&self, entry: &[u8]) -> bool {
         let Ok(text) = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero())) else { return false };
         text.split(|byte| *byte == 0).any(|found| found.starts_with(entry))
     }
 }
 
-/// The name of the program stands in parentheses and may hold anything, so what follows is read from the last one.
+/// The program name is in parentheses and may contain any byte, so parsing starts after the last `)`.
 fn parse(pid: Pid, text: &[u8]) -> Option<Seen> {
     let after = text.iter().rposition(|byte| *byte == b')')? + 1;
     let text = std::str::from_utf8(&text[after..]).ok()?;
@@ -62,13 +62,13 @@ pub(crate) fn all() -> Vec<Seen> {
     numbers.filter_map(|number| Seen::look(Pid::from_raw(number)?)).collect()
 }
 
-/// Children of this process, by the thread that has them; none when the kernel does not list them.
+/// Children of all threads of this process; `None` if the kernel does not list them.
 pub(crate) fn own_children() -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
         match read_children(&task.path()) {
             Some(children) => found.extend(children),
-            // A thread that has ended meanwhile has handed its children to another one.
+            // The children of a thread that has exited have moved to another one.
             None if task.path().exists() => return None,
             None => return own_children(),
         }
@@ -76,7 +76,8 @@ pub(crate) fn own_children() -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// Children of the first thread: the kernel hands orphans to it, while we start processes from other threads.
+/// Children of the main thread. The kernel reparents orphans to it; the runner starts processes from other
+/// threads.
 pub(crate) fn adopted_children() -> Vec<i32> {
     let own = std::process::id();
     read_children(Path::new(&format!("/proc/self/task/{own}"))).unwrap_or_default()

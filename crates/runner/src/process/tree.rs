@@ -1,8 +1,8 @@
-//! All processes of one attempt, also those that left its process group.
+//! All processes of one attempt, including those that left its process group.
 //!
-//! A process belongs to an attempt if it is in its cgroup, where it has one, or in its group, if its environment carries the
-//! attempt's mark, or if it descends from such a one. This process is made a subreaper, so what loses its parent comes to us: an orphan of a
-//! group of its own that carries no mark belongs to the attempt that was running alone when it was born.
+//! A process belongs to an attempt if it is in the attempt's cgroup or process group, if its environment has the
+//! attempt's id, or if it descends from such a process. The runner is a subreaper, so orphans become its children:
+//! an orphan in its own group and without an id belongs to the attempt that was running alone when it started.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -19,16 +19,16 @@ use rustix::process::{
 use super::cgroup::Cgroup;
 use super::proc::{Seen, adopted_children, all, own_children};
 
-/// Main processes of all attempts of this process. Which children are adopted is a fact about the whole process, so
-/// there is one list, and it is locked while a process is started.
+/// Main processes of all attempts. Global, because adopted children belong to the whole process; locked while a
+/// process is started.
 static MAINS: Mutex<Vec<Main>> = Mutex::new(Vec::new());
 
-/// Orphans come to this process. Like [`MAINS`], a fact about the whole process.
+/// Whether orphans become children of this process.
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 
-/// Between two looks for what is left.
+/// Pause between two scans for remaining processes.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// After this many looks somebody should know.
+/// Scans before a warning is logged.
 const LOOKS_BEFORE_WARNING: usize = 2_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,21 +37,22 @@ struct Main {
     start: u64,
 }
 
-/// The processes of one attempt, as far as they descend from one main process.
+/// The processes of one attempt that descend from one main process.
 pub(crate) struct Tree {
     main: Main,
     /// `BERTH_ATTEMPT_ID=…`
     mark: Vec<u8>,
     cgroup: Option<Cgroup>,
-    /// Nothing is left: found out, not assumed.
+    /// Verified that no process is left.
     is_over: Cell<bool>,
 }
 
-/// Orphans come to us from now on, so that they can be found. Where that fails, the sweep of `/proc` looks for marks.
+/// Makes this process a subreaper, so that orphans can be found. If that fails, `/proc` is scanned for attempt
+/// ids.
 pub(crate) fn become_subreaper() {
     match set_child_subreaper(Some(getpid())) {
         Ok(()) => IS_SUBREAPER.store(true, Ordering::Relaxed),
-        Err(error) => tracing::warn!("orphans of steps do not come to this process: {error}"),
+        Err(error) => tracing::warn!(%error, "cannot become subreaper"),
     }
 }
 
@@ -60,8 +61,8 @@ pub(crate) fn mark(attempt: &str) -> Vec<u8> {
 }
 
 impl Tree {
-    /// Starts the main process and takes note of it before it can be mistaken for an orphan. One that keeps its
-    /// descendants together by itself needs no cgroup.
+    /// Starts the main process and registers it before it could be taken for an orphan. A wrapper with a PID
+    /// namespace needs no cgroup.
     pub(crate) fn start(
         mark: Vec<u8>,
         keeps_together: bool,
@@ -81,7 +82,7 @@ impl Tree {
         self.main.pid
     }
 
-    /// Living processes of the attempt. The main process is among them until it ends.
+    /// Returns the attempt's living processes, including the main process.
     pub(crate) fn members(&self) -> Vec<Seen> {
         let mains = MAINS.lock();
         let own = getpid().as_raw_nonzero().get();
@@ -90,7 +91,7 @@ impl Tree {
         let is_main = |seen: &Seen| mains.iter().any(|main| main.pid == seen.pid);
         let everything = all();
         let adopted: HashSet<i32> = adopted_children().into_iter().collect();
-        // Nothing of an attempt is older than its main process.
+        // No process of an attempt is older than its main process.
         let young: Vec<Seen> = everything.into_iter().filter(|seen| seen.start >= self.main.start).collect();
         let is_orphan = |seen: &Seen| {
             let number = seen.pid.as_raw_nonzero().get();
@@ -130,8 +131,8 @@ impl Tree {
         }
     }
 
-    /// After the main process has ended and was waited for: is there surely nothing left? Quick, because it runs at
-    /// the end of every step: a survivor has become our child, or descends from one.
+    /// Fast check after the main process was reaped: any survivor is now a child of the runner or descends from
+    /// one.
     fn is_surely_gone(&self) -> bool {
         let has_members = self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty());
         if has_members || !IS_SUBREAPER.load(Ordering::Relaxed) {
@@ -147,7 +148,7 @@ impl Tree {
         children.iter().all(is_known)
     }
 
-    /// Ends whatever is left, after the main process was waited for.
+    /// Kills remaining processes after the main process was reaped.
     pub(crate) fn end(&self) {
         if !self.is_surely_gone() {
             self.kill();
@@ -155,7 +156,7 @@ impl Tree {
         self.is_over.set(true);
     }
 
-    /// Ends every process and comes back when there is none.
+    /// Kills every process and returns when none is left.
     pub(crate) fn kill(&self) {
         let mut looks = 0_usize;
         loop {
@@ -163,8 +164,8 @@ impl Tree {
             if members.is_empty() {
                 return;
             }
-            // In one go, so that a group cannot grow faster than it is ended. The number is that of our group as long
-            // as somebody is in it.
+            // As a group, so that it cannot fork faster than it is killed. The group id is valid while the group
+            // has a member.
             let group = self.main.pid;
             if members.iter().any(|seen| seen.group == group.as_raw_nonzero().get()) {
                 kill_process_group(group, Signal::KILL).ok();
@@ -174,7 +175,7 @@ impl Tree {
             }
             looks += 1;
             if looks == LOOKS_BEFORE_WARNING {
-                tracing::warn!(left = members.len(), "processes of a step do not end by KILL; still trying");
+                tracing::warn!(left = members.len(), "step processes survive SIGKILL; retrying");
             }
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -183,7 +184,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // A fault of ours is no reason to leave processes behind.
+        // Also after a panic.
         if !self.is_over.get() {
             self.kill();
             waitpid(Some(self.main.pid), WaitOptions::empty()).ok();
@@ -192,7 +193,8 @@ impl Drop for Tree {
     }
 }
 
-/// Ends every process whose environment has an entry that begins like this, and all that descends from them.
+/// Kills all processes whose environment has an entry that starts with `entry`, and their descendants. Returns
+/// their number.
 pub(crate) fn kill_marked(entry: &[u8]) -> usize {
     let own = getpid();
     let mut killed = HashSet::new();
@@ -234,7 +236,7 @@ mod tests {
     fn where_orphans_do_not_come_to_us_they_are_looked_for() {
         let mark = mark(&format!("test-{}", std::process::id()));
         let mut command = Command::new("sh");
-        // Once it has said so, it stands still with its mark.
+        // After its output it stops itself and keeps its environment.
         command.args(["-c", "setsid sh -c 'echo ready; kill -STOP $$' &"]).stdout(Stdio::piped());
         command.env("BERTH_ATTEMPT_ID", format!("test-{}", std::process::id()));
         let (tree, mut child) = Tree::start(mark.clone(), false, || command.spawn()).expect("started");

@@ -1,4 +1,4 @@
-//! Builds a registry from its sources and asks it for its steps.
+//! Builds a registry from source and requests its metadata.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -16,26 +16,26 @@ use crate::process::tree::become_subreaper;
 use crate::process::{self, Beside, Halt, Host};
 use crate::sandbox::Cage;
 
-/// How often a build is looked at that might fill the disk.
+/// How often the size of a build is checked.
 const SIZE_EVERY: Duration = Duration::from_secs(2);
-/// What a build may leave beside the registry, such as caches, in times of what the registry may have.
+/// Limit for files outside of the registry, such as caches, as a multiple of the registry's limit.
 const SCRATCH_FACTOR: u64 = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildFailed {
-    /// What is wrong with the registry, for its author.
+    /// The registry is faulty; the text is for its author.
     #[error("{0}")]
     Registry(String),
-    /// Whoever asked has said so.
+    /// The caller cancelled the build.
     #[error("the build was stopped")]
     Stopped,
-    /// The registry is not to blame: the same build may succeed another time.
+    /// The machine failed; the same build may succeed later.
     #[error("{0}")]
     Machine(String),
 }
 
-/// Builds the registry in `request.source`, in a sandbox and without any secret. Everything that is printed goes to `log`
-/// as it comes, up to [`BUILD_LOG_BYTES_MAX`](super::BUILD_LOG_BYTES_MAX).
+/// Builds the registry in `request.source`, sandboxed and without secrets. Output goes to `log` as it arrives, up
+/// to [`BUILD_LOG_BYTES_MAX`](super::BUILD_LOG_BYTES_MAX).
 pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
     let host = Local::new(request.is_stopping, log);
     let by = Instant::now() + request.timeout;
@@ -55,7 +55,7 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
         tmp: &scratch.tmp,
         own: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
         read: Vec::new(),
-        // It fetches what it is built from.
+        // The build downloads its dependencies.
         network: Network::Host,
         id: &scratch.id,
     };
@@ -65,7 +65,7 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
         let mut command = cage.command("/bin/sh");
         command.args(["-e", "-c", text]).current_dir(&source);
         scratch.prepare(&mut command, &source);
-        // No questions, no news, and nothing about money.
+        // Keep npm quiet and non-interactive.
         command.env("CI", "true").env("npm_config_update_notifier", "false");
         command.env("npm_config_audit", "false").env("npm_config_fund", "false");
         command.envs(&request.env);
@@ -95,7 +95,7 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
     Ok(Built { start: manifest.start, input: manifest.input, steps })
 }
 
-/// The registry says what it offers; it is only read meanwhile, as in every call.
+/// Calls the registry for its metadata; as in every call, its directory is read-only.
 fn ask(
     request: &BuildRequest<'_>,
     host: &Local<'_>,
@@ -124,9 +124,9 @@ fn ask(
     match called {
         Ok(Called::Answered { answer, .. }) => parse_metadata(&answer).map_err(BuildFailed::Registry),
         Ok(Called::Unanswered(problem)) => {
-            Err(BuildFailed::Registry(format!("asked for its steps, {problem}")))
+            Err(BuildFailed::Registry(format!("the call for its metadata failed: {problem}")))
         }
-        Ok(Called::TimedOut) => Err(BuildFailed::Registry(timed_out(timeout, "the question for its steps"))),
+        Ok(Called::TimedOut) => Err(BuildFailed::Registry(timed_out(timeout, "the call for its metadata"))),
         Ok(Called::Stopped) => Err(BuildFailed::Stopped),
         Err(CallFailed::TooLong(problem) | CallFailed::Machine(problem)) => {
             Err(BuildFailed::Machine(problem))
@@ -142,7 +142,7 @@ fn too_large(bytes_max: u64) -> String {
     format!("the built registry is larger than {bytes_max} bytes; leave out what its steps do not need")
 }
 
-/// Looks whether the build fills the disk.
+/// Stops a build that fills the disk.
 struct Growth<'a> {
     source: &'a Path,
     scratch: &'a Path,

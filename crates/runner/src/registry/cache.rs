@@ -1,11 +1,12 @@
-//! Built registries that were fetched, by digest: each once, kept for the next calls.
+//! Cache of fetched registries, by digest.
 //!
 //! ```text
 //! WORK_DIR/registries/<digest>
-//! WORK_DIR/registries/.new-<random>   on its way in, or out
+//! WORK_DIR/registries/.new-<random>   being fetched or removed
 //! ```
 //!
-//! What has its digest for a name is whole: it is renamed to it, and away from it before it is removed.
+//! A directory named by a digest is complete: it is renamed to that name after the fetch, and away from it before
+//! removal.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -25,33 +26,33 @@ use crate::sandbox::Confinement;
 
 const ON_ITS_WAY: &str = ".new-";
 const DIGEST_CHARS_MAX: usize = 128;
-/// Between two looks whether a step that waits for another one's fetch has to stop.
+/// How often a step that waits for another step's fetch checks for a stop.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Cache {
     confinement: Confinement,
     dir: PathBuf,
-    /// Nothing until the first registry is needed.
+    /// `None` until the first registry is needed.
     state: Mutex<Option<HashMap<String, Entry>>>,
     changed: Condvar,
 }
 
 struct Entry {
-    /// False while it is fetched.
+    /// False while it is being fetched.
     is_there: bool,
     users: usize,
     used: Instant,
     bytes: u64,
 }
 
-/// A registry in use: it is not removed as long as this lives.
+/// A registry in use, which is not evicted.
 pub(crate) struct Held<'a> {
     cache: &'a Cache,
     digest: String,
     path: PathBuf,
 }
 
-/// A fetch that comes to no good end leaves the next one free to try.
+/// Removes the entry of a failed fetch, so that the next step can try.
 struct Fetching<'a> {
     cache: &'a Cache,
     name: &'a str,
@@ -77,10 +78,10 @@ impl Cache {
         }
     }
 
-    /// Fetched if it is not there; whoever wants the same meanwhile waits for it.
+    /// Returns the registry, fetching it if needed. Concurrent callers wait for the same fetch.
     pub(crate) fn get(&self, attempt: &Attempt<'_>, digest: &str) -> Result<Held<'_>, Outcome> {
         let name =
-            name_of(digest).ok_or_else(|| invalid("the registry has no digest that can be kept".into()))?;
+            name_of(digest).ok_or_else(|| invalid("the digest of the step registry is invalid".into()))?;
         let held = || Held { cache: self, path: self.dir.join(&name), digest: name.clone() };
         loop {
             let mut state = self.lock().map_err(|error| cannot(&error))?;
@@ -144,13 +145,13 @@ impl Cache {
         kept
     }
 
-    /// Out of sight first: a name that is there stands for something whole.
+    /// Renames the directory first, because a directory named by a digest must be complete.
     fn remove(&self, name: &str) {
         let Ok(random) = chance::name() else { return };
         let old = self.dir.join(format!("{ON_ITS_WAY}{random}"));
         match fs::rename(self.dir.join(name), &old) {
             Ok(()) => remove(&old),
-            Err(error) => tracing::warn!("cannot remove a step registry: {error}"),
+            Err(error) => tracing::warn!(%error, "cannot remove step registry"),
         }
     }
 
@@ -162,7 +163,7 @@ impl Cache {
         Ok(state)
     }
 
-    /// What an earlier process has kept.
+    /// Loads what an earlier process has cached.
     fn load(&self) -> io::Result<HashMap<String, Entry>> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         self.confinement.admit(&self.dir)?;
@@ -174,7 +175,7 @@ impl Cache {
                 remove(&entry.path());
                 continue;
             }
-            // It may have been kept for another user.
+            // It may have been cached for a different step user.
             self.confinement.show(&entry.path())?;
             let bytes = size::of(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
             known.insert(name, Entry { is_there: true, users: 0, used: Instant::now(), bytes });
@@ -206,7 +207,7 @@ fn known<'a>(
     state.get_or_insert_with(HashMap::new)
 }
 
-/// Takes out what has to go: the longest unused first, never one in use.
+/// Evicts the least recently used entries until the cache is within its limits; never one in use.
 fn pick(known: &mut HashMap<String, Entry>) -> Vec<String> {
     let mut unneeded = Vec::new();
     loop {
@@ -223,7 +224,7 @@ fn pick(known: &mut HashMap<String, Entry>) -> Vec<String> {
     }
 }
 
-/// A digest as the name of a directory.
+/// The directory name of a digest; `None` if it is not a safe file name.
 fn name_of(digest: &str) -> Option<String> {
     let is_good = (1..=DIGEST_CHARS_MAX).contains(&digest.len())
         && digest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-'));
@@ -234,7 +235,7 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Takes the right to write from all that is inside: where there is no sandbox, that at least prevents accidents.
+/// Removes write permission from everything inside, which prevents accidents where there is no sandbox.
 fn protect(dir: &Path) -> io::Result<()> {
     let mut waiting = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {
@@ -255,7 +256,7 @@ fn protect(dir: &Path) -> io::Result<()> {
 }
 
 fn cannot(error: &io::Error) -> Outcome {
-    Outcome::never_started(format!("cannot keep the step registry: {error}"))
+    Outcome::never_started(format!("cannot cache the step registry: {error}"))
 }
 
 #[cfg(test)]

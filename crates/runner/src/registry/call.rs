@@ -1,4 +1,4 @@
-//! One call, for whomever it is made.
+//! Runs one call of a registry.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,31 +16,31 @@ use crate::sandbox::Cage;
 pub(super) struct Call<'a> {
     pub(super) host: &'a dyn Host,
     pub(super) cage: &'a Cage<'a>,
-    /// The directory of the built registry.
+    /// Directory of the built registry.
     pub(super) registry: &'a Path,
     pub(super) start: &'a str,
     pub(super) task: Handed,
-    /// The files of the call are made in here.
+    /// The call's files are created in here.
     pub(super) parent: &'a Path,
     pub(super) by: Instant,
     pub(super) answer_bytes_max: usize,
 }
 
-/// How the task is handed over.
+/// How the task is passed to the process.
 pub(super) enum Handed {
     Argument(String),
     File(PathBuf),
 }
 
 pub(super) struct Finished {
-    /// Nothing when there is no file; `Err` when something else is in its place.
+    /// `None` if there is no file; `Err` if it is not a regular, readable file.
     pub(super) answer: Result<Option<Vec<u8>>, String>,
     pub(super) ended: Ended,
 }
 
-/// Can a task of this length be handed over? `Err` is for people.
+/// Checks that a task can be passed; the error is for users.
 pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
-    // The kernel counts the NUL at the end.
+    // The kernel's limit includes the NUL.
     if input == InputMode::Argument && task.len() >= REGISTRY_ARG_BYTES_MAX {
         return Err(format!(
             "what the step is called with has {} bytes, but one argument of a program can have {}; \
@@ -53,7 +53,7 @@ pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
 }
 
 impl Call<'_> {
-    /// `prepare` sets the environment. After an error the host knows whether anything ran.
+    /// Runs the call; `prepare` sets the environment. After an error the host knows whether anything ran.
     pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<Finished> {
         let Self { host, cage, registry, start, task, parent, by, answer_bytes_max } = self;
         let mut exchange = Exchange::new(parent, answer_bytes_max)?;
@@ -74,7 +74,7 @@ impl Call<'_> {
     }
 }
 
-/// What npm would find first is found first.
+/// PATH with the registry's `node_modules/.bin` first, like npm.
 fn path_with_tools(registry: &Path) -> OsString {
     let tools = registry.join("node_modules/.bin");
     let mut path = OsString::new();

@@ -1,12 +1,11 @@
-//! The files of one call: where its task lies if it is a file, where it writes its answer, and where it logs.
+//! Files of one call: its answer and its log.
 //!
 //! ```text
-//! DIR/call-<random>/answer.json     not there until the process writes it
+//! DIR/call-<random>/answer.json     created by the process
 //! DIR/call-<random>/logs/<id>.jsonl
 //! ```
 //!
-//! The process may replace all of it. The directories are held open from the beginning, and nothing that stands in
-//! their place later is looked at.
+//! The process may replace any of them. The directories are opened before it starts, and only these are read.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -25,13 +24,13 @@ use crate::chance;
 use crate::process::{Beside, Host};
 
 const ANSWER: &str = "answer.json";
-/// Where the kernel does not tell about changes.
+/// Poll interval without inotify.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Also where it does, for what it may have missed.
+/// Poll interval with inotify, for events it may have missed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Of one look at what the kernel tells.
+/// Reads from the inotify descriptor per poll.
 const TOLD_READS_MAX: usize = 16;
-/// As much of an answer's end is looked at before all of it is.
+/// How much of the file's end is checked before it is parsed.
 const TAIL_BYTES: u64 = 16;
 
 pub(super) struct Exchange {
@@ -43,7 +42,7 @@ pub(super) struct Exchange {
     told: Option<OwnedFd>,
     journal: Journal,
     bytes_max: u64,
-    /// What the answer looked like when it was found to be incomplete.
+    /// Length and mtime of the last incomplete answer.
     seen: Option<(u64, i64, i64)>,
     is_answered: bool,
 }
@@ -56,9 +55,9 @@ impl Exchange {
         for dir in [&path, &log_dir] {
             DirBuilder::new().mode(0o700).create(dir)?;
         }
-        // Without it, the files are looked at more often.
+        // Without inotify the files are polled more often.
         let told = watch(&[&path, &log_dir]).inspect_err(|error| {
-            tracing::warn!("the kernel does not tell about changed files: {error}");
+            tracing::warn!(%error, "inotify unavailable; polling files");
         });
         Ok(Self {
             dir: open_dir(&path)?,
@@ -74,8 +73,8 @@ impl Exchange {
         })
     }
 
-    /// After the process has ended: the rest of its log, and what it has answered. Nothing when there is no file, or an
-    /// empty one; `Err` says what is in its place.
+    /// Reads the rest of the log and the answer after the process has ended. Returns `None` if there is no file or
+    /// an empty one.
     pub(super) fn finish(mut self, host: &dyn Host) -> Result<Option<Vec<u8>>, String> {
         self.journal.finish(self.logs.as_fd(), host);
         let wrong = |error: io::Error| format!("its answer cannot be read: {error}");
@@ -87,7 +86,7 @@ impl Exchange {
         Ok((!bytes.iter().all(u8::is_ascii_whitespace)).then_some(bytes))
     }
 
-    /// A file that was only begun is no answer: it is one when it is whole.
+    /// Whether the answer is complete; a partially written file does not count.
     fn has_answer(&mut self) -> bool {
         let Ok(found) = file::open_in(self.dir.as_fd(), ANSWER) else { return false };
         let Ok(meta) = found.metadata() else { return false };
@@ -107,7 +106,7 @@ impl Exchange {
     }
 }
 
-/// Is it JSON to its end?
+/// Whether the bytes are a complete JSON document.
 pub(super) fn is_whole(answer: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(answer).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What a step logs into its own file: JSON objects, one per line, shown as lines that people read.
+//! Follows the log file of a custom step: one JSON object per line, rendered as plain text.
 
 use std::fs::File;
 use std::io;
@@ -12,23 +12,23 @@ use serde_json::Value;
 use super::file;
 use crate::process::Host;
 
-/// A longer line is shown as it is, in pieces.
+/// A longer line is passed through unparsed, in pieces.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = 64 * 1024;
-/// Of one look, so that a step that logs without end is still seen to end.
+/// Reads per poll, so that endless logging cannot hide the process's exit.
 const READS_MAX: usize = 16;
-/// What is left when the step is over is read up to this much: a process that could not be found may still write.
+/// Limit for the rest of the file after the step has ended: a process that was not found may still be writing.
 const REST_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// When the log is full, how soon to look for room again.
+/// How often to check for room when the log buffer is full.
 const FULL_TICK: Duration = Duration::from_millis(5);
 
 pub(super) struct Journal {
     name: String,
     file: Option<File>,
     offset: u64,
-    /// The beginning of a line whose end is not there yet.
+    /// The start of an unfinished line.
     line: Vec<u8>,
-    /// The line is longer than it may be: what comes of it goes through as it is.
+    /// The line is too long; its rest is passed through unparsed.
     is_raw: bool,
 }
 
@@ -44,7 +44,7 @@ impl Journal {
         Self { name, file: None, offset: 0, line: Vec::new(), is_raw: false }
     }
 
-    /// Shows what is new. `dir` is the directory as it was made, whatever stands in its place now.
+    /// Writes new lines to the log. `dir` is the descriptor from before the process started.
     pub(super) fn look(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
         for _ in 0..READS_MAX {
             if !host.has_room() || !matches!(self.read(dir, host), Ok(length) if length > 0) {
@@ -53,7 +53,7 @@ impl Journal {
         }
     }
 
-    /// All that is left, once nobody writes any more. The last line may have no end.
+    /// Writes the rest after the process has ended; the last line may be unterminated.
     pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
         let mut bytes = 0;
         while bytes < REST_BYTES_MAX {
@@ -76,7 +76,7 @@ impl Journal {
             Some(file) => file,
             None => file::open_in(dir, self.name.as_str())?,
         };
-        // Whoever empties it begins again.
+        // The file was truncated: start over.
         if file.metadata()?.len() < self.offset {
             self.offset = 0;
         }
@@ -110,7 +110,7 @@ impl Journal {
     }
 }
 
-/// `[warn] message {"data":1}`; what is no entry stays as it is.
+/// Renders an entry as `[warn] message {"data":1}`; other lines stay as they are.
 fn readable(line: &[u8]) -> Vec<u8> {
     let Ok(Entry { level, message, data }) = serde_json::from_slice(line) else { return line.to_vec() };
     let mut text = String::new();

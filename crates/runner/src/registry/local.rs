@@ -1,5 +1,4 @@
-//! Builds and calls outside of a deployment: what is printed goes to whoever asked, and nothing is masked, because
-//! nothing secret is handed over.
+//! Builds and calls outside of a deployment. Output goes to the caller unmasked, because no secrets are passed.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::BorrowedFd;
@@ -23,10 +22,10 @@ use crate::process::{Halt, Host};
 use crate::sandbox::Cage;
 use crate::settings::STEP_STOP_GRACE;
 
-/// How soon a stop is seen: whoever asks is no descriptor.
+/// How often the caller's stop flag is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Where all that is printed goes.
+/// Receives all output.
 type Printer<'a> = &'a mut dyn FnMut(&[u8]);
 
 pub(super) struct Local<'a> {
@@ -48,7 +47,7 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// A line of our own, also when the log is full.
+    /// Writes a line of the runner, even beyond the limit.
     pub(super) fn line(&self, text: &str) {
         let begin = if self.ends_line.get() { "" } else { "\n" };
         (self.log.borrow_mut())(format!("{begin}{text}\n").as_bytes());
@@ -117,7 +116,7 @@ impl Host for Local<'_> {
     fn see_to_log(&self) {}
 }
 
-/// The directories that a build or a call may write to.
+/// Directories that a build or a call may write to.
 pub(super) struct Scratch<'a> {
     pub(super) dir: &'a Path,
     pub(super) tmp: std::path::PathBuf,
@@ -133,14 +132,14 @@ impl<'a> Scratch<'a> {
         Ok(Self { dir, tmp, home, id: format!("local-{}", chance::name()?) })
     }
 
-    /// A clean environment.
+    /// Clears the environment and sets the standard variables.
     pub(super) fn prepare(&self, command: &mut Command, workspace: &Path) {
         command.env_clear().env("PATH", PATH).env("HOME", &self.home).env("TMPDIR", &self.tmp);
         command.env("BERTH_ATTEMPT_ID", &self.id).env("BERTH_WORKSPACE", workspace);
     }
 }
 
-/// Makes one call and waits for its end. What the process prints and logs goes to `log` as it comes.
+/// Makes one call and waits for its end. Output and log lines go to `log` as they arrive.
 pub fn call(request: &CallRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Called, CallFailed> {
     call_for(request, &Local::new(request.is_stopping, log))
 }
@@ -166,7 +165,7 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
         tmp: &scratch.tmp,
         own: vec![scratch.dir, request.workspace],
         read: vec![request.registry],
-        // It may look up what it needs.
+        // A call may query other services.
         network: Network::Host,
         id: &scratch.id,
     };
@@ -187,7 +186,7 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
     let Finished { answer, ended } = finished.map_err(|error| machine(&error))?;
     let remark = match exit::failure(ended.status, false) {
         _ if ended.halt == Some(Halt::Enough) => {
-            Some("it did not end after its answer, and was ended".into())
+            Some("it did not exit after its answer and was killed".into())
         }
         Some(berth_api::runner::Outcome::Failed { detail, .. }) => Some(detail),
         _ => None,
@@ -202,10 +201,10 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
     })
 }
 
-/// For people: it wrote no file.
+/// Explains to users that a call wrote no answer.
 pub(super) fn unanswered(remark: Option<&str>) -> String {
     match remark {
         Some(remark) => format!("it {remark}, and wrote no answer"),
-        None => "it ended without having written an answer".into(),
+        None => "it exited without writing an answer".into(),
     }
 }

@@ -1,4 +1,4 @@
-//! How a registry says that it is one: `berth-registry.yaml`, or two scripts in `package.json`.
+//! Reads a registry's manifest: `berth-registry.yaml`, or two scripts in `package.json`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ const PACKAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
-    /// Shell texts, run one after the other.
+    /// Shell commands, run in order.
     pub build: Vec<String>,
     pub start: String,
     pub input: InputMode,
@@ -42,7 +42,7 @@ struct Package {
 }
 
 impl Manifest {
-    /// `Err` is for people: what is missing or wrong.
+    /// Reads the manifest; the error is for users.
     pub fn read(dir: &Path) -> Result<Self, String> {
         if let Some(bytes) = read(dir, MANIFEST_NAME, MANIFEST_BYTES_MAX)? {
             return own(&bytes);
@@ -103,7 +103,7 @@ fn command(of: &str, name: &str, text: &str) -> Result<String, String> {
             "`{name}` in {of} is longer than {COMMAND_BYTES_MAX} bytes: put it into a file and call that"
         ));
     } else {
-        // Arguments are put after its last word, so no end of a line may stand there.
+        // Arguments are appended to the last word, so there must be no newline after it.
         return Ok(text.trim_end().to_owned());
     };
     Err(format!("`{name}` in {of} {problem}"))

@@ -1,4 +1,4 @@
-//! One call of a custom step, as part of an attempt.
+//! Executes one call of a custom step, as part of an attempt.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::control::Why;
 use crate::process::Halt;
 use crate::settings::STEP_OUTPUT_BYTES_MAX;
 
-/// Outputs when it has answered `SUCCESS`; or how it ended instead.
+/// Returns the outputs of a successful call, or the outcome of any other.
 pub(crate) fn run(attempt: &Attempt<'_>, call: &CustomCall) -> Done {
     let assignment = attempt.assignment;
     let approved_by = call.approved_by.as_deref();
@@ -36,7 +36,7 @@ pub(crate) fn run(attempt: &Attempt<'_>, call: &CustomCall) -> Done {
             Handed::File(place.put_task(attempt.settings(), &task, is_secret).map_err(invalid)?)
         }
     };
-    // Looked at before anything is started: what is wrong with it is the step's own.
+    // Checked before anything starts: an invalid environment is an error in the step's definition.
     let mut environment = Command::new("/bin/sh");
     environment::apply(&mut environment, assignment, place)?;
     if let Some(why) = attempt.asked() {
@@ -58,16 +58,16 @@ pub(crate) fn run(attempt: &Attempt<'_>, call: &CustomCall) -> Done {
     let finished = calling.run(|command| {
         command.env_clear();
         let set = environment.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        // Its outputs are in its answer.
+        // Outputs are part of the answer.
         command.envs(set.filter(|(name, _)| *name != "BERTH_OUTPUT"));
     });
     outcome(attempt, finished.map_err(|error| not_run(attempt, &error))?)
 }
 
 fn not_run(attempt: &Attempt<'_>, error: &io::Error) -> Outcome {
-    // Something of it ran: it must not be repeated as if nothing had.
+    // Part of the step may have run: do not report it as never started.
     if attempt.has_run.get() {
-        attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {error}"));
+        attempt.log.line(&format!("[berth] stopped: the runner cannot continue: {error}"));
         return Outcome::Interrupted;
     }
     let detail = format!("cannot call the step: {error}");
@@ -79,7 +79,7 @@ fn not_run(attempt: &Attempt<'_>, error: &io::Error) -> Outcome {
     }
 }
 
-/// The file is the answer. Only one that is whole counts against a limit of time, or the end of the runner.
+/// Maps a call's answer to an outcome. After a timeout or a shutdown only a complete answer counts.
 fn outcome(attempt: &Attempt<'_>, Finished { answer, ended }: Finished) -> Done {
     let has_whole = answer.as_ref().is_ok_and(|answer| answer.as_deref().is_some_and(is_whole));
     match &ended.halt {
@@ -105,7 +105,7 @@ fn outcome(attempt: &Attempt<'_>, Finished { answer, ended }: Finished) -> Done 
     Err(Outcome::Unanswered { detail: problem })
 }
 
-/// A call that only looks has failed. Any other may have taken effect.
+/// A timed-out poll has failed; any other call may have had effects.
 fn late(attempt: &Attempt<'_>) -> Outcome {
     let is_poll = attempt.assignment.custom.as_ref().is_some_and(|call| call.polling_state.is_some());
     match attempt.timed_out() {
@@ -126,9 +126,9 @@ fn said(attempt: &Attempt<'_>, answer: Answer) -> Done {
         Answer::ApprovalRequired { context } => Err(Outcome::ApprovalRequired { context }),
         Answer::Waiting { state, pause_ms } => {
             if attempt.masker.finds_in(&state.to_string()) {
-                let detail = "its pollingState holds a secret; what a step remembers is kept in the database, so keep \
-                     an id of it instead: secrets are handed over again with every call";
-                // What it has begun is under way, and nobody can ask how that goes: it must not be begun again.
+                let detail = "its pollingState contains a secret; it is stored in the database, so return \
+                     an id instead: secrets are passed again with every call";
+                // The work has started and can no longer be polled, so it must not be started again.
                 return Err(Outcome::Unanswered { detail: detail.into() });
             }
             Err(Outcome::Waiting { state, pause_ms })
@@ -139,7 +139,7 @@ fn said(attempt: &Attempt<'_>, answer: Answer) -> Done {
 fn checked(outputs: BTreeMap<String, String>) -> Done {
     if outputs.len() > OUTPUTS_MAX {
         return Err(invalid(format!(
-            "it answered with {} outputs, but at most {OUTPUTS_MAX} are kept; put them together",
+            "it answered with {} outputs, but at most {OUTPUTS_MAX} are kept; combine them",
             outputs.len()
         )));
     }

@@ -1,4 +1,4 @@
-//! Requests to the server, and what their answers mean.
+//! HTTP client of a remote runner.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,28 +9,28 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::{Agent, Body, SendBody, http};
 
-/// Of an answer in JSON: assignments have secrets and params in them.
+/// Limit for a JSON response; assignments contain secrets and params.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// The server closes a connection that has been quiet for ten seconds.
+/// Shorter than the server's idle timeout of ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 pub struct Client {
     agent: Agent,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     server: String,
     bearer: String,
     is_dismissed: AtomicBool,
 }
 
-/// An answer that is not what was hoped for.
+/// Why a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    /// The server is not there, or cannot answer now.
+    /// The server cannot be reached or cannot respond now.
     Unavailable(String),
-    /// It does not know who this is; the text is for people.
+    /// The server rejected the credential; the text is for users.
     Unknown(String),
-    /// It has understood and says no; the text is for people.
+    /// The server refused the request; the text is for users.
     Refused(String),
 }
 
@@ -50,7 +50,7 @@ impl From<Answered> for LinkError {
     fn from(answered: Answered) -> Self {
         match answered {
             Answered::Unavailable(text) => LinkError::Unavailable(text),
-            // Trying again would not help: the runner ends.
+            // A retry would not help: the runner ends.
             Answered::Unknown(text) | Answered::Refused(text) => LinkError::Refused(text),
         }
     }
@@ -62,7 +62,7 @@ struct Data<T> {
 }
 
 impl Client {
-    /// `bearer` is the credential, or the token of a runner that registers.
+    /// `bearer` is the runner's credential, or a registration token.
     pub fn new(server: &str, bearer: &str) -> Self {
         let config = crate::http::config().timeout_connect(Some(CONNECT_MAX)).max_idle_age(IDLE_MAX).build();
         Self {
@@ -73,12 +73,12 @@ impl Client {
         }
     }
 
-    /// The server has said that it does not know this runner.
+    /// Whether the server has rejected the credential.
     pub fn is_dismissed(&self) -> bool {
         self.is_dismissed.load(Ordering::Relaxed)
     }
 
-    /// Says something and reads the answer; all of it within `limit`.
+    /// Sends a JSON request and parses the response, within `limit`.
     pub fn say<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -100,7 +100,7 @@ impl Client {
         self.read(request.config().timeout_global(Some(limit)).build().send(bytes))
     }
 
-    /// All that the reader gives, of this length.
+    /// Sends a body of known length from a reader.
     pub(super) fn send_all<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -134,9 +134,10 @@ impl Client {
     ) -> Result<T, Answered> {
         let mut answer = self.good(answer)?;
         let bytes = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-        let bytes = bytes.map_err(|error| Answered::Unavailable(format!("the answer broke off: {error}")))?;
+        let bytes =
+            bytes.map_err(|error| Answered::Unavailable(format!("the response was cut off: {error}")))?;
         let read: Data<T> = serde_json::from_slice(&bytes)
-            .map_err(|error| Answered::Unavailable(format!("the answer cannot be read: {error}")))?;
+            .map_err(|error| Answered::Unavailable(format!("the response cannot be parsed: {error}")))?;
         Ok(read.data)
     }
 
@@ -154,10 +155,10 @@ impl Client {
             answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default();
         let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap_or_default();
         let detail = problem["detail"].as_str();
-        // Somebody else than a server of ours answers, such as a proxy in front of it.
+        // Not a response of Berth; probably from a proxy in front of it.
         let Some(detail) = detail else {
             return Err(Answered::Unavailable(format!(
-                "{} answers {status}, and not as Berth does",
+                "{} responded with {status}, but not as a Berth server does",
                 self.server
             )));
         };
@@ -166,7 +167,9 @@ impl Client {
                 self.is_dismissed.store(true, Ordering::Relaxed);
                 Answered::Unknown(detail.to_owned())
             }
-            408 | 429 | 500..=599 => Answered::Unavailable(format!("the server answers {status}: {detail}")),
+            408 | 429 | 500..=599 => {
+                Answered::Unavailable(format!("the server responded with {status}: {detail}"))
+            }
             _ => Answered::Refused(detail.to_owned()),
         })
     }

@@ -1,4 +1,4 @@
-//! What a runner shows to its server, in a file that nobody else can read.
+//! The runner's credential, in a file that only its user can read.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 64 * 1024;
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Credential {
-    /// It is shown to no other server.
+    /// The credential is sent to this server only.
     pub server: String,
     pub runner_id: String,
     pub name: String,
@@ -42,7 +42,7 @@ impl Credential {
         Ok(Some(serde_json::from_str(&text)?))
     }
 
-    /// On the disk when this returns, for the owner alone.
+    /// Saves the credential durably (write, fsync, rename), readable by the owner only.
     pub fn save(&self, work_dir: &Path) -> io::Result<()> {
         let fresh = work_dir.join("credential.new");
         if let Err(error) = std::fs::remove_file(&fresh)

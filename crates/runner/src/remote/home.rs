@@ -1,4 +1,4 @@
-//! The work directory of a runner on another machine: taken for one process, and free of what an earlier one left.
+//! The work directory of a remote runner: locked by one process, and cleaned of leftovers.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -13,7 +13,7 @@ pub struct Home {
 }
 
 impl Home {
-    /// Nothing of an earlier process runs any more when this returns.
+    /// Opens and locks the directory, and kills processes of an earlier runner.
     pub fn open(path: &Path) -> Result<Self, StartError> {
         let failed = |source| StartError::WorkDir { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
@@ -29,7 +29,7 @@ impl Home {
         }
         let left = kill_left_over(&found).map_err(failed)?;
         if left.processes > 0 || left.attempts > 0 {
-            tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
+            tracing::info!(left.processes, left.attempts, "cleaned up after an earlier process");
         }
         Ok(Self { path: found, _lock: lock })
     }

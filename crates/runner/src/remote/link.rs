@@ -1,4 +1,4 @@
-//! The [`Link`] of a runner whose server is elsewhere: each call is a request.
+//! [`Link`] over HTTP: each call is a request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use berth_api::runner::{
 use super::client::Client;
 use super::{archive, transfer};
 
-/// How long the way there and back may take, besides what the server waits by itself.
+/// Network time allowed on top of the server's own wait.
 const ON_THE_WAY_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
@@ -26,12 +26,12 @@ pub struct Remote {
 
 impl Remote {
     pub fn new(client: Arc<Client>, welcome: &Welcome) -> Self {
-        // An answer that comes too late is no better than none.
+        // A response that arrives after the self-stop is useless.
         let on_the_way = ON_THE_WAY_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
         Self { client, on_the_way }
     }
 
-    /// Nothing runs any more, and nothing will.
+    /// Tells the server that this process has ended and runs nothing.
     pub fn goodbye(&self, boot: &str) -> Result<(), LinkError> {
         let said = Goodbye { boot: boot.to_owned() };
         let done: Farewell = self.client.say("goodbye", &said, ON_THE_WAY_MAX)?;

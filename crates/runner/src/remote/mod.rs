@@ -1,8 +1,8 @@
-//! A runner on another machine than its server: the same work, asked for by HTTP.
+//! Remote runners: the [`Link`](berth_api::runner::Link) over HTTP.
 //!
 //! ```text
-//! register ── token ──> credential, kept in the work directory
-//! hello ── what the process before left ──> times      then the Link of every runner, a request per call
+//! register ── token ──> credential, stored in the work directory
+//! hello ── the spool of the previous process ──> timeouts      then one request per call of the Link
 //! ```
 
 mod archive;
@@ -23,7 +23,7 @@ pub use seen::Seen;
 pub(crate) use spool::Begins;
 pub use spool::{Left, Spool};
 
-/// A random word for a process of a runner.
+/// Returns a random id for a runner process.
 pub fn new_boot() -> std::io::Result<String> {
     crate::chance::name()
 }

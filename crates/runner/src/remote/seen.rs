@@ -1,45 +1,46 @@
-//! What a runner has seen of fences, and does not forget when its server goes back to an older copy of its database: the
-//! highest epoch, and the last holder of each environment that it has executed work for.
+//! Fences that a runner has seen: the highest epoch, and the last holder of each environment it worked for. Kept
+//! across a restore of the server's database from a backup.
 
 use std::fmt::Write as _;
 
 use berth_core::environment::fence::Fence;
 use berth_core::id::{EnvironmentId, SessionId};
 
-/// Environments whose holder is kept: those that had work here last. The server compares all of them anyway.
+/// Limit for stored holders; the least recently used is dropped. The server checks fences as well.
 const ENVIRONMENTS_MAX: usize = 1_024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     epoch: i64,
-    /// The one that had work last is the last.
+    /// In order of use, most recent last.
     holders: Vec<Holder>,
 }
 
-/// For whom an environment is changed.
+/// The session on whose behalf an environment is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) environment: EnvironmentId,
     pub(crate) fence: Fence,
-    /// A reset has none, and older servers do not tell.
+    /// `None` for a reset, and from older servers.
     pub(crate) session: Option<SessionId>,
 }
 
 impl Holder {
-    /// A database that has lost one claim gives the next one the same number.
+    /// Whether both have the same fence but different sessions: a restored database that lost a claim issues its
+    /// fence again.
     fn is_another(&self, than: &Self) -> bool {
         let is_known = self.session.is_some() && than.session.is_some();
         self.fence == than.fence && is_known && self.session != than.session
     }
 
-    /// As it is written.
+    /// Formats the line for the spool.
     fn line(&self) -> String {
         let Self { environment, fence, session } = self;
         let session = session.map(|session| format!(" {session}")).unwrap_or_default();
         format!("={environment} {fence}{session}\n")
     }
 
-    /// Lines of versions before have no session.
+    /// Parses a line of the spool; old versions wrote no session.
     fn read(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix('=')?.split(' ');
         let (environment, fence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
@@ -53,20 +54,20 @@ impl Seen {
         self.epoch
     }
 
-    /// The server's own; older ones do not tell.
+    /// Raises the epoch to the server's; older servers do not send one.
     #[must_use]
     pub fn and_epoch(mut self, epoch: Option<i64>) -> Self {
         self.epoch = epoch.map_or(self.epoch, |epoch| self.epoch.max(epoch));
         self
     }
 
-    /// The fence of a later holder of the environment than this one, or of another one with the same.
+    /// Returns the fence of a later holder of the same environment, or of a different one with the same fence.
     pub(super) fn instead_of(&self, holder: &Holder) -> Option<Fence> {
         let known = self.holders.iter().find(|known| known.environment == holder.environment)?;
         (known.fence > holder.fence || known.is_another(holder)).then_some(known.fence)
     }
 
-    /// The line to be written; empty if it was known already.
+    /// Records a holder and returns the line to write, which is empty if nothing changed.
     pub(super) fn note(&mut self, holder: Holder) -> String {
         let at = self.holders.iter().position(|known| known.environment == holder.environment);
         let before = at.map(|at| self.holders.remove(at));
@@ -75,7 +76,7 @@ impl Seen {
         }
         let last = match before {
             Some(before) if before.fence > holder.fence => before,
-            // Before the session there may have been work that did not say whose it was.
+            // Keep the known session: earlier work under this fence may have had none.
             Some(before) if before.fence == holder.fence && before.session.is_some() => before,
             _ => holder,
         };
@@ -84,7 +85,7 @@ impl Seen {
         if before == Some(last) { String::new() } else { last.line() }
     }
 
-    /// One of the lines it is written in; any other is not for it.
+    /// Applies a line of the spool; unknown lines are ignored.
     pub(super) fn read(&mut self, line: &str) {
         if let Some(epoch) = line.strip_prefix('^') {
             self.epoch = epoch.parse().map_or(self.epoch, |epoch| self.epoch.max(epoch));
@@ -94,10 +95,10 @@ impl Seen {
         }
     }
 
-    /// All of it.
+    /// Formats all lines for a rewritten spool.
     pub(super) fn lines(&self) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "^{}", self.epoch);
         self.holders.iter().for_each(|holder| text += &holder.line());
         text
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn the_same_fence_of_another_session_is_another_holder() {
         let mut seen = Seen::default();
-        // Nobody says whose the first is: a reset, or an older server.
+        // The first holder has no session: a reset, or an older server.
         for session in [None, Some(1), None, Some(1)] {
             assert_eq!(seen.instead_of(&holder(1, 5, session)), None, "{session:?}");
             seen.note(holder(1, 5, session));
@@ -166,7 +167,7 @@ mod tests {
         let mut seen = Seen::default();
         let most = i64::try_from(ENVIRONMENTS_MAX).unwrap();
         assert!((0..most).all(|number| !seen.note(holder(number, 2, None)).is_empty()));
-        // It had work again.
+        // Used again.
         seen.note(holder(0, 2, None));
         seen.note(holder(most, 2, None));
         let known = [0, 1, 2, most].map(|number| seen.instead_of(&holder(number, 1, None)).is_some());

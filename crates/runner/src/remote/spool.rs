@@ -1,9 +1,9 @@
-//! What has begun, on the disk before it begins. After a crash the next process says of each attempt whether it may have
-//! run: what is not written here never did.
+//! Spool of started attempts: each is recorded durably before it starts. After a crash the next process reports
+//! which attempts may have run; one that is not in the spool never started.
 //!
-//! One file: the process's name in the first line, then `+nonce` before an attempt begins and `-nonce` when it is over. With
-//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence session` where these change. It is written
-//! anew when it gets long.
+//! The first line is the id of the process. Then `+nonce` before an attempt starts and `-nonce` after it has
+//! ended, with changes of the [`SeenFences`] (`^epoch`, `=environment fence session`) in the same fsync. A long
+//! file is rewritten.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -18,9 +18,9 @@ use parking_lot::Mutex;
 use super::seen::{Holder, Seen};
 
 const NAME: &str = "spool";
-/// What is longer is not ours.
+/// Sanity limit for reading.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Then it is written anew, with what still counts.
+/// The file is rewritten after this many appended bytes.
 const REWRITTEN_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
@@ -33,26 +33,26 @@ struct Pages {
     dir: PathBuf,
     boot: String,
     file: File,
-    /// Since it was written anew.
+    /// Bytes appended since the last rewrite.
     appended: usize,
-    /// What was written last may be missing or half there. Memory has all of it.
+    /// The last write may be missing or incomplete in the file; memory has it.
     is_torn: bool,
     begun: BTreeSet<String>,
     seen: Seen,
 }
 
-/// What the process before this one left in the work directory.
+/// What the previous process left in the work directory.
 #[derive(Debug, Default)]
 pub struct Left {
     pub before: Option<Before>,
     pub seen: Seen,
 }
 
-/// Whether an attempt may begin.
+/// Whether an attempt may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     Yes,
-    /// Work of a later or another holder was executed here, under this fence.
+    /// The runner has executed work of a later or a different holder, under this fence.
     Refused(Fence),
 }
 
@@ -64,7 +64,7 @@ impl Spool {
         };
         let mut text = String::new();
         file.take(BYTES_MAX).read_to_string(&mut text)?;
-        // What a crash cut off was not flushed, and nothing has begun after it.
+        // A line that a crash truncated was not fsynced, so its attempt did not start.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines();
         let Some(boot) = lines.next().filter(|boot| !boot.is_empty()) else { return Ok(Left::default()) };
@@ -80,7 +80,7 @@ impl Spool {
         Ok(Left { before: Some(before), seen })
     }
 
-    /// Begins anew. The server has heard what was in the one before; what was seen stays.
+    /// Starts a new spool after the old one was reported to the server; fences are kept.
     pub fn create(work_dir: &Path, boot: &str, seen: Seen) -> io::Result<Self> {
         let begun = BTreeSet::new();
         let file = write_anew(work_dir, boot, &seen, &begun)?;
@@ -88,7 +88,8 @@ impl Spool {
         Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, is_torn: false, begun, seen }) })
     }
 
-    /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
+    /// Records the start of an attempt durably, together with its holder's fence; nothing is recorded if it is
+    /// refused.
     pub(crate) fn begins(&self, nonce: &str, under: Option<Holder>) -> io::Result<Begins> {
         let mut pages = self.pages.lock();
         let mut text = String::new();
@@ -103,19 +104,19 @@ impl Spool {
         Ok(Begins::Yes)
     }
 
-    /// Nobody asks about it any more. Should this get lost, the server knows better.
+    /// Records the end of an attempt. Not fsynced: if the line is lost, the server already knows the outcome.
     pub(crate) fn over(&self, nonce: &str) {
         let mut pages = self.pages.lock();
-        // What was never begun is not in it.
+        // An attempt that never started is not in the spool.
         if pages.begun.remove(nonce)
             && let Err(error) = pages.append(&format!("-{nonce}\n"), Until::Written)
         {
-            tracing::warn!("the spool cannot be written: {error}");
+            tracing::warn!(%error, "cannot write spool");
         }
     }
 }
 
-/// How far a line has to come.
+/// Whether a line has to be fsynced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
     Written,
@@ -123,8 +124,8 @@ enum Until {
 }
 
 impl Pages {
-    /// The lines of what was changed in memory. After one that failed nobody knows what is in the file: the next one writes
-    /// it anew, with what that one was about.
+    /// Appends lines for changes already made in memory. After a failed write the state of the file is unknown, so
+    /// the next call rewrites it from memory.
     fn append(&mut self, text: &str, until: Until) -> io::Result<()> {
         let is_long = self.appended + text.len() > REWRITTEN_BYTES;
         if std::mem::replace(&mut self.is_torn, true) || is_long {
@@ -142,7 +143,7 @@ impl Pages {
     }
 }
 
-/// Whole or not at all, and on the disk when this returns.
+/// Rewrites the file atomically and durably (write, fsync, rename).
 fn write_anew(dir: &Path, boot: &str, seen: &Seen, begun: &BTreeSet<String>) -> io::Result<File> {
     let (path, fresh) = (dir.join(NAME), dir.join("spool.new"));
     let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
@@ -191,7 +192,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let fence = Fence::from_number;
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
-        // The session, its reset, and the next one, whose number was given together with the reset's.
+        // A session, its reset, and the next session, whose fence was issued together with the reset's.
         for number in [1, 2, 3, 3] {
             assert_eq!(spool.begins("a", Some(holder(1, number))).unwrap(), Begins::Yes, "{number}");
         }
@@ -238,7 +239,7 @@ mod tests {
         assert_eq!((left.seen, left.before.unwrap().begun), (Seen::default(), Vec::new()));
     }
 
-    /// The disk is full, or does not flush; then it is well again, with the start of a line left behind.
+    /// A full disk, or one that fails to fsync, recovers and has part of a line in the file.
     #[test]
     fn what_could_not_be_written_is_written_with_the_next_one() {
         for broken in ["/dev/full", "/dev/null"] {

@@ -1,5 +1,5 @@
-//! Large things on their way. The thread of the attempt waits for them and looks whether they are still wanted; another one
-//! does what can block. Left behind, that one writes nowhere, and ends by its own limit of time.
+//! Transfers of large bodies. A helper thread does the blocking IO while the attempt's thread checks whether the
+//! transfer is still wanted. An abandoned helper writes nothing and ends by its timeout.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,13 +14,13 @@ use berth_api::runner::{LinkError, Wanted};
 use super::client::Client;
 
 const TRANSFER_MAX: Duration = Duration::from_secs(900);
-/// How often to look whether it is still wanted.
+/// How often to check whether the transfer is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Read ahead of whoever unpacks.
+/// Chunks read ahead.
 const CHUNKS_MAX: usize = 16;
 
-/// What is being fetched, as it comes.
+/// A download, readable as it arrives.
 pub(super) struct Incoming<'a> {
     parts: Receiver<Result<Part, LinkError>>,
     wanted: Wanted<'a>,
@@ -44,7 +44,7 @@ pub(super) fn fetch<'a>(
     let client = client.clone();
     start("step-fetch", move || {
         let fetched = client.fetch(&what, TRANSFER_MAX).map_err(LinkError::from).and_then(|body| {
-            // Nobody listens any more when the step was stopped.
+            // Fails if the step was stopped.
             let gone = |_| LinkError::Unavailable(UNWANTED.into());
             sender.send(Ok(Part::Begins)).map_err(gone)?;
             read_all(body, |chunk| sender.send(Ok(Part::Bytes(chunk))).map_err(gone))?;
@@ -54,11 +54,11 @@ pub(super) fn fetch<'a>(
     })?;
     match next(&parts, wanted)? {
         Part::Begins => Ok(Incoming { parts, wanted, chunk: Vec::new(), at: 0, has_ended: false }),
-        Part::Bytes(_) | Part::Ends => Err(broken("nothing came")),
+        Part::Bytes(_) | Part::Ends => Err(broken("no data received")),
     }
 }
 
-/// Sends a packed artifact.
+/// Uploads a packed artifact.
 pub(super) fn send(
     client: &Arc<Client>,
     what: String,
@@ -78,7 +78,7 @@ pub(super) fn send(
     answer
 }
 
-const UNWANTED: &str = "nobody wants it any more";
+const UNWANTED: &str = "the transfer was cancelled";
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LinkError> {
     let started = std::thread::Builder::new().name(name.into()).spawn(work);
@@ -89,7 +89,7 @@ fn next<T>(parts: &Receiver<Result<T, LinkError>>, wanted: Wanted<'_>) -> Result
     loop {
         match parts.recv_timeout(LOOK_EVERY) {
             Ok(part) => return part,
-            Err(RecvTimeoutError::Disconnected) => return Err(broken("it broke off")),
+            Err(RecvTimeoutError::Disconnected) => return Err(broken("the connection was closed")),
             Err(RecvTimeoutError::Timeout) if !wanted() => return Err(broken(UNWANTED)),
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -113,13 +113,13 @@ fn read_all(
 }
 
 fn broken(why: &str) -> LinkError {
-    LinkError::Unavailable(format!("a transfer was not finished: {why}"))
+    LinkError::Unavailable(format!("transfer failed: {why}"))
 }
 
 impl Read for Incoming<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at == self.chunk.len() && !self.has_ended {
-            // Also while they come without a pause.
+            // Also check while chunks arrive without a pause.
             if !(self.wanted)() {
                 return Err(io::Error::other(UNWANTED));
             }
@@ -135,7 +135,7 @@ impl Read for Incoming<'_> {
     }
 }
 
-/// What is being sent.
+/// An upload that fails once it is no longer wanted.
 struct Outgoing {
     file: File,
     is_unwanted: Arc<AtomicBool>,

@@ -1,5 +1,4 @@
-//! With bubblewrap: namespaces of the step's own, and a file system that has the system read-only and the step's own
-//! directories.
+//! Bubblewrap sandbox: separate namespaces, a read-only system, and the step's own directories.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,8 @@ use super::user::StepUser;
 use super::visible::Visible;
 use crate::attempt::environment::PATH;
 
-/// Capabilities are dropped: with them, root inside could undo every mount. No namespaces inside: they give them back.
+/// Without capabilities, because root inside could undo the mounts; without nested user namespaces, which would
+/// restore them.
 const COMMON: &[&str] = &[
     "--unshare-user",
     "--unshare-pid",
@@ -29,17 +29,17 @@ const COMMON: &[&str] = &[
     "--dev",
     "/dev",
 ];
-/// With a loopback interface that is up.
+/// A network namespace with only a loopback interface.
 const NO_NETWORK: &str = "--unshare-net";
-/// Programs expect them; they are empty.
+/// Empty directories that programs expect.
 const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
-/// In a container, its engine forbids one or the other by default.
+/// Container engines forbid these by default.
 const ALLOW: &str = "user namespaces have to be allowed for it, and a container needs an unmasked /proc \
     (podman run --security-opt unmask=ALL; Docker and Kubernetes: see docs/operations-packages.md)";
 
-/// Really runs something: whether user namespaces are allowed cannot be told otherwise.
+/// Starts a sandbox; there is no other way to tell whether user namespaces are allowed.
 pub(super) fn probe(visible: &Visible, user: Option<&StepUser>) -> Result<PathBuf, String> {
     let found = PATH.split(':').map(|dir| Path::new(dir).join("bwrap")).find(|path| path.is_file());
     let path = found.ok_or("there is no program `bwrap`: apt-get install bubblewrap")?;
@@ -66,7 +66,7 @@ pub(super) fn probe(visible: &Visible, user: Option<&StepUser>) -> Result<PathBu
     Err(format!("{told}; {ALLOW}"))
 }
 
-/// Later mounts cover earlier ones, so the order is: the machine, what is hidden, what is the step's own.
+/// Later mounts cover earlier ones, so the order is: system, hidden paths, the step's own directories.
 pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
     let visible = &cage.confinement.visible;
     let mut arguments = machine(visible);
@@ -93,7 +93,7 @@ fn mount(arguments: &mut Vec<OsString>, option: &str, paths: &[&Path]) {
     arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
 }
 
-/// What is exposed may lie in a directory that is the step's own otherwise, and it may be gone by now.
+/// Exposed paths may be inside a private directory such as `/run`, and may no longer exist.
 fn exposed(visible: &Visible) -> Vec<OsString> {
     let paths = visible.exposed.iter().map(|path| path.as_os_str().to_owned());
     paths.flat_map(|path| ["--ro-bind-try".into(), path.clone(), path]).collect()

@@ -1,11 +1,11 @@
-//! With Landlock: the kernel keeps the step from changing anything but its own directories, and from reading anything but
-//! the system's and its own.
+//! Landlock sandbox: the kernel restricts writes to the step's own directories, and reads to those and the
+//! system's.
 //!
-//! Best effort, for the machine of one person: modes and owners of files can be changed, sockets with a path can be
+//! Best effort, for a single-user machine: file modes and owners can be changed, sockets with a path can be
 //! connected to, and command lines of other processes can be read.
 //!
-//! The restriction is for a thread and whatever it starts, and cannot be undone: a fresh thread takes it on, starts
-//! the process and ends.
+//! The restriction applies to a thread and its descendants and cannot be undone, so a new thread applies it to
+//! itself, starts the process and ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::Cage;
 
-/// Files cannot be cut short (Linux 6.2). A kernel that knows less is refused.
+/// Controls truncation (Linux 6.2). Older kernels are rejected.
 const LEAST: ABI = ABI::V3;
-/// The newest rights we know; a kernel that knows fewer keeps those it knows. From 6 on, signals and abstract sockets stay
-/// inside; from 9 on, sockets with a path.
+/// Newest supported ABI; older kernels enforce what they know. From 6 on, signals and abstract sockets are scoped;
+/// from 9 on, sockets with a path.
 const KNOWN: ABI = ABI::V9;
-/// Without capabilities, the kernel refuses a step the environment of processes outside of its domain.
+/// Without capabilities the kernel denies access to the environment of processes outside of the Landlock domain.
 const PROCESSES: &str = "/proc";
-/// Written to by everything.
+/// Devices that programs expect to be writable.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 pub(super) fn probe() -> Result<(), String> {
@@ -47,7 +47,7 @@ pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child>
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            // Another user has none anyway, and it takes them to become one.
+            // Needed to change the user; the other user has none anyway.
             if cage.confinement.user.is_none() {
                 drop_capabilities()?;
             }
@@ -56,8 +56,8 @@ pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child>
     })
 }
 
-/// As root, a process could read the environment of others with them. Landlock has seen to it that no program gives them
-/// back.
+/// With capabilities, a root process could read the environment of other processes. Landlock sets no_new_privs, so
+/// no program can regain them.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -81,7 +81,7 @@ fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
     for (path, access) in rules {
-        // What is not there needs no right.
+        // A path that does not exist needs no rule.
         let Ok(opened) = PathFd::new(path) else { continue };
         let is_dir = path.is_dir();
         let access = if is_dir { *access } else { *access & AccessFs::from_file(KNOWN) };
@@ -105,8 +105,8 @@ fn rules(cage: &Cage<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     rules
 }
 
-/// A right counts for everything below, and none can be taken back below: so the right to read is given beside the way
-/// to what is hidden, not on it. A link gets none: where it leads, the right is there already, or must not be.
+/// A rule applies to a whole subtree and cannot be revoked below, so directories that contain a hidden path are
+/// replaced by their other entries. Symlinks get no rule: their target has one already, or must not.
 fn readable(dir: &Path, hidden: &[&Path]) -> Vec<PathBuf> {
     if hidden.contains(&dir) {
         return Vec::new();

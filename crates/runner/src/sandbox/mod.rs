@@ -1,4 +1,4 @@
-//! How far a step is kept apart from the machine, and how its processes are started accordingly.
+//! Sandboxes: which isolation steps get, and how processes are started in it.
 
 mod bubblewrap;
 mod landlock;
@@ -27,37 +27,37 @@ enum Level {
     Bubblewrap(PathBuf),
 }
 
-/// How steps and builds are kept apart from this machine: found out once at start, and never weaker afterwards.
+/// The isolation of steps and builds on this machine, detected once at start.
 #[derive(Debug, Clone)]
 pub struct Confinement {
     level: Level,
     visible: Visible,
-    /// None: the same as this process.
+    /// `None`: the user of this process.
     user: Option<StepUser>,
 }
 
-/// The confinement, for the processes of one attempt or one build.
+/// The sandbox for the processes of one attempt or build.
 pub(crate) struct Cage<'a> {
     pub(crate) confinement: &'a Confinement,
-    /// Stands in place of `/tmp`.
+    /// Mounted as `/tmp`.
     pub(crate) tmp: &'a Path,
-    /// What may be changed.
+    /// Writable paths.
     pub(crate) own: Vec<&'a Path>,
-    /// What may only be read.
+    /// Read-only paths.
     pub(crate) read: Vec<&'a Path>,
     pub(crate) network: Network,
-    /// What `BERTH_ATTEMPT_ID` says to its processes, by which they are found.
+    /// Value of `BERTH_ATTEMPT_ID`, by which processes are found.
     pub(crate) id: &'a str,
 }
 
 impl Confinement {
-    /// `hidden`: directories and files that no step or build may read even where they lie in a visible directory.
-    /// `exposed`: those that every step and build may read.
+    /// Detects the sandbox. No step or build can read `hidden` paths, even in a visible directory; all of them can
+    /// read `exposed` paths.
     pub fn choose(sandbox: Sandbox, hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, StartError> {
         Self::choose_as(None, sandbox, hidden, exposed)
     }
 
-    /// The same; what runs in it runs as `user`.
+    /// Like [`choose`](Self::choose), for steps that run as `user`.
     pub fn choose_as(
         user: Option<StepUser>,
         sandbox: Sandbox,
@@ -67,7 +67,7 @@ impl Confinement {
         if exposed.len() > EXPOSED_MAX {
             return Err(StartError::TooManyExposed);
         }
-        // A step that is not kept apart sees everything.
+        // Without a sandbox a step sees everything.
         let visible =
             if sandbox == Sandbox::Off { Visible::default() } else { Visible::find(hidden, exposed)? };
         let refused = |why| StartError::Sandbox(sandbox, why);
@@ -77,7 +77,7 @@ impl Confinement {
             Sandbox::Landlock => landlock::probe().map(|()| Level::Landlock).map_err(refused)?,
             Sandbox::Bubblewrap | Sandbox::Auto => bubblewrap().map_err(refused)?,
             Sandbox::Local => bubblewrap().or_else(|no_bubblewrap| {
-                tracing::warn!("steps are kept apart by Landlock only: {no_bubblewrap}");
+                tracing::warn!(reason = no_bubblewrap, "bubblewrap unavailable; using Landlock");
                 let both = |no_landlock| refused(format!("{no_bubblewrap}; {no_landlock}"));
                 landlock::probe().map(|()| Level::Landlock).map_err(both)
             })?,
@@ -98,7 +98,7 @@ impl Confinement {
         self.visible.chosen.iter().map(|path| path.display().to_string()).collect()
     }
 
-    /// Why a step cannot have this network here; in words for its author.
+    /// Returns an error for the step's author if the network mode is not available here.
     pub(crate) fn check_network(&self, network: Network) -> Result<(), String> {
         match (network, &self.level) {
             (Network::Host, _) | (Network::None, Level::Bubblewrap(_)) => Ok(()),
@@ -117,7 +117,7 @@ impl Confinement {
         }
     }
 
-    /// Whether steps run as another user than this process.
+    /// Whether steps run as a different user than this process.
     pub fn has_user(&self) -> bool {
         self.user.is_some()
     }
@@ -126,27 +126,27 @@ impl Confinement {
         self.user.as_ref()
     }
 
-    /// Gives what is at `path` to the user that steps run as, where that is another one.
+    /// Changes the owner of `path` to the step user, if there is one.
     pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
         self.user.as_ref().map_or(Ok(()), |user| user.give(path))
     }
 
-    /// Lets that user read what is at `path`.
+    /// Lets the step user read `path`.
     pub(crate) fn show(&self, path: &Path) -> io::Result<()> {
         self.user.as_ref().map_or(Ok(()), |user| user.show(path))
     }
 
-    /// Lets that user pass through a directory.
+    /// Lets the step user traverse a directory.
     pub fn admit(&self, dir: &Path) -> io::Result<()> {
         self.user.as_ref().map_or(Ok(()), |user| user.admit(dir))
     }
 
-    /// Whether that user can enter a directory.
+    /// Checks that the step user can enter a directory.
     pub fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
         self.user.as_ref().map_or(Ok(()), |user| user.check_enters(dir))
     }
 
-    /// The same, with one more directory that cannot be read.
+    /// Hides one more directory.
     pub(crate) fn hiding(mut self, dir: &Path) -> Result<Self, StartError> {
         self.visible.hide(dir)?;
         Ok(self)
@@ -158,7 +158,7 @@ impl Cage<'_> {
         self.confinement.isolation()
     }
 
-    /// A command that runs `program`; arguments added to it are the program's.
+    /// Returns a command that runs `program` in the sandbox; arguments added to it go to the program.
     pub(crate) fn command(&self, program: &str) -> Command {
         match &self.confinement.level {
             Level::Process | Level::Landlock => Command::new(program),
@@ -182,7 +182,7 @@ impl Cage<'_> {
         }
     }
 
-    /// A path that leads elsewhere would open something else than it names.
+    /// A non-canonical path could make a different directory accessible than the one it names.
     fn check_paths(&self) -> io::Result<()> {
         let all = self.own.iter().chain(&self.read).chain([&self.tmp]);
         for path in all {
@@ -193,12 +193,13 @@ impl Cage<'_> {
         Ok(())
     }
 
-    /// The mark of its processes.
+    /// The environment entry that identifies its processes.
     pub(crate) fn mark(&self) -> Vec<u8> {
         mark(self.id)
     }
 
-    /// The main process only watches over the step: ending it would end the step without a chance to clean up.
+    /// Whether the main process is the sandbox's wrapper: killing it would kill the step without a chance to clean
+    /// up.
     pub(crate) fn main_is_wrapper(&self) -> bool {
         matches!(self.confinement.level, Level::Bubblewrap(_))
     }

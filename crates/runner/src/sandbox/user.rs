@@ -1,4 +1,4 @@
-//! The unprivileged user that steps and builds run as, where the runner itself is root.
+//! The unprivileged user that steps run as, if the runner is root.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use rustix::process::geteuid;
 
 const USERS: &str = "/etc/passwd";
-/// The user passes through such a directory, and cannot list it.
+/// Mode of a directory that the user can traverse but not list.
 const PASSED: u32 = 0o710;
-/// What is set in the mode of something that only its owner reads, as bits of its group.
+/// Owner permissions that are copied to the group.
 const OWNER_READS: u32 = 0o500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,17 +56,17 @@ impl StepUser {
         self.uid
     }
 
-    /// The command runs as the user, in no other group than its own: the standard library drops those of root.
+    /// Makes the command run as the user; the standard library drops root's supplementary groups.
     pub(super) fn run(&self, command: &mut Command) {
         command.uid(self.uid).gid(self.gid);
     }
 
-    /// Gives the user all that is at `path`. A link is given, and not what it leads to.
+    /// Changes the owner of everything at `path`. Symlinks themselves are changed, not their targets.
     pub(super) fn give(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, _| lchown(path, Some(self.uid), Some(self.gid)))
     }
 
-    /// Lets the user read all that is at `path`, which stays ours.
+    /// Lets the user read everything at `path`, without changing its owner.
     pub(super) fn show(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, found| {
             lchown(path, None, Some(self.gid))?;
@@ -78,13 +78,13 @@ impl StepUser {
         })
     }
 
-    /// Lets the user pass through a directory of ours.
+    /// Lets the user traverse a directory.
     pub(super) fn admit(&self, dir: &Path) -> io::Result<()> {
         lchown(dir, None, Some(self.gid))?;
         set_mode(dir, PASSED)
     }
 
-    /// Really enters the directory: rights of all directories above it count, too.
+    /// Enters the directory as the user, because the permissions of all parents count.
     pub(super) fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
         let mut command = Command::new("/bin/true");
         self.run(&mut command);
@@ -111,7 +111,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// Everything at and below `path`, without following links.
+/// Visits everything at and below `path`, without following symlinks.
 fn walk(path: &Path, change: &dyn Fn(&Path, &std::fs::Metadata) -> io::Result<()>) -> io::Result<()> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {

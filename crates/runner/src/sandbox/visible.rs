@@ -1,4 +1,4 @@
-//! What a step sees of the machine: the system's own directories and what the operator exposes. Nothing else is there.
+//! What a step sees of the file system: system directories and paths that the operator exposes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Programs, their libraries and their settings.
+/// Programs, libraries and configuration.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -22,43 +22,45 @@ const SYSTEM: &[&str] = &[
     "/gnu/store",
 ];
 const SETTINGS: &str = "/etc";
-/// Names are looked up by what this file says; on many machines it is a link into `/run`.
+/// Configures name resolution; on many machines a symlink into `/run`.
 const RESOLVER: &str = "/etc/resolv.conf";
-/// Files and directories that are looked at in `/etc`.
+/// Limit for entries scanned in `/etc`.
 const SETTINGS_MAX: usize = 50_000;
 const READ_BY_ALL: u32 = 0o004;
 const ENTERED_BY_ALL: u32 = 0o005;
 
-/// All paths are absolute and canonical, but for where links are.
+/// Paths are absolute and, except for links, canonical.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Visible {
-    /// Directories of the system, read-only.
+    /// System directories, read-only.
     pub(super) dirs: Vec<PathBuf>,
     /// Symbolic links of the system, such as `/bin`, with their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
-    /// Single files and sockets, or whole directories, read-only.
+    /// Files, sockets or directories, read-only.
     pub(super) exposed: Vec<PathBuf>,
-    /// Those of them that the operator has chosen.
+    /// The exposed paths that the operator configured.
     pub(super) chosen: Vec<PathBuf>,
-    /// Lies in one of these and is covered.
+    /// Paths that must not be visible.
     pub(super) hidden: Vec<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum HideError {
-    #[error("{path} has to be hidden from steps, and cannot be found: {source}")]
+    #[error("{path} must be hidden from steps, but cannot be found: {source}")]
     Missing { path: PathBuf, source: io::Error },
     #[error("{path} cannot be exposed to steps: {source}")]
     Unexposed { path: PathBuf, source: io::Error },
-    #[error("{path} has to be hidden from steps, and {dir} cannot be: move it into a directory of its own")]
+    #[error(
+        "{path} must be hidden from steps, but {dir} cannot be hidden: move it into a directory of its own"
+    )]
     Needed { path: PathBuf, dir: PathBuf },
-    #[error("{SETTINGS} cannot be searched for what only its owner may read: {0}")]
+    #[error("{SETTINGS} cannot be searched for files that only their owner may read: {0}")]
     Settings(io::Error),
 }
 
 impl Visible {
-    /// `hidden` files are hidden with their whole directory: a file that is covered alone comes to light when another one
-    /// is renamed over it.
+    /// Hides a file together with its directory: a mount over a single file would disappear when the file is
+    /// replaced by rename.
     pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HideError> {
         let (mut dirs, mut links) = (Vec::new(), Vec::new());
         for path in SYSTEM.iter().map(PathBuf::from) {
@@ -88,7 +90,7 @@ impl Visible {
         if !dir.is_dir() {
             dir.pop();
         }
-        // Covered, it would take a part of the system with it.
+        // Hiding it would hide part of the system.
         if self.dirs.iter().any(|system| system.starts_with(&dir)) {
             return Err(HideError::Needed { path: path.to_owned(), dir });
         }
@@ -96,14 +98,14 @@ impl Visible {
         Ok(())
     }
 
-    /// What has to be covered, because it lies in something that is seen.
+    /// Hidden paths inside visible directories, which have to be covered.
     pub(super) fn covered(&self) -> impl Iterator<Item = &Path> {
         let seen = |path: &&PathBuf| self.dirs.iter().chain(&self.exposed).any(|dir| path.starts_with(dir));
         self.hidden.iter().filter(seen).map(PathBuf::as_path)
     }
 }
 
-/// Finds what this process can read in `/etc` and other users cannot: a step runs as the same user.
+/// Finds files in `/etc` that this process can read and other users cannot, because a step runs as the same user.
 fn private_settings() -> io::Result<Vec<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut left = SETTINGS_MAX;
@@ -115,7 +117,7 @@ fn search(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Re
     for entry in std::fs::read_dir(dir)? {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many files"))?;
         let path = entry?.path();
-        // Removed since it was listed.
+        // It may have been removed since readdir.
         let Ok(about) = path.symlink_metadata() else { continue };
         if about.is_symlink() || access(&path, Access::READ_OK).is_err() {
             continue;

@@ -59,13 +59,13 @@ fn an_address_that_never_answers_fails_the_step() {
     let fixture = Fixture::new();
     let url = serve(vec![500]);
     let outcome = fixture.run(step("a", "http_check", json!({ "url": url, "within": "1s" })));
-    assert_eq!(failed(&outcome), (FailureCause::Exited, "wanted 200 within 1s; at the end it answered 500"));
+    assert_eq!(failed(&outcome), (FailureCause::Exited, "expected 200 within 1s, but it answered 500"));
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("address");
     let url = format!("https://user:hunter22@{closed}/");
     let mut assignment = step("b", "http_check", json!({ "url": url, "within": "1s" }));
     assignment.masked = vec![SecretText::new("hunter22".into())];
     let outcome = fixture.run(assignment);
-    assert!(failed(&outcome).1.contains("cannot be asked"), "{outcome:?}");
+    assert!(failed(&outcome).1.contains("request failed"), "{outcome:?}");
     assert!(!fixture.link.text_of("b").contains("hunter22"), "{}", fixture.link.text_of("b"));
 }
 
@@ -131,5 +131,5 @@ fn a_try_that_cannot_be_started_after_another_one_ran_is_no_step_that_never_star
     let params = json!({ "run": "rmdir ../workspace; exit 1", "every": "1s", "within": "20s" });
     assert_eq!(fixture.run(step("a", "wait_for", params)), Outcome::Interrupted);
     let log = fixture.link.text_of("a");
-    assert!(log.contains("[berth] stopped: the runner cannot go on with it: "), "{log}");
+    assert!(log.contains("[berth] stopped: the runner cannot continue: "), "{log}");
 }

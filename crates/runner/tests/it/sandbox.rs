@@ -278,8 +278,5 @@ fn network_none_keeps_the_runner_from_asking_for_a_step() {
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let check = step("a", "http_check", json!({"url": "http://127.0.0.1:1/", "within": "1s"}));
     let outcome = fixture.run(Assignment { network: Network::None, ..check });
-    assert_eq!(
-        failed(&outcome),
-        (FailureCause::Invalid, "a step with `network: none` cannot ask an address")
-    );
+    assert_eq!(failed(&outcome), (FailureCause::Invalid, "a step with `network: none` cannot send requests"));
 }

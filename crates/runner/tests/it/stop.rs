@@ -188,7 +188,7 @@ fn the_end_of_the_runner_interrupts_its_steps() {
     for id in ["a", "b"] {
         let report = fixture.link.report_of(id);
         assert_eq!((report.outcome, report.next_nonce), (Outcome::Interrupted, None));
-        assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner ends\n"));
+        assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner is shutting down\n"));
     }
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }

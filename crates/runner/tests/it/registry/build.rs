@@ -141,7 +141,7 @@ fn what_is_wrong_with_a_registry_is_told() {
         assert!(told.contains(part), "{told}");
     }
     let silent = Yard::new(&[("berth-registry.yaml", "start: sh -c 'exit 4' x\n")]);
-    assert_eq!(silent.told(), "asked for its steps, it exited with 4, and wrote no answer");
+    assert_eq!(silent.told(), "the call for its metadata failed: it exited with 4, and wrote no answer");
     let broken = Yard::new(&[("berth-registry.yaml", "build: 'echo oh no; exit 7'\nstart: 'true'\n")]);
     let (built, printed) = broken.build();
     let told = built.expect_err("broken").to_string();

@@ -80,10 +80,10 @@ fn without_a_file_that_can_be_understood_there_is_no_answer() {
     let fixture = Fixture::new();
     for (id, body, part) in [
         ("crash", "exit 3", "it exited with 3, and wrote no answer"),
-        ("silent", "exit 0", "it ended without having written an answer"),
+        ("silent", "exit 0", "it exited without writing an answer"),
         ("missing", "no-such-program", "it exited with 127: a command was not found"),
         ("killed", "kill -9 $$", "ended by signal 9 (KILL)"),
-        ("empty", "answer ''", "it ended without having written an answer"),
+        ("empty", "answer ''", "it exited without writing an answer"),
         ("cut", r#"answer '{"status":"SUCC'"#, "its answer cannot be read"),
         ("garbage", "answer hello", "its answer cannot be read"),
         ("status", r#"answer '{"status":"DONE"}'"#, r#"has the status "DONE""#),
