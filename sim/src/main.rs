@@ -1,4 +1,4 @@
-//! Runs the simulation from a seed, and tells the story of a run that breaks a promise.
+//! Runs simulations from a seed, and prints the trace of a run that breaks a promise.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Somebody who asks for things: looks, is held up, and tries again when others were faster.
+//! A client: reads, is delayed, writes, and retries when another client was faster.
 
 use super::site::{Pending, Site, Written};
 use crate::chance::Chance;
@@ -16,7 +16,7 @@ struct Want {
     place: Place,
     ask: Ask,
     tries: u8,
-    /// Decided and not yet written.
+    /// Decided, but not yet written.
     pending: Option<Pending>,
 }
 
@@ -25,7 +25,7 @@ impl Client {
         Self { person, wants: None }
     }
 
-    /// What was on its way may or may not have been written: it is asked again.
+    /// A pending write may or may not have happened: the request is repeated.
     pub(super) fn lose_server(&mut self) {
         if let Some(want) = &mut self.wants {
             want.pending = None;
@@ -39,13 +39,13 @@ impl Client {
         };
         let Some(pending) = want.pending.take() else {
             want.pending = site.look(want.place, &want.ask);
-            // Who names what is not there gives up.
+            // Give up if the named record does not exist.
             self.wants = want.pending.is_some().then_some(want);
             return Ok(());
         };
         let again = match site.write(pending)? {
             Written::Outdated => want.tries < TRIES_MAX && chance.percent(80),
-            // The answer is lost on its way: asked once more, as if nothing had been.
+            // The response is lost: repeat the request.
             Written::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
         };
         want.tries += 1;

@@ -1,8 +1,8 @@
-//! Clients, runners and servers that crash, pause, repeat themselves and lie, on one clock that can be set.
+//! Drills: clients, runners and servers that crash, pause, repeat messages and lie, on one adjustable clock.
 //!
-//! Everybody loads, is held up while others write, and then tries to write what they decided. Beside the oracle of
-//! [`crate::locks`] there is a [`target`], which is outside the system: it sees who touches an environment and when.
-//! One seed is one run.
+//! Each participant loads, is delayed while others write, and then tries to write its decision. Besides the oracle
+//! of [`crate::locks`] there is a [`target`] outside of the system, which sees who touches an environment and
+//! when. One seed is one run.
 
 mod client;
 mod runner;
@@ -21,20 +21,20 @@ use crate::locks::{Turn, Violation};
 const CLIENTS: u8 = 3;
 const RUNNERS: usize = 3;
 const ROUNDS: u64 = 250;
-/// Twenty deployments of a minute each, on two environments, and some time to lose runners.
+/// Enough for twenty deployments of a minute each, on two environments, and some lost runners.
 const REST_S_MAX: u64 = 4_000;
 
 /// How much happened in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Decisions that were written, and those that came too late.
+    /// Decisions that were written, and those that were outdated.
     pub commits: u64,
     pub outdated: u64,
     pub crashes: u64,
-    /// Times that somebody touched an environment, and those that its own comparison of fences refused.
+    /// Accesses to an environment, and those that its fence check rejected.
     pub touches: u64,
     pub refused: u64,
-    /// Attempts whose runner was given up.
+    /// Attempts whose runner was declared lost.
     pub lost: u64,
     pub seconds: u64,
 }
@@ -74,12 +74,12 @@ impl fmt::Display for Broken {
     }
 }
 
-/// One run. A run that fails is run once more, to tell its story.
+/// Runs one drill. A failed run is repeated with a trace.
 pub fn run(seed: u64) -> Result<Tally, Box<Broken>> {
     judge(seed, Site::quiet())
 }
 
-/// The same, judged by what can be seen from outside alone: who touches the environments, and what runners are told.
+/// The same, judged only from outside: by accesses to the environments and by orders to runners.
 pub fn run_unwatched(seed: u64) -> Result<Tally, Box<Broken>> {
     judge(seed, Site::unwatched())
 }
@@ -90,7 +90,7 @@ fn judge(seed: u64, mut site: Site) -> Result<Tally, Box<Broken>> {
         .map_err(|violation| Box::new(Broken { seed, violation, trace: trace(seed) }))
 }
 
-/// What happens in a run, line by line.
+/// Returns a trace of the run.
 pub fn trace(seed: u64) -> String {
     let mut site = Site::told();
     let end = play(seed, &mut site);
@@ -103,7 +103,7 @@ fn play(seed: u64, site: &mut Site) -> Result<(), Violation> {
     let mut clients: Vec<_> = (0..CLIENTS).map(Client::new).collect();
     let mut runners: Vec<_> = (0..RUNNERS).map(|_| Runner::new(site)).collect();
     for _ in 0..ROUNDS {
-        // Time passes in small steps: what a runner's own clock makes it do happens before anything else.
+        // Time passes in small steps, so that runners act on their own clocks first.
         for _ in 0..chance.pick(&[0, 1, 1, 2, 5]) {
             site.pass_a_second();
             for runner in &mut runners {
@@ -135,7 +135,7 @@ fn play(seed: u64, site: &mut Site) -> Result<(), Violation> {
     come_to_rest(site, &mut runners, &mut chance)
 }
 
-/// E4, L11: once nothing fails any more, everything that was begun comes to its end.
+/// E4, L11: without further faults, everything that has started comes to an end.
 fn come_to_rest(site: &mut Site, runners: &mut [Runner], chance: &mut Chance) -> Result<(), Violation> {
     site.turn(Turn::Resume);
     for _ in 0..REST_S_MAX {
@@ -154,14 +154,14 @@ fn come_to_rest(site: &mut Site, runners: &mut [Runner], chance: &mut Chance) ->
     Err(Violation { rule: "E4", what })
 }
 
-/// Whether runners fail by chance.
+/// Whether runners fail at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Faults {
     None,
     Some,
 }
 
-/// The store's clock is set, tokens are revoked, the pipeline stops and goes on.
+/// Sets the store's clock, revokes tokens, stops and resumes the pipeline.
 fn turn(chance: &mut Chance) -> Turn {
     const SECOND: i64 = 1_000_000;
     match chance.below(12) {

@@ -1,5 +1,5 @@
-//! A runner: takes work, touches the environment, gives signs of life, and stops when told to, when its work is done
-//! or when nobody has answered it for too long. It crashes, is cut off, repeats itself and uses what is not its own.
+//! A runner: takes work, touches the environment, sends heartbeats, and stops on order, when its work is done, or
+//! when the server is silent for too long. It crashes, is disconnected, repeats messages and uses foreign nonces.
 
 use berth_core::deployment::report::Order;
 use berth_core::id::DeploymentId;
@@ -9,27 +9,27 @@ use super::site::{Pending, Site, Written};
 use crate::chance::Chance;
 use crate::locks::{Answer, Ask, Nonce, Outcomes, Place, Violation, WhichDeployment};
 
-/// Without an answer for so long, a runner stops its work by itself.
+/// After this long without a response a runner stops its work.
 const SELF_STOP_S: u64 = 20;
 /// From the order to stop to the end of the last process.
 const STOP_GRACE_S: u64 = 10;
 
 pub(super) struct Runner {
     nonce: u16,
-    /// Until then no server hears it, nor it them.
+    /// Until then it is disconnected from all servers.
     cut_off_until: u64,
     state: State,
 }
 
 enum State {
     Idle,
-    /// Has asked for it; the answer is not known yet.
+    /// Has requested work; the response is not known yet.
     Asking {
         job: Job,
         pending: Option<Pending>,
     },
     Working(Job),
-    /// Nothing of it runs any more.
+    /// No process is left.
     Reporting {
         job: Job,
         outcome: Outcomes,
@@ -42,11 +42,11 @@ struct Job {
     place: Place,
     id: DeploymentId,
     number: i64,
-    /// When the last message was sent that was answered.
+    /// When the last answered message was sent.
     answered: u64,
     /// When the work is done.
     until: u64,
-    /// When the last of it will have stopped, once it was told to.
+    /// When its last process will have stopped after an order to stop.
     stops_at: Option<u64>,
 }
 
@@ -65,14 +65,14 @@ impl Runner {
         Self { nonce: site.new_nonce(), cut_off_until: 0, state: State::Idle }
     }
 
-    /// Whether its question was heard nobody knows: it asks again under the same nonce.
+    /// The request may have been received: it is repeated with the same nonce.
     pub(super) fn lose_server(&mut self) {
         if let State::Asking { pending, .. } = &mut self.state {
             *pending = None;
         }
     }
 
-    /// What it does without anybody: it stops in time.
+    /// Stops by its own clock.
     pub(super) fn obey_clock(&mut self, site: &mut Site) -> Result<(), Violation> {
         let State::Working(job) = &mut self.state else { return Ok(()) };
         if site.second >= job.answered + SELF_STOP_S {
@@ -123,7 +123,7 @@ impl Runner {
         Ok(())
     }
 
-    /// All its processes end with it. When it is back it is somebody new.
+    /// All its processes end with it; it comes back as a new runner.
     fn crash(&mut self, site: &mut Site) {
         if let State::Working(job) = &self.state {
             site.leave(job.place, job.id, self.nonce);
@@ -159,7 +159,7 @@ impl Runner {
         pending: Option<Pending>,
     ) -> Result<(), Violation> {
         let Some(pending) = pending else {
-            // The same question under the same nonce; the clock of the first one goes on.
+            // The same request with the same nonce; the lease of the first one counts.
             let ask = Ask::Grant { runner: self.nonce, deployment: job.named() };
             let pending = site.look(job.place, &ask);
             if pending.is_some() {
@@ -177,9 +177,9 @@ impl Runner {
         };
         match chance.below(10) {
             _ if !granted => {}
-            // Granted, and never begun.
+            // Granted, but never started.
             0 => self.crash(site),
-            // Granted, and the answer lost.
+            // Granted, but the response is lost.
             1 => self.state = State::Asking { job, pending: None },
             _ if site.second >= job.answered + SELF_STOP_S => {}
             _ => {
@@ -194,7 +194,7 @@ impl Runner {
 
     fn beat(&mut self, site: &mut Site, chance: &mut Chance, mut job: Job) -> Result<(), Violation> {
         if chance.percent(10) {
-            // Somebody else's nonce gets nobody anywhere.
+            // A foreign nonce must have no effect.
             let stolen = Nonce::Of(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
             self.say_wrongly(site, &job, stolen)?;
         }
@@ -204,7 +204,7 @@ impl Runner {
         job.answered = site.second;
         match order {
             Some(Answer::Order(Order::Continue)) => {}
-            // It may take its time to obey.
+            // It may delay the stop.
             _ => job.stop(site.second + chance.below(STOP_GRACE_S + 1)),
         }
         self.state = State::Working(job);
@@ -241,7 +241,7 @@ impl Runner {
             let what = format!("{outcome:?} of deployment {} was heard after its end", job.number);
             return Err(Violation { rule: "L10", what });
         }
-        // Says it once more when the answer was lost, or does not trust it.
+        // Repeats the report if the response was lost, or at random.
         if times < 2 && chance.percent(30) {
             self.state = State::Reporting { job, outcome, times: times + 1 };
         }

@@ -1,4 +1,4 @@
-//! The system under the drill: the store, the servers in front of it, the clocks, and the target outside.
+//! The system under test: the store, its servers, the clocks, and the target outside.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ pub(super) struct Site {
     pub(super) model: Model,
     checker: Checker,
     is_watched: bool,
-    /// Processes that outlived their runner and hide: only a target that compares fences keeps them out.
+    /// Processes that outlived their runner: only a target that compares fences rejects them.
     ghosts: Vec<(Place, DeploymentId)>,
     pub(super) targets: [Target; 2],
-    /// Seconds on a clock nobody can set.
+    /// Seconds on a monotonic clock.
     pub(super) second: u64,
-    /// Rises when something around the locks changes: a decision made before is made again.
+    /// Increases when something around the locks changes: earlier decisions are outdated.
     revision: u64,
-    /// When each attempt was last heard of, as the servers remember it.
+    /// Last heartbeat of each attempt, in the servers' memory.
     heard: BTreeMap<DeploymentId, u64>,
     restarted: u64,
     nonces: u16,
@@ -32,7 +32,7 @@ pub(super) struct Site {
     lines: Option<Vec<String>>,
 }
 
-/// A decision that waits to be written.
+/// A decision that is not yet written.
 pub(super) struct Pending {
     step: Box<Step>,
     revision: u64,
@@ -40,7 +40,7 @@ pub(super) struct Pending {
 
 pub(super) enum Written {
     Done(Box<Answer>),
-    /// Somebody else was first.
+    /// Another participant wrote first.
     Outdated,
 }
 
@@ -84,7 +84,7 @@ impl Site {
         self.lines.unwrap_or_default().join("\n")
     }
 
-    /// No two attempts of any runner share one.
+    /// Unique among all attempts of all runners.
     pub(super) fn new_nonce(&mut self) -> u16 {
         self.nonces += 1;
         self.nonces
@@ -102,7 +102,7 @@ impl Site {
         self.revision += 1;
     }
 
-    /// What was decided and not written is gone, and so is what the servers remembered.
+    /// Unwritten decisions and the servers' memory are lost.
     pub(super) fn crash(&mut self) {
         self.say(|| "the server crashes".into());
         self.tally.crashes += 1;
@@ -117,7 +117,7 @@ impl Site {
         Some(Pending { step: Box::new(step), revision: self.revision })
     }
 
-    /// Tries to write it.
+    /// Tries to write the decision.
     pub(super) fn write(&mut self, pending: Pending) -> Result<Written, Violation> {
         let Pending { step, revision } = pending;
         if revision != self.revision {
@@ -139,7 +139,7 @@ impl Site {
         Ok(Written::Done(Box::new(step.decision.answer)))
     }
 
-    /// Both at once: nobody comes between.
+    /// Decides and writes without interruption.
     pub(super) fn ask(&mut self, place: Place, ask: &Ask) -> Result<Option<Answer>, Violation> {
         let Some(pending) = self.look(place, ask) else { return Ok(None) };
         match self.write(pending)? {
@@ -152,7 +152,7 @@ impl Site {
         self.ask(chance.small(2), &Ask::Sweep).map(drop)
     }
 
-    /// A sign of life was heard.
+    /// Records a heartbeat.
     pub(super) fn hear(&mut self, deployment: DeploymentId) {
         self.heard.insert(deployment, self.second);
     }
@@ -161,12 +161,12 @@ impl Site {
         self.model.world.deployments.get(&id)
     }
 
-    /// A runner that was silent for so long has stopped what it did, by its own clock.
+    /// A runner that was silent for this long has stopped by its own clock.
     pub(super) fn give_up_lost_runners(&mut self) -> Result<(), Violation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
             for it in lock.deployments.iter().filter(|it| it.status.attempt().is_some()) {
-                // A server that has just begun to look has not yet been waiting.
+                // A server that has just started has not been waiting yet.
                 let restarted = self.restarted;
                 let now = self.second;
                 let heard = *self.heard.entry(it.id).or_insert(now.max(restarted));
@@ -182,7 +182,7 @@ impl Site {
         Ok(())
     }
 
-    /// Somebody touches the environment; the target and the oracle both have a say.
+    /// Touches the environment; target and oracle check the access.
     pub(super) fn touch(&mut self, place: Place, id: DeploymentId, runner: u16) -> Result<(), Violation> {
         let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { return Ok(()) };
         let Some(deployment) = self.model.world.deployments.get(&id) else { return Ok(()) };
@@ -194,7 +194,7 @@ impl Site {
         Ok(())
     }
 
-    /// Its runner is gone and it goes on.
+    /// Lets a process outlive its runner.
     pub(super) fn haunt(&mut self, place: Place, id: DeploymentId) {
         self.ghosts.push((place, id));
     }
@@ -210,7 +210,7 @@ impl Site {
         Ok(())
     }
 
-    /// Deployments that have not ended.
+    /// Number of unfinished deployments.
     pub(super) fn unfinished(&self) -> usize {
         self.model.world.deployments.values().filter(|it| !it.status.is_final()).count()
     }

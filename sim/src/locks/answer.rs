@@ -1,4 +1,4 @@
-//! What a command was answered: comparable as a whole, and short enough to read.
+//! Results of commands: comparable, and short enough to read.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Commands as data. They name records by their place in history, so that they mean the same on every backend.
+//! Commands as data. They name records by position, so that they mean the same on every backend.
 
 use std::fmt;
 
@@ -12,16 +12,16 @@ pub type Place = u8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// Somebody asks for something; the rules decide.
+    /// A request; the rules decide.
     Ask { place: Place, ask: Ask },
-    /// Both look, then the first writes, then the second tries to. It may not, if the first changed anything, and asks
-    /// anew.
+    /// Both load, then the first writes and the second tries to. It is rejected if the first changed anything, and
+    /// retries.
     Race { place: Place, first: Ask, second: Ask },
-    /// Something around the locks changes.
+    /// A change around the locks.
     Turn(Turn),
 }
 
-/// People and runners are named by number; a runner's number is its nonce too.
+/// A request. People and runners are named by number; a runner's number is its nonce as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     Claim {
@@ -80,23 +80,23 @@ pub enum Ask {
         nonce: Nonce,
         outcome: Outcomes,
     },
-    /// A sign of life: asks what to do.
+    /// A heartbeat.
     Beat {
         deployment: WhichDeployment,
         nonce: Nonce,
     },
-    /// What is due is done.
+    /// Processes what is due.
     Sweep,
-    /// The definition names it again, perhaps in the words of the other environment.
+    /// The definition declares it again, possibly with the configuration of the other environment.
     Redeclare {
         words: Place,
     },
     Undeclare,
-    /// Its pipeline is deleted.
+    /// Deletes its pipeline.
     Delete {
         by: u8,
     },
-    /// After that: a pipeline of the same name, with an environment of the same name.
+    /// Creates a pipeline and an environment with the same names after a deletion.
     Recreate,
 }
 
@@ -104,40 +104,40 @@ pub enum Ask {
 pub enum WhichSession {
     /// The active one, or else the last.
     Current,
-    /// The last but so many.
+    /// Counted from the last.
     Back(u8),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichTicket {
-    /// So many are before it.
+    /// By position in the queue.
     Waiting(u8),
-    /// The last but so many.
+    /// Counted from the last.
     Back(u8),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichDeployment {
-    /// What a runner would find.
+    /// What a runner would be granted.
     Startable,
-    /// Of those that may be running.
+    /// Among those that may be running.
     Live(u8),
     Queued(u8),
     Reset,
-    /// The last but so many.
+    /// Counted from the last.
     Back(u8),
     Numbered(i64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nonce {
-    /// The one it was granted under.
+    /// The one it was granted with.
     Right,
-    /// That of a runner, whoever has it.
+    /// That of a runner.
     Of(u16),
 }
 
-/// What a runner says; which of them it may say, the rules decide.
+/// What a runner reports; the rules decide what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcomes {
     Succeeded,
@@ -151,13 +151,13 @@ pub enum Turn {
     Advance {
         micros: i64,
     },
-    /// The clock goes to a moment that matters, and so many microseconds further. Never back.
+    /// Moves the clock forward to a relevant moment, plus some microseconds.
     To {
         place: Place,
         due: Due,
         offset_micros: i64,
     },
-    /// The clock is set back.
+    /// Sets the clock back.
     Back {
         seconds: i64,
     },
@@ -165,7 +165,7 @@ pub enum Turn {
     RevokeToken(u8),
     Stop,
     Resume,
-    /// The tracked branch has a head that is known, or not.
+    /// Whether the head of the tracked branch is known.
     Track(bool),
     RaiseEpoch,
 }
@@ -174,10 +174,10 @@ pub enum Turn {
 pub enum Due {
     Expiry,
     Idle,
-    /// Of the first in line.
+    /// Of the first ticket.
     Ticket,
     Takeover,
-    /// Whatever the environment says is next.
+    /// Whatever is due next in the environment.
     Next,
 }
 

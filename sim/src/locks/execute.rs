@@ -1,4 +1,5 @@
-//! Puts a command to the rules. Knows records only through [`Records`], so that every backend runs the same code.
+//! Applies a command to the rules. Accesses records only through [`LockRecords`], so that every backend runs the
+//! same code.
 
 use berth_core::decision::{Decision, Refusal, Ruling};
 use berth_core::deployment::cancel::cancel;
@@ -22,17 +23,17 @@ use super::cast;
 use super::command::{Ask, Nonce, Outcomes, Place, WhichDeployment, WhichSession, WhichTicket};
 use super::surroundings::Surroundings;
 
-/// Where records are kept. Numbers count from 1 within an environment.
+/// A backend for records. Numbers count from 1 within an environment.
 pub trait Records {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock>;
     fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session>;
     fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket>;
     fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment>;
-    /// The highest number an environment of this name has had, deleted ones included.
+    /// The highest fence of any environment with this name, including deleted ones.
     fn last_fence(&self, place: Place) -> Fence;
 }
 
-/// `None`: the command names something that is not there, or comes from somebody who is not let in.
+/// Returns `None` if the command names a missing record or its caller is not authorized.
 pub fn execute(
     records: &impl Records,
     around: &Surroundings,
@@ -57,7 +58,7 @@ pub fn execute(
             view.deployment(ask, moment)
         }
         Ask::Sweep => Some(done(settle(view.lock, moment))),
-        // A pipeline that was deleted is not there to be changed.
+        // A deleted pipeline cannot be changed.
         _ if around.deleted[usize::from(place)] => None,
         Ask::Redeclare { words } => {
             let hash = format!("definition {words}");
@@ -69,7 +70,7 @@ pub fn execute(
     }
 }
 
-/// The records an ask names, as they are when it is put.
+/// The records that a request names at this moment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Subject {
     pub session: Option<Session>,
@@ -80,7 +81,7 @@ pub struct Subject {
     pub nonce: Option<String>,
 }
 
-/// What [`execute`] will find behind the names in an ask.
+/// Resolves the names in a request like [`execute`] does.
 pub fn subject(records: &impl Records, around: &Surroundings, place: Place, ask: &Ask) -> Subject {
     let id = around.environment(place);
     let Some(lock) = records.lock(id) else { return Subject::default() };
@@ -116,7 +117,7 @@ pub fn subject(records: &impl Records, around: &Surroundings, place: Place, ask:
 }
 
 impl Surroundings {
-    /// To be called when an ask was committed: some change what a name means.
+    /// Call it after a request was committed: some change what a name refers to.
     pub fn note_commit(&mut self, place: Place, ask: &Ask) {
         let place = usize::from(place);
         match ask {
@@ -131,7 +132,7 @@ impl Surroundings {
 }
 
 impl Ask {
-    /// For somebody else to ask the same.
+    /// The person of the request, to be replaced.
     pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
         match self {
             Ask::Claim { by, .. }
@@ -147,7 +148,7 @@ impl Ask {
         }
     }
 
-    /// Whose request it is.
+    /// The person of the request.
     pub const fn person(&self) -> Option<u8> {
         match self {
             Ask::Claim { by, .. }
@@ -164,12 +165,12 @@ impl Ask {
     }
 }
 
-/// What a runner's nonce looks like.
+/// The text of a runner's nonce.
 pub(crate) fn nonce_of(runner: u16) -> String {
     format!("n{runner}")
 }
 
-/// The environment of a new pipeline with the old name. Also the first one.
+/// Declares the environment of a new pipeline with the old name, or the first one.
 pub(crate) fn declaration(place: Place, incarnation: u8, id: EnvironmentId, last_fence: Fence) -> Declare {
     Declare {
         id,

@@ -1,4 +1,5 @@
-//! Every sequence of a small alphabet, breadth first; states that look the same are followed once.
+//! Exhaustive exploration: every sequence over a small alphabet, breadth first; equivalent states are followed
+//! once.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,15 +12,15 @@ use super::check::Checker;
 use super::command::Command;
 use super::model::{Failed, Model, trace};
 
-/// How much was seen.
+/// Statistics of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Explored {
-    /// That were followed; those at the end are looked at and not counted.
+    /// States that were followed; those at the last level are checked but not counted.
     pub states: usize,
     pub steps: usize,
 }
 
-/// Follows every word of `alphabet` up to `depth` letters. The oracle looks at every step.
+/// Follows every sequence of up to `depth` commands. The oracle checks every step.
 pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Failed>> {
     let mut known = BTreeSet::new();
     let mut frontier = vec![(Model::default(), Checker::default(), Vec::<Command>::new())];
@@ -34,7 +35,7 @@ pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Faile
                 if let Err(violation) = model.perform(command, &mut checker) {
                     return Err(Box::new(Failed { violation, trace: trace(&path()) }));
                 }
-                // The oracle has read them; carried along they would be most of the memory.
+                // Already checked by the oracle; keeping them would take most of the memory.
                 model.world.events.clear();
                 if level < depth && known.insert(canonical(&model)) {
                     next.push((model, checker, path()));
@@ -47,8 +48,8 @@ pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Faile
     Ok(explored)
 }
 
-/// All that decides what can happen next in the first environment. Times count from now, and who did it before is
-/// forgotten: two states with the same text have the same future.
+/// The part of the state that determines what can happen next in the first environment. Times are relative, and
+/// past actors are left out: states with the same text have the same future.
 fn canonical(model: &Model) -> String {
     let around = &model.around;
     let mut text = format!(

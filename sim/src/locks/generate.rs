@@ -1,4 +1,4 @@
-//! Random sequences of commands, with a liking for what is rare: races, ends that are due, late messages.
+//! Random command sequences, biased towards rare cases: races, expiries, late messages.
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::force::Mode;
@@ -9,10 +9,10 @@ use super::command::{
 };
 use crate::chance::Chance;
 
-/// The same seed and length, the same commands.
+/// The same seed and length give the same commands.
 pub fn generate(seed: u64, length: usize) -> Vec<Command> {
     let mut chance = Chance::from_seed(seed);
-    // Most of what is interesting takes many commands on one environment.
+    // Most interesting cases need many commands on one environment.
     let share_of_qa = chance.pick(&[50, 85, 100]);
     let is_calm = chance.percent(60);
     (0..length).map(|_| command(&mut chance, share_of_qa, is_calm)).collect()
@@ -20,7 +20,7 @@ pub fn generate(seed: u64, length: usize) -> Vec<Command> {
 
 const LENGTH_MAX: u64 = 60;
 
-/// As [`generate`], with the length that belongs to the seed: from 1 to 60.
+/// Like [`generate`], with a length of 1 to 60 derived from the seed.
 pub fn sequence(seed: u64) -> Vec<Command> {
     generate(seed, usize::try_from(1 + seed % LENGTH_MAX).unwrap_or(1))
 }
@@ -35,11 +35,11 @@ fn command(chance: &mut Chance, share_of_qa: u64, is_calm: bool) -> Command {
 }
 
 fn person(chance: &mut Chance) -> u8 {
-    // Somebody holds more often than others, so that holders also do things.
+    // One person is more frequent, so that holders also act.
     chance.pick(&[0, 0, 1, 1, 2])
 }
 
-/// A calm run has no changes of the definition: they end everything that goes on.
+/// A calm run has no changes of the definition, because they end everything.
 pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
     let by = person(chance);
     match chance.below(if is_calm { 96 } else { 100 }) {

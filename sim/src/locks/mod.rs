@@ -1,8 +1,8 @@
-//! The lock on an environment under random commands.
+//! The lock of an environment under random commands.
 //!
-//! A [`Command`] is data and names records by their place in history, never by id: so the same sequence runs on any
-//! backend. [`execute`] puts one to the rules through [`Records`], which is all it knows of where records are kept.
-//! [`Model`] is the backend in memory; [`Checker`] is the oracle.
+//! A [`LockCommand`] is data and names records by position, never by id, so the same sequence runs on any backend.
+//! [`execute`] applies it to the rules through [`LockRecords`]. [`LockModel`] is the backend in memory;
+//! [`LockOracle`] is the oracle.
 
 mod answer;
 pub mod cast;

@@ -1,4 +1,4 @@
-//! The backend in memory, and a run: commands one after the other, the oracle after each.
+//! The backend in memory, and sequences of commands with the oracle after each.
 
 use std::fmt;
 
@@ -23,23 +23,23 @@ pub struct Model {
     pub around: Surroundings,
 }
 
-/// One thing that was asked, and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone)]
 pub struct Step {
     pub place: Place,
-    /// The one the name meant when it was asked.
+    /// The environment that the name referred to.
     pub environment: EnvironmentId,
     pub ask: Ask,
     pub moment: Moment,
-    /// As it was loaded; `None` for an environment that was not there yet.
+    /// As loaded; `None` if the environment did not exist yet.
     pub before: Option<Lock>,
     pub subject: Subject,
     pub decision: Decision<Answer>,
-    /// Somebody else had written since: nothing was.
+    /// Another participant had written since: nothing was written.
     pub is_outdated: bool,
 }
 
-/// A run that broke a rule.
+/// A sequence that broke a promise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failed {
     pub violation: Violation,
@@ -102,7 +102,7 @@ impl Records for World {
 }
 
 impl Model {
-    /// Everything a command leads to, as steps; each was looked at by `checker`.
+    /// Performs a command and returns its steps, each checked by `checker`.
     pub fn perform(&mut self, command: &Command, checker: &mut Checker) -> Result<Vec<Step>, Violation> {
         match command {
             Command::Turn(turn) => {
@@ -150,13 +150,13 @@ impl Model {
         Some(Step { place, environment, ask, moment, before, subject, decision, is_outdated: false })
     }
 
-    /// Writes what was decided, unless it is outdated.
+    /// Writes the decision unless it is outdated.
     pub fn commit_unwatched(&mut self, mut step: Step) -> Step {
         match self.world.apply(step.decision.clone()) {
             Err(Outdated) => step.is_outdated = true,
             Ok(_) => {
                 self.around.note_commit(step.place, &step.ask);
-                // A new pipeline is as stopped as the others.
+                // A new pipeline is stopped like the others.
                 if step.ask == Ask::Recreate {
                     self.apply_surroundings();
                 }
@@ -165,7 +165,7 @@ impl Model {
         step
     }
 
-    /// The same, and lets the oracle look.
+    /// Writes the decision and lets the oracle check it.
     pub fn commit(&mut self, step: Step, checker: &mut Checker) -> Result<Step, Violation> {
         let step = self.commit_unwatched(step);
         let Some(after) = self.world.load(step.environment) else { unreachable!("environments stay") };
@@ -206,7 +206,7 @@ pub fn check(commands: &[Command]) -> Result<Model, Violation> {
     Ok(model)
 }
 
-/// The same, for people: a run that fails is made as short as it gets and told line by line.
+/// The same, with a minimized trace on failure.
 pub fn run(commands: &[Command]) -> Result<Model, Box<Failed>> {
     check(commands).map_err(|violation| {
         let trace = trace(&shrunk(commands, &violation));
@@ -214,7 +214,7 @@ pub fn run(commands: &[Command]) -> Result<Model, Box<Failed>> {
     })
 }
 
-/// Leaves out whatever the same promise is broken without.
+/// Removes commands that are not needed to break the same promise.
 fn shrunk(commands: &[Command], violation: &Violation) -> Vec<Command> {
     let mut kept = commands.to_vec();
     let mut index = kept.len();
@@ -230,7 +230,7 @@ fn shrunk(commands: &[Command], violation: &Violation) -> Vec<Command> {
     kept
 }
 
-/// What happens, line by line, up to the first broken rule.
+/// Returns a trace up to the first broken promise.
 pub fn trace(commands: &[Command]) -> String {
     use fmt::Write as _;
 

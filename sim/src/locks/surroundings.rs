@@ -1,4 +1,4 @@
-//! What is around the locks: the clock, the epoch, who was revoked, what is stopped. The same for every backend.
+//! State around the locks, the same for every backend: the clock, the epoch, revoked tokens, stopped pipelines.
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::environment::{Lock, Moment};
@@ -10,20 +10,20 @@ use super::command::{Due, Place, Turn};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Tells the environments of this run from those of others.
+    /// Distinguishes the environments of this run from those of other runs.
     pub run: u32,
     pub now: Timestamp,
     pub epoch: i64,
     pub is_paused: bool,
-    /// The head of the tracked branch is known.
+    /// Whether the head of the tracked branch is known.
     pub is_tracked: bool,
     pub revoked_people: Vec<u8>,
     pub revoked_tokens: Vec<u8>,
     /// How often each name was given to a new environment.
     pub incarnations: [u8; 2],
-    /// The environment of that name was deleted.
+    /// Whether the environment of that name was deleted.
     pub deleted: [bool; 2],
-    /// Decisions so far; each has its own chance.
+    /// Number of decisions; each has its own randomness.
     drawn: u64,
 }
 
@@ -49,22 +49,22 @@ impl Surroundings {
         cast::environment(self.run, place, self.incarnations[usize::from(place)])
     }
 
-    /// The one that is made when the name comes back.
+    /// The environment that is created when the name is reused.
     pub fn next_environment(&self, place: Place) -> EnvironmentId {
         cast::environment(self.run, place, self.incarnations[usize::from(place)] + 1)
     }
 
-    /// Every decision gets another one, also the second of a race.
+    /// Unique for every decision, including the second of a race.
     pub fn moment(&mut self) -> Moment {
         self.drawn += 1;
         let mut entropy = [0; 10];
-        // An id overwrites the first bytes, and a decision counts in the last.
+        // An id overwrites the first bytes; the decision's number is in the last.
         entropy[3] = 0x80;
         entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
         Moment { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }
     }
 
-    /// `lock` is that of the place a turn names, if it names one.
+    /// `lock` is that of the environment that the change names, if any.
     pub fn turn(&mut self, turn: Turn, lock: Option<&Lock>) {
         let after = |at: Timestamp, micros: i64| Timestamp::from_micros(at.as_micros() + micros);
         match turn {
@@ -86,7 +86,7 @@ impl Surroundings {
 }
 
 impl Turn {
-    /// Whose lock [`Surroundings::turn`] wants to see.
+    /// The environment whose lock [`Surroundings::turn`] needs.
     pub const fn place(self) -> Option<Place> {
         match self {
             Turn::To { place, .. } => Some(place),

@@ -1,7 +1,7 @@
 //! Custom steps: called until they are done, by runners that get lost, on servers that crash between two calls.
 //!
-//! A call without anything to remember takes effect in the world. The oracle counts those, knows what each step answered
-//! last, and says when a call is made that must not be.
+//! A call without polling state has an external effect. The oracle counts those, knows the last answer of each
+//! step, and reports calls that must not be made.
 
 use std::collections::BTreeMap;
 
@@ -27,24 +27,24 @@ use super::scene::{START, somebody};
 use crate::chance::Chance;
 
 const COMMANDS: usize = 90;
-/// More than any run needs to come to its end.
+/// More than any run needs to finish.
 const TURNS_MAX: usize = 2_000;
 
-/// What the oracle knows of a step.
+/// The oracle's state of a step.
 #[derive(Debug, Clone, Default)]
 struct Known {
     attempt: u32,
-    /// A call may take effect: none has in this attempt, or people have agreed to one.
+    /// A call may have an effect: none has in this attempt, or an approval was given.
     is_pending: bool,
     asked_at: Option<Timestamp>,
-    /// The last answer that was to be remembered.
+    /// The last polling state.
     state: Option<Value>,
     asks: bool,
     earliest: Option<Timestamp>,
     by: Option<Timestamp>,
-    /// One after the other.
+    /// Steps in sequence.
     polls_lost: u32,
-    /// Something took effect or did not, and nobody has said which.
+    /// The effect of a call is unknown and unresolved.
     is_unanswered: bool,
 }
 
@@ -59,7 +59,7 @@ struct Walk {
     spent: Vec<(usize, String)>,
 }
 
-/// Everything that follows from a seed.
+/// Runs everything that follows from a seed.
 pub fn check(seed: u64) -> Checked {
     let mut walk = Walk::begin(seed)?;
     for _ in 0..COMMANDS {
@@ -230,7 +230,7 @@ impl Walk {
         Ok(())
     }
 
-    /// People say yes or no to what a step asks.
+    /// Approves or rejects what a step asks for.
     fn answer(&mut self) -> Checked {
         let is_asking =
             |run: &Run, at: usize| run.steps[at].asks().is_some() && run.held().any(|it| it == at);
@@ -283,7 +283,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Time has passed, and somebody looks.
+    /// Time has passed, and the run is checked.
     fn wake(&mut self) -> Checked {
         self.commit(held::wake(&self.run, &self.plan, self.now))?;
         for (step, known) in self.run.steps.iter().zip(&self.known) {
@@ -294,7 +294,7 @@ impl Walk {
         Ok(())
     }
 
-    /// What was not written never was. What ran is gone with the process.
+    /// Unwritten decisions are lost, and everything that ran has ended.
     fn crash(&mut self) -> Checked {
         let Some(run) = self.records.load() else { unreachable!("it was written when it began") };
         self.run = run;
@@ -304,7 +304,7 @@ impl Walk {
         Ok(())
     }
 
-    /// A runner that was thought to be lost speaks up.
+    /// A runner that was declared lost reports.
     fn stale(&mut self) -> Checked {
         if self.spent.is_empty() {
             return Ok(());
@@ -324,7 +324,7 @@ impl Walk {
         self.commit(cancel::cancel(&self.run, &self.plan, &somebody(), self.now))
     }
 
-    /// Whatever it takes to bring the run to its end. No attempt outlives it.
+    /// Brings the run to its end; no attempt may outlive it.
     fn conclude(&mut self) -> Checked {
         for _ in 0..TURNS_MAX {
             if self.run.status().is_final() {

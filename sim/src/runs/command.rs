@@ -1,4 +1,4 @@
-//! Commands as data: each can be written down, left out and repeated.
+//! Commands as data: they can be printed, removed and repeated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use berth_core::deployment::{Cause, Failure};
 use berth_core::run::retry::From;
 use berth_core::run::{Outcome, Resolution};
 
-/// A step by its place among those that look so at the time; the count goes round.
+/// A step by its position among those in a state, modulo their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pick {
     Ready(u8),
@@ -19,7 +19,7 @@ pub enum Pick {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantNonce {
     Fresh,
-    /// That of the step's last attempt: the same request once more.
+    /// That of the step's last attempt: a repeated request.
     Again,
 }
 
@@ -76,16 +76,16 @@ pub enum Command {
         resolution: Resolution,
     },
     Enter,
-    /// A newer deployment wants the stage it waits for.
+    /// A newer deployment wants the stage that it waits for.
     Overtaken,
     Pass {
         micros: i64,
     },
-    /// To the moment in which something may be granted, or just before it.
+    /// To the moment when something may be granted, or just before.
     PassUntilReady {
         offset_micros: i64,
     },
-    /// The process dies, perhaps after it has decided something and before that was written. What was live is lost.
+    /// The process crashes, possibly between a decision and its write. Live attempts are lost.
     Crash {
         undone: Option<Box<Command>>,
         ends: Ends,
@@ -96,7 +96,7 @@ impl Ends {
     pub const ALL: [Ends; 6] =
         [Ends::Succeeded, Ends::Failed, Ends::Stopped, Ends::Interrupted, Ends::Lost, Ends::NeverStarted];
 
-    /// As a runner says it; `name` tells the outputs of one step from those of another.
+    /// As reported by a runner; `name` distinguishes the outputs of steps.
     pub fn outcome(self, name: &str) -> Outcome {
         match self {
             Ends::Succeeded => {
@@ -114,7 +114,7 @@ impl Ends {
         }
     }
 
-    /// Nobody knows how far it came.
+    /// Whether the outcome is unknown.
     pub const fn is_unknown(self) -> bool {
         matches!(self, Ends::Stopped | Ends::Interrupted | Ends::Lost)
     }

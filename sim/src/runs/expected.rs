@@ -1,4 +1,4 @@
-//! The reference: how a scenario must end, worked out from the plan and the words of the design, without the rules.
+//! Reference model: how a scenario must end, computed from the plan without the rules.
 
 use berth_core::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
 use berth_core::run::retry::From;
@@ -9,12 +9,12 @@ use super::command::Ends;
 use super::plans::{Runs, StepShape};
 use super::scenario::{Scenario, TURNS_MAX};
 
-/// How everything stands when nothing is left to do.
+/// The final state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     pub run: &'static str,
     pub stages: Vec<&'static str>,
-    /// And how often each was executed.
+    /// With the number of executions of each step.
     pub steps: Vec<(&'static str, u32)>,
 }
 
@@ -61,7 +61,7 @@ struct Book<'a> {
     scenario: &'a Scenario,
     fates: Vec<Vec<Fate>>,
     words: Vec<&'static str>,
-    /// The one whose turn it is.
+    /// The current stage.
     stage: usize,
     is_over: bool,
     retried: usize,
@@ -89,7 +89,7 @@ impl Book<'_> {
         true
     }
 
-    /// False: nothing can be done.
+    /// Returns false if nothing can be done.
     fn work(&mut self) -> bool {
         let live = self.of(State::Live);
         let startable = self.startable().into_iter().min_by_key(|at| self.rank(*at));
@@ -178,7 +178,7 @@ impl Book<'_> {
         self.settle();
     }
 
-    /// What follows for the stage, and for those after it.
+    /// Derives the state of the stage and of later ones.
     fn settle(&mut self) {
         if self.is_over || self.words[self.stage] == "queued" {
             return;
@@ -211,7 +211,7 @@ impl Book<'_> {
         }
     }
 
-    /// Steps that do not run are skipped when it would be their turn; where that cannot be said, they fail.
+    /// Skips steps whose condition is false when they are due; steps with an invalid condition fail.
     fn leave_out(&mut self) {
         let word = |at: usize| match self.scenario.shape.stages[self.stage].1[at].runs {
             Runs::Always | Runs::IfTrue => None,
@@ -246,7 +246,7 @@ impl Book<'_> {
         if may_start { self.due() } else { Vec::new() }
     }
 
-    /// Not begun, and everything they need is there.
+    /// Not started, with all needs met.
     fn due(&self) -> Vec<usize> {
         let fates = &self.fates[self.stage];
         let passed = |need: &usize| matches!(fates[*need].state, State::Over("succeeded" | "skipped"));

@@ -1,4 +1,4 @@
-//! Random sequences: a plan, and commands that mostly move it and sometimes disturb it.
+//! Random sequences: a plan, and commands that mostly advance it and sometimes disturb it.
 
 use berth_core::run::Resolution;
 use berth_core::run::retry::From;
@@ -11,9 +11,9 @@ use crate::chance::Chance;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sequence {
     pub shape: Shape,
-    /// Attempts that every step has behind it when the run begins: some are near the last they get.
+    /// Earlier attempts of every step: some are close to the limit.
     pub tries: u32,
-    /// The build was done by an earlier deployment.
+    /// The build stage was done by an earlier deployment.
     pub is_built: bool,
     pub commands: Vec<Command>,
 }
@@ -25,7 +25,7 @@ pub fn sequence(seed: u64) -> Sequence {
     let shape = shape(&mut chance);
     let tries = if chance.percent(4) { 990 + u32::from(chance.small(10)) } else { 0 };
     let is_built = chance.percent(15);
-    // A run in which steps mostly succeed gets far; one in which they do not meets the rare ends.
+    // Runs in which steps mostly succeed get far; others meet rare outcomes.
     let luck = chance.pick(&[30, 60, 90]);
     let is_calm = chance.percent(50);
     let length = 6 + chance.below(LENGTH_MAX);

@@ -1,4 +1,4 @@
-//! Several runs of one pipeline that want the same stages: one at a time in each, the newest of those that wait.
+//! Several runs of one pipeline compete for its stages: one at a time in each, the newest waiting one first.
 
 use std::fmt::Write as _;
 
@@ -27,16 +27,16 @@ struct Entrant {
 struct Line {
     shape: Shape,
     entrants: Vec<Entrant>,
-    /// Told only where somebody will read it.
+    /// Only recorded for a trace.
     story: Option<String>,
 }
 
-/// Lets runs come, work and fail, then lets everything come to its end.
+/// Lets runs arrive, work and fail, then brings everything to its end.
 pub fn check(seed: u64) -> Result<(), Box<Failed>> {
     run(seed, None).0.map_err(|violation| Box::new(Failed { violation, trace: trace(seed) }))
 }
 
-/// What happens, line by line, up to the first broken promise.
+/// Returns a trace up to the first broken promise.
 pub fn trace(seed: u64) -> String {
     run(seed, Some(String::new())).1
 }
@@ -49,7 +49,7 @@ fn run(seed: u64, story: Option<String>) -> (Checked, String) {
     (checked, format!("{}{story}", line.shape))
 }
 
-/// A plan whose stages are mostly such as belong to one deployment at a time.
+/// A plan with mostly exclusive stages.
 fn shared(chance: &mut Chance) -> Shape {
     let mut shape = shape(chance);
     for (kind, steps) in &mut shape.stages {
@@ -118,7 +118,7 @@ impl Line {
         self.follow(place)
     }
 
-    /// Whoever waits for a stage asks whether it may go in.
+    /// Lets runs that wait for a stage try to enter.
     fn sweep(&mut self, first: usize) -> Checked {
         let count = self.entrants.len();
         for place in (0..count).map(|place| (place + first) % count) {
@@ -178,7 +178,7 @@ impl Line {
         self.check_stages()
     }
 
-    /// The head follows the run, and never out of an end but a failure.
+    /// The deployment follows its run and leaves no final state except a failure.
     fn follow(&mut self, place: usize) -> Checked {
         let Entrant { scene, rollout } = &mut self.entrants[place];
         let before = rollout.clone();
@@ -206,7 +206,7 @@ impl Line {
         Ok(())
     }
 
-    /// All is well from here on: then everybody comes to an end, and the newest is never left out.
+    /// Without further faults every run ends, and the newest is never superseded.
     fn conclude(&mut self) -> Checked {
         for _ in 0..1_000 {
             self.sweep(0)?;
@@ -251,7 +251,7 @@ fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
             let resolution = chance.pick(&[Resolution::Retry, Resolution::Fail]);
             Some(Asked::Resolve { at, resolution })
         }
-        // Somebody has to say something, and does not hurry.
+        // People answer at some point, without hurry.
         _ if matches!(scene.run.status(), RunStatus::Waiting) => None,
         _ => scene.onward(),
     }

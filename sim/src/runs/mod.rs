@@ -1,10 +1,10 @@
-//! The run of a deployment under random plans and random commands.
+//! The run of a deployment under random plans and commands.
 //!
-//! A [`Command`] is data and names steps by their place, never by id. [`Scene`] puts it to the rules, writes what they
-//! decide into [`Records`], which behave as a database does, and lets the [`Checker`] look. [`Scenario`] is a plan with
-//! a script of outcomes, crashes and answers, for which [`expected`] says how everything must end without asking the
-//! rules. [`line`] lets several runs of one pipeline want the same stages, and [`calls`] has
-//! custom steps, which are called until they are done.
+//! A [`RunCommand`] is data and names steps by position, never by id. [`Scene`] applies it to the rules, writes
+//! the decisions to [`RunRecords`], which behave like a database, and lets the [`RunOracle`] check. A [`Scenario`]
+//! is a plan with a script of outcomes, crashes and answers, for which [`expected`] computes the end without the
+//! rules. [`line`] lets several runs of one pipeline compete for its stages, and [`calls`] has custom steps, which
+//! are called until they are done.
 
 pub mod calls;
 mod check;

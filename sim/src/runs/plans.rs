@@ -1,4 +1,4 @@
-//! Random plans: a shape that is small enough to read, and the plan it stands for.
+//! Random plans: a small, readable shape, and the plan it describes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use berth_core::time::Timestamp;
 
 use crate::chance::Chance;
 
-/// All that the rules look at in a plan.
+/// The part of a plan that matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     pub stages: Vec<(StageKind, Vec<StepShape>)>,
@@ -24,20 +24,20 @@ pub struct Shape {
 pub struct StepShape {
     pub needs: Vec<usize>,
     pub runs: Runs,
-    /// Attempts and seconds between them.
+    /// Attempts, and seconds between them.
     pub retry: Option<(u32, u64)>,
     pub on_lost: OnLost,
 }
 
-/// Whether it runs, once everything it needs has passed.
+/// Whether it runs once all its needs have passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
     Always,
-    /// Known when it was planned.
+    /// Known at planning time.
     Never,
     IfTrue,
     IfFalse,
-    /// Nobody can say: its condition makes no sense.
+    /// Its condition is invalid.
     IfBroken,
 }
 
@@ -75,7 +75,7 @@ fn steps(chance: &mut Chance) -> Vec<StepShape> {
         .collect()
 }
 
-/// Each step's place in an order in which nobody needs a later one; mostly the written one.
+/// A topological order of the steps, mostly the written one.
 fn order(chance: &mut Chance, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     if chance.percent(30) {
@@ -90,11 +90,11 @@ fn order(chance: &mut Chance, count: usize) -> Vec<usize> {
 fn needs(chance: &mut Chance, order: &[usize], at: usize, way: u64) -> Vec<usize> {
     let before: Vec<usize> = (0..order.len()).filter(|other| order[*other] < order[at]).collect();
     match way {
-        // One after the other.
+        // In sequence.
         0 => before.into_iter().filter(|other| order[*other] + 1 == order[at]).collect(),
         // Any graph.
         1 => before.into_iter().filter(|_| chance.percent(35)).collect(),
-        // All side by side, but for a few.
+        // In parallel, with a few exceptions.
         _ => before.into_iter().filter(|_| chance.percent(8)).collect(),
     }
 }
@@ -143,7 +143,7 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
     }
 }
 
-/// One stage of custom steps, one after the other or side by side.
+/// One stage of custom steps, in sequence or in parallel.
 pub(super) fn custom_plan(chance: &mut Chance) -> Plan {
     let count = usize::from(1 + chance.small(3));
     let is_chain = chance.percent(50);

@@ -1,9 +1,10 @@
-//! A plan with everything that will happen to it: how each execution ends, where the process dies, what people answer.
+//! A plan with everything that will happen to it: how each execution ends, when the process crashes, what people
+//! answer.
 //!
-//! The same policy moves the rules here and the reference in `expected`, turn by turn: an end is retried while retries
-//! are left · a crash or a cancellation that is due comes first · a stage that waits is entered · up to `width` steps
-//! are granted, lowest rank first · of those that run the one with the highest rank ends · the first that waits for an
-//! answer gets it.
+//! The same policy drives the rules here and the reference in `expected`, turn by turn: a failure is retried while
+//! retries are left · a crash or cancellation that is due comes first · a waiting stage is entered · up to `width`
+//! steps are granted, lowest rank first · of the running steps the one with the highest rank ends · the first
+//! unresolved step is resolved.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,14 +23,14 @@ use crate::chance::Chance;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
     pub shape: Shape,
-    /// Steps that run at the same time.
+    /// Number of parallel steps.
     pub width: usize,
-    /// In the order of the plan, as are the next two.
+    /// In the order of the plan, like the next two.
     pub ranks: Vec<u64>,
-    /// How executions end that no crash ends; then all succeed.
+    /// How executions end that no crash ends; after these, all succeed.
     pub script: Vec<Vec<Ends>>,
     pub answers: Vec<Vec<Resolution>>,
-    /// Turns in which the process dies.
+    /// Turns in which the process crashes.
     pub crashes: BTreeSet<u32>,
     pub cancel_at: Option<u32>,
     pub retries: Vec<From>,
@@ -65,7 +66,7 @@ pub fn scenario(seed: u64) -> Scenario {
 
 fn ends(chance: &mut Chance, luck: u64) -> Vec<Ends> {
     match chance.below(40) {
-        // Long rows of the same: how often is too often?
+        // Long runs of the same outcome, to reach limits.
         0 => vec![Ends::NeverStarted; 8 + usize::from(chance.small(5))],
         1 => vec![Ends::Lost; 2 + usize::from(chance.small(4))],
         2 => vec![Ends::Failed; 1 + usize::from(chance.small(4))],
@@ -75,7 +76,7 @@ fn ends(chance: &mut Chance, luck: u64) -> Vec<Ends> {
     }
 }
 
-/// Takes the run through it, with the oracle of every step watching, and says how everything stands then.
+/// Plays the scenario, with the oracle checking every step, and returns the final state.
 pub fn play(scenario: &Scenario) -> Result<Ending, Violation> {
     let mut scene = Scene::begin(&scenario.shape, 0, false)?;
     let mut player = Player {
@@ -94,12 +95,12 @@ pub fn play(scenario: &Scenario) -> Result<Ending, Violation> {
 }
 
 impl Scenario {
-    /// A crash costs it time and nothing else: whatever it ends is run again, and not too often.
+    /// Whether a crash only costs time: everything it ends is run again, within the limits.
     pub(super) fn is_immune(&self) -> bool {
         let mut steps = self.shape.stages.iter().flat_map(|(_, steps)| steps);
         let is_retried = steps.all(|step| step.on_lost == OnLost::Retry);
         let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
-        // A crash also breaks a row of starts that come to nothing.
+        // A crash also interrupts a series of failed starts.
         let false_starts = self.script.iter().map(|ends| ends.iter().filter(|it| **it == Ends::NeverStarted));
         let is_few = false_starts.into_iter().all(|row| row.count() < 8);
         is_retried && is_few && losses == 0 && self.crashes.len() <= 3 && self.cancel_at.is_none()
@@ -114,9 +115,9 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// False: nothing is left to do.
+    /// Returns false if nothing is left to do.
     fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, Violation> {
-        // No pause lasts that long.
+        // Longer than any pause.
         scene.now = scene.now.plus_seconds(3_600);
         if scene.run.status().is_final() {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
@@ -180,8 +181,7 @@ fn ending(scene: &Scene) -> Ending {
 }
 
 impl Scene {
-    /// Lets everything succeed from here on, and says that what is unknown ran. Whatever happened before, this leads
-    /// to an end.
+    /// Lets everything succeed from here on and resolves unknown outcomes, which must lead to an end.
     pub fn conclude(&mut self) -> Result<(), Violation> {
         for _ in 0..TURNS_MAX {
             let is_queued = self.run.queued_for().is_some();
@@ -193,7 +193,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The next thing that takes it nearer to a good end, but for entering a stage.
+    /// The next action towards a successful end, except for entering a stage.
     pub(super) fn onward(&mut self) -> Option<Asked> {
         let steps = || self.run.steps.iter().enumerate();
         if let Some((at, nonce)) =

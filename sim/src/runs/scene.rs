@@ -1,4 +1,4 @@
-//! A run and its surroundings: puts commands to the rules, commits what they decide, and can forget everything else.
+//! A run and its surroundings: applies commands to the rules, commits their decisions, and can crash.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,7 +27,7 @@ use super::records::Records;
 /// 2026-11-15T08:00:00Z.
 pub(super) const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
 
-/// A command once it is clear whom it means.
+/// A command whose names are resolved.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked {
     Grant { at: usize, nonce: String },
@@ -49,16 +49,16 @@ pub enum Answer {
     Refused(Refusal),
 }
 
-/// What a rule decided, whatever it is the rule of.
+/// The decision of any rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
-    /// Until it is written.
+    /// Not yet written.
     pub change: Option<Box<RunChange>>,
-    /// It was.
+    /// Whether it was written.
     pub is_change: bool,
     pub events: Vec<NewEvent>,
     pub answer: Answer,
-    /// The records would not have it: nothing of it is true.
+    /// The records rejected it: nothing was written.
     pub is_conflict: bool,
 }
 
@@ -77,7 +77,7 @@ impl Scene {
         Self::begin_as(1, shape, tries, is_built)
     }
 
-    /// The run of the deployment with that number.
+    /// The run of the deployment with this number.
     pub(super) fn begin_as(number: u8, shape: &Shape, tries: u32, is_built: bool) -> Result<Self, Violation> {
         let plan = plan(shape);
         let command = Begin {
@@ -101,7 +101,7 @@ impl Scene {
         Ok(Self { plan, run, records, now: START, checker, nonces: 0 })
     }
 
-    /// Everything a command leads to. What names nobody leads to nothing.
+    /// Performs a command. A command that names nothing has no effect.
     pub fn perform(&mut self, command: &Command) -> Result<Vec<(Asked, Told)>, Violation> {
         match command {
             Command::Pass { micros } => self.now = Timestamp::from_micros(self.now.as_micros() + micros),
@@ -121,7 +121,7 @@ impl Scene {
         Ok(Vec::new())
     }
 
-    /// What was decided and not written never was. Whatever ran is gone with the process.
+    /// Unwritten decisions are lost, and everything that ran has ended.
     pub fn crash(&mut self, undone: Option<&Command>, ends: Ends) -> Result<Vec<(Asked, Told)>, Violation> {
         if let Some(asked) = undone.and_then(|command| self.meant(command)) {
             let _ = decide(&self.run, &self.plan, &asked, self.now);
@@ -169,7 +169,7 @@ impl Scene {
         self.records.attempts_of(id).any(|it| it.nonce == nonce && it.end.is_some())
     }
 
-    /// A nonce that nobody has had.
+    /// An unused nonce.
     pub fn fresh(&mut self) -> String {
         self.nonces += 1;
         format!("n{}", self.nonces)
@@ -241,7 +241,7 @@ impl Scene {
     }
 }
 
-/// Puts it to the rules; writes nothing.
+/// Applies a request to the rules; writes nothing.
 pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> Told {
     let done = |()| Answer::Done;
     match asked {
@@ -311,7 +311,7 @@ fn refused(refusal: Refusal) -> Told {
     }
 }
 
-/// As an earlier deployment would have left it: what never runs was skipped then too.
+/// As left by an earlier deployment, with skipped steps.
 fn built(plan: &Plan) -> Built {
     let build = plan.stages.iter().find(|stage| stage.kind == StageKind::Build);
     let steps = build.into_iter().flat_map(|stage| stage.steps.iter().enumerate());

@@ -1,4 +1,4 @@
-//! A sequence from beginning to end, and the story of one that breaks a promise.
+//! Runs sequences, and traces one that breaks a promise.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
@@ -22,7 +22,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Every command, and then whatever it takes to bring the run to its end: none may hang.
+/// Runs every command, and then brings the run to its end: none may hang.
 pub fn check(sequence: &Sequence) -> Result<Scene, Violation> {
     let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)?;
     for command in &sequence.commands {
@@ -32,7 +32,7 @@ pub fn check(sequence: &Sequence) -> Result<Scene, Violation> {
     Ok(scene)
 }
 
-/// The same, for people: a sequence that fails is made as short as it gets and told line by line.
+/// The same, with a minimized trace on failure.
 pub fn run(sequence: &Sequence) -> Result<Scene, Box<Failed>> {
     check(sequence).map_err(|violation| {
         let trace = trace(&shrunk(sequence, &violation));
@@ -40,7 +40,7 @@ pub fn run(sequence: &Sequence) -> Result<Scene, Box<Failed>> {
     })
 }
 
-/// Leaves out whatever the same promise is broken without.
+/// Removes commands that are not needed to break the same promise.
 fn shrunk(sequence: &Sequence, violation: &Violation) -> Sequence {
     let mut kept = sequence.clone();
     let mut index = kept.commands.len();
@@ -56,7 +56,7 @@ fn shrunk(sequence: &Sequence, violation: &Violation) -> Sequence {
     kept
 }
 
-/// What happens, line by line, up to the first broken promise.
+/// Returns a trace up to the first broken promise.
 pub fn trace(sequence: &Sequence) -> String {
     let mut text = sequence.shape.to_string();
     let mut scene = match Scene::begin(&sequence.shape, sequence.tries, sequence.is_built) {
@@ -83,8 +83,8 @@ pub fn trace(sequence: &Sequence) -> String {
     text
 }
 
-/// Plays a scenario and compares its end with the reference; where a crash must make no difference, also with the end
-/// it would have had without one.
+/// Plays a scenario and compares its end with the reference; where crashes must not matter, also with its end
+/// without crashes.
 pub fn compare(scenario: &Scenario) -> Result<(), Box<Failed>> {
     let broken = |rule, what| {
         let violation = Violation { rule, what };
@@ -101,7 +101,7 @@ pub fn compare(scenario: &Scenario) -> Result<(), Box<Failed>> {
     let calm = expected(&Scenario { crashes: BTreeSet::new(), ..scenario.clone() });
     let words = |ending: &Ending| ending.steps.iter().map(|(word, _)| *word).collect::<Vec<_>>();
     let is_same = (calm.run, &calm.stages, words(&calm)) == (played.run, &played.stages, words(&played));
-    // A stage that fails leaves undone what had not begun, and that is a matter of time.
+    // A failed stage leaves steps undone depending on timing.
     if is_same || (scenario.width > 1 && calm.run != "succeeded") {
         return Ok(());
     }

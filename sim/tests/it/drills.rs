@@ -14,7 +14,7 @@ fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
         }
     }
     outcome::covered_seeds(&format!("drills ({total})"), &seeds);
-    // A drill in which nothing goes wrong proves nothing.
+    // A drill without faults proves nothing.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
     assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");
 }

@@ -1,4 +1,4 @@
-//! Small worlds, looked at whole: one environment, two people, every order of a few commands.
+//! Exhaustive exploration: one environment, two people, every order of a few commands.
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::force::Mode;

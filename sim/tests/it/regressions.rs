@@ -1,4 +1,4 @@
-//! What the random runs found in the rules, each as a short story.
+//! Bugs that random runs found in the rules of the lock, each as a short test.
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::{Lock, State};
@@ -11,7 +11,7 @@ const ADA: u8 = 0;
 const BOB: u8 = 1;
 const SECOND: i64 = 1_000_000;
 
-/// `qa`: a session lasts ten minutes, or 400 seconds without activity, and is then put back.
+/// `qa`: a session lasts ten minutes, or 400 seconds without activity, and is reset afterwards.
 #[derive(Default)]
 struct Story {
     model: Model,
@@ -59,7 +59,7 @@ impl Story {
         self.model.world.load(self.model.around.environment(0)).expect("it is there")
     }
 
-    /// Ada's work is in, she has gone, and the reset runs.
+    /// Ada has deployed and released, and the reset is running.
     fn being_reset() -> Self {
         let mut story = Self::default();
         story.claim(ADA, Some(1));
@@ -113,7 +113,7 @@ fn who_would_not_wait_for_the_reset_is_put_back_too() {
     story.deploy(BOB, true);
     story.grant();
     story.report(WhichDeployment::Live(1), Outcomes::Succeeded);
-    // The first reset was told to stop and has not said that it has.
+    // The first reset was told to stop and has not confirmed it.
     story.release(BOB);
     assert_eq!(story.lock().state(), State::Resetting);
     assert_eq!(story.grant(), "", "the second reset has to wait for the first");

@@ -1,4 +1,4 @@
-//! What the random runs found in the rules of a run, each as a short story.
+//! Bugs that random runs found in the rules of a run, each as a short test.
 
 use berth_core::event::EventKind;
 use berth_core::run::retry::From;
@@ -9,7 +9,7 @@ use berth_sim::runs::{Answer, Asked, Ends, Runs, Scene, Shape, StepShape, Told};
 const PLAIN: StepShape =
     StepShape { needs: Vec::new(), runs: Runs::Always, retry: None, on_lost: OnLost::Fail };
 
-/// Steps side by side in one stage that needs nobody's leave.
+/// Parallel steps in one stage that needs no approval.
 struct Story(Scene);
 
 impl Story {

@@ -1,5 +1,5 @@
-//! Random sequences of commands to a run, each step checked by the oracle; scenarios compared with the reference; several
-//! runs in the queues of the same stages. Split into several tests, so that they run in parallel.
+//! Random command sequences for a run, each step checked by the oracle; scenarios compared with the reference;
+//! several runs in the queues of the same stages. Split into several tests, so that they run in parallel.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn a_seed_is_a_story() {
     }
 }
 
-/// Sequences in which nothing goes wrong prove nothing.
+/// Sequences without rare cases prove nothing.
 #[test]
 fn the_sequences_meet_what_is_rare() {
     let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());
@@ -106,7 +106,7 @@ fn the_sequences_meet_what_is_rare() {
         }
     }
     println!("{events:#?}\n{answers:#?}");
-    // Fourteen kinds of events belong to a run, and the table above has eight lines.
+    // A run has fourteen kinds of events, and the table above has eight lines.
     assert_eq!((events.len(), answers.len()), (14, 8));
     let rarest = events.values().chain(answers.values()).min().copied();
     assert!(rarest.is_some_and(|count| count >= 10), "met too seldom: {events:?} {answers:?}");

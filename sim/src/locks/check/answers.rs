@@ -1,6 +1,7 @@
-//! What people and runners are told must be so.
+//! Checks the responses to people and runners.
 //!
-//! L3, L4, L5, L10 and the answers of the API: a "yes" has happened, a "no" has its reason, and names who holds it.
+//! L3, L4, L5, L10 and the answers of the API: a success has happened, a refusal has a reason and names the
+//! holder.
 
 use berth_core::decision::Refusal;
 use berth_core::deployment::report::Order;
@@ -121,7 +122,7 @@ fn is_live(lock: &Lock, session: &Session) -> bool {
     all.any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some())
 }
 
-/// L4: it ended now, or it had ended and nothing about that changes.
+/// L4: the session ended now, or had ended before and stays unchanged.
 fn check_released(memory: &Memory, released: &Released, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
     let session = &released.session;
@@ -191,7 +192,7 @@ fn check_deploy(
     Ok(())
 }
 
-/// L10: it counts if and only if the attempt is the one and its session holds; and then it is stored.
+/// L10: a report counts if and only if it is for the current attempt and its session is active; then it is stored.
 fn check_report(
     before: &Lock,
     outcome: Outcomes,
@@ -322,7 +323,7 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// Somebody has announced to take the environment over from its present holder.
+/// Whether a take-over from the current holder is announced.
 fn is_announced(lock: &Lock) -> bool {
     let active = lock.session.as_ref().map(|session| session.id);
     let plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());

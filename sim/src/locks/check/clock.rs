@@ -1,7 +1,7 @@
-//! When sessions end by themselves, worked out from what was asked and not from what the rules wrote.
+//! Computes when sessions expire from the requests, not from what the rules wrote.
 //!
-//! L21 and the rules about idle time: an extension counts, a deployment that runs is not idle, no clock that goes back
-//! brings an end nearer.
+//! L21 and the rules for idle time: an extension counts, a running deployment is not idle, and a clock that is set
+//! back brings no expiry forward.
 
 use berth_core::deployment::Work;
 use berth_core::environment::limits::WARNING_S_MAX;
@@ -26,7 +26,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// When it ends, and why, if a deployment of it is unfinished or not.
+    /// When and why it ends, depending on unfinished deployments.
     pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, EndReason)> {
         let expiry = self.expires_at.map(|at| (at, EndReason::Expired));
         let idle = self.idle_seconds.filter(|_| !is_busy);
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// From then on the end has to be announced.
+    /// When the end has to be announced.
     pub(super) fn announces(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
         let (at, reason) = self.end(is_busy)?;
         let length = if reason == EndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
@@ -60,7 +60,7 @@ impl Clock {
         });
         let wished = match (granted, &seen.step.ask) {
             (Some(Wish { ttl_seconds, .. }), _) | (None, Ask::Claim { ttl_seconds, .. }) => *ttl_seconds,
-            // What was agreed goes on.
+            // The agreed end stays.
             (None, Ask::HandOver { .. }) => seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds),
             _ => None,
         };
@@ -85,10 +85,10 @@ pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
     lock.deployments.iter().any(|it| it.work == Work::Session(session))
 }
 
-/// Who ended by time ended at its time; and whoever was overdue has ended.
+/// A session that expired did so on time, and every overdue session has ended.
 pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let Some(clock) = &memory.clock else { return Ok(()) };
-    // To say what to do asks nothing of time.
+    // Resolving does not depend on time.
     if matches!(seen.step.ask, Ask::Beat { .. }) {
         return Ok(());
     }
@@ -103,7 +103,7 @@ pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen
             "the session was over since {at} ({}), but what became of it is {reason:?}",
             why.as_str()
         ),
-        // The command itself may have made it idle: then it is due now, and not before.
+        // The command itself may have made the session idle: then it is due now, not earlier.
         None => ensure!(
             !matches!(reason, Some(EndReason::Expired | EndReason::Idle)),
             "L21",
@@ -115,7 +115,7 @@ pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen
 }
 
 impl Memory {
-    /// Carries the account on over one step.
+    /// Updates the account after one step.
     pub(super) fn learn_time(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
         let now = seen.step.moment.now;
         if let Some(session) = moves.opened().find(|it| it.end.is_none()) {

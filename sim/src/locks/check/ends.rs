@@ -1,7 +1,7 @@
-//! Why sessions end, and what every end brings.
+//! Checks why sessions end and what follows.
 //!
-//! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause somebody can point to, nothing of the session is left
-//! to start, the reset takes its number, the next one in line is granted.
+//! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause, nothing of the session can still start, the
+//! reset gets its fence, and the next ticket is granted.
 
 use berth_core::deployment::{Status, Work};
 use berth_core::environment::claim::Claimed;
@@ -39,7 +39,7 @@ fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<
         (EndReason::Overridden, ask) => {
             is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
         }
-        // Their time is looked at by the clock.
+        // Expiry is checked by the clock.
         (EndReason::Expired | EndReason::Idle, _) => end.by.id.is_none(),
         _ => false,
     };
@@ -58,7 +58,7 @@ fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
         && expected.is_none_or(|fence| fence == session.fence)
 }
 
-/// A takeover comes at its moment: not before the grace is over, not while what it waits for still runs.
+/// A take-over happens on time: not before the grace period is over, not while the work it waits for is running.
 fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> bool {
     let ours = |ticket: &&Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == session.id);
     let Some(ticket) = moves.granted().find(ours) else { return false };
@@ -77,7 +77,7 @@ fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &S
         }
 }
 
-/// A changed environment is put back, where its definition says so and nothing else will do it.
+/// A changed environment is reset if its definition says so and nothing else will do it.
 fn check_reset(
     memory: &Memory,
     before: &Lock,
@@ -115,7 +115,7 @@ fn check_reset(
     Ok(())
 }
 
-/// L17: in order, valid, and with what they asked for.
+/// L17: tickets are granted in order, while valid, and as requested.
 fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let now = seen.step.moment.now;
     let is_valid = |ticket: &Ticket| is_valid(ticket, seen);
@@ -123,7 +123,7 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
         let number = ticket.number;
         ensure!(is_valid(ticket), "L17", "ticket {number} was granted and is not valid");
         let place = |it: &Ticket| (it.takeover.is_none(), it.number);
-        // A takeover passes those who wait for somebody else's end, as a forced claim does.
+        // A take-over passes tickets that wait for the end of the session, like a forced claim.
         let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
         let taken = target(ticket).filter(|target| {
             let overridden =
@@ -170,7 +170,7 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// L3: somebody gets in by a claim, a place in line, a takeover or a hand-over, and only where the definition has it.
+/// L3: sessions are opened by a claim, a ticket, a take-over or a hand-over, and only in declared environments.
 fn check_openings(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     for session in moves.opened() {
         let granted = moves

@@ -1,4 +1,4 @@
-//! L16: each move has exactly one event, in the same commit, and no event tells of what did not happen.
+//! L16: each change has exactly one event in the same commit, and no event reports something that did not happen.
 
 use berth_core::deployment::{Status, Work};
 use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
@@ -10,7 +10,7 @@ use super::{Checked, Seen, ensure};
 use crate::locks::answer::Answer;
 use crate::locks::command::{Ask, Outcomes};
 
-/// An event, and the record it must be about.
+/// An event kind and the record it must be about.
 type Told = (EventKind, String);
 
 pub(super) fn check(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
@@ -60,7 +60,7 @@ fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
     };
     for (old, new) in &moves.sessions {
         let id = new.id.to_string();
-        // A hand-over is one move: its event tells of both sides.
+        // A hand-over is one change: its event covers both sides.
         if old.is_none() && !handed_over(new.id) {
             told.push((EventKind::SessionClaimed, id.clone()));
         }
@@ -102,7 +102,7 @@ const fn kind_of(reason: EndReason) -> EventKind {
     }
 }
 
-/// The last of the old work has stopped, whether somebody waited for it or not.
+/// The last of the old work has stopped, whether or not the holder waited for it.
 fn drained(moves: &Moves<'_>, seen: &Seen<'_>) -> Option<Told> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
     let somebody_waited =
@@ -136,7 +136,7 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
             Status::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
             Status::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
             Status::Cancelled(_) => {
-                // E9: a success that comes too late is told, and changes nothing.
+                // E9: a late success is recorded, but changes nothing.
                 let late = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Succeeded, .. });
                 if late && (was_running || was_cancelling) {
                     told.push((EventKind::FinishedAfterCancel, id.clone()));
@@ -145,7 +145,7 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
             }
         }
     }
-    // The one exception to "never two at once" is on record.
+    // The one exception to "never two at once" is recorded.
     if let (Ask::Deploy { .. }, Answer::Deployment(it)) = (&seen.step.ask, &seen.step.decision.answer)
         && it.overrides_drain.is_some()
     {
@@ -153,7 +153,7 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
     }
 }
 
-/// Old and new fence, why, and whose doing it was.
+/// Old and new fence, the reason, and the actor.
 fn check_facts(event: &NewEvent, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let number = |name: &str| event.data.get(name).and_then(serde_number);
     let (kind, id) = (event.kind, about(event));

@@ -1,7 +1,7 @@
-//! The oracle: looks at every step and says which promise it breaks, if any.
+//! The oracle: checks every step and reports which promise it breaks.
 //!
-//! It shares no code with the rules. It keeps its own account of when sessions end, of what is in the environment and
-//! of which numbers were given, and compares. Checks are named after the promises they hold (`L1` to `L22`, `E1`, …).
+//! It shares no code with the rules. It keeps its own account of expiry times, of the content of environments and
+//! of issued fences, and compares. Checks are named after the promises they verify (`L1` to `L22`, `E1`, …).
 
 mod answers;
 mod clock;
@@ -50,20 +50,20 @@ pub(super) use ensure;
 /// One step as the oracle sees it.
 pub(super) struct Seen<'a> {
     pub(super) step: &'a Step,
-    /// As it is stored now.
+    /// As stored now.
     pub(super) after: &'a Lock,
     pub(super) around: &'a Surroundings,
 }
 
-/// What the oracle remembers.
+/// The oracle's state.
 #[derive(Debug, Clone, Default)]
 pub struct Checker {
     environments: BTreeMap<EnvironmentId, Memory>,
-    /// The highest number a name has had.
+    /// The highest fence of each name.
     fences: BTreeMap<EnvName, Fence>,
 }
 
-/// What it remembers of one environment.
+/// The oracle's state of one environment.
 #[derive(Debug, Clone)]
 struct Memory {
     version: i64,
@@ -71,7 +71,7 @@ struct Memory {
     sessions: i64,
     tickets: i64,
     deployments: i64,
-    /// The session without an end.
+    /// The open session.
     open: Option<SessionId>,
     clock: Option<Clock>,
     ended: BTreeMap<SessionId, Session>,
@@ -115,7 +115,7 @@ impl Checker {
         );
         let Some(before) = &seen.step.before else {
             if seen.step.is_outdated {
-                // Somebody else was first to bring the name back.
+                // Another participant recreated the name first.
                 return Ok(());
             }
             ensure!(
@@ -143,7 +143,7 @@ impl Checker {
             return Ok(());
         }
         if is_old && seen.step.decision.changes.is_empty() {
-            // It writes nothing and was true when it was loaded: that is when it happened.
+            // A refusal writes nothing and was correct when it was loaded.
             return Ok(());
         }
         check_version(memory, seen, is_old)?;

@@ -1,6 +1,6 @@
-//! What moved in a step, read from the records that were written; and whether each record may move so.
+//! Derives what changed in a step from the written records, and checks each transition.
 //!
-//! L1, L2, L6, L7, E1: one open session, fences without gaps, ends that never change, deployments that stay ended.
+//! L1, L2, L6, L7, E1: one open session, fences without gaps, immutable ends, deployments that stay ended.
 
 use berth_core::decision::{Change, Record};
 use berth_core::deployment::{Deployment, Status, Work};
@@ -58,7 +58,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
                 let old = before.session.as_ref().filter(|old| old.id == it.id);
                 check_session(memory, old, it)?;
                 match &it.end {
-                    // In the order of writing there is never a second one: a unique index would refuse it.
+                    // There is never a second open session in write order: a unique index would reject it.
                     None => ensure!(
                         open.is_none_or(|open| open == it.id),
                         "L1",
@@ -122,7 +122,7 @@ fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Check
     Ok(())
 }
 
-/// E1: states move only along the graph, and ended is ended for ever.
+/// E1: states change only along the graph, and final states are final.
 fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment) -> Checked {
     let number = new.number;
     ensure!(!memory.deployments_ended.contains(&new.id), "E1", "deployment {number} had ended and moved");
@@ -169,7 +169,7 @@ fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
     Ok(())
 }
 
-/// L2, L7: the numbers of sessions and resets follow each other without gaps, in the order in which they came.
+/// L2, L7: fences of sessions and resets are consecutive, in order.
 fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let sessions = moves.opened().map(|it| (it.fence, it.claimed_at, false));
     let resets = moves.planned().filter(|it| it.work == Work::Reset);

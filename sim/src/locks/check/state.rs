@@ -1,4 +1,4 @@
-//! What must be true of every state that is ever written, whatever led to it.
+//! Invariants of every written state.
 
 use berth_core::deployment::{Deployment, Status, Work};
 use berth_core::environment::{Condition, Lock, State, Ticket};
@@ -36,7 +36,7 @@ pub(super) fn check(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
     check_gone(seen)?;
     check_drain(lock)?;
     check_content(memory, lock)?;
-    // An answer to a sign of life writes nothing and lets nothing happen.
+    // A response to a heartbeat writes nothing.
     if !matches!(seen.step.ask, Ask::Beat { .. }) {
         check_time(memory, seen)?;
         check_line(seen)?;
@@ -44,7 +44,7 @@ pub(super) fn check(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
     if seen.step.decision.changes.is_empty() { Ok(()) } else { check_agenda(memory, seen) }
 }
 
-/// L20, L22: nothing waits for an ended session, and two never touch the environment at once.
+/// L20, L22: nothing waits for an ended session, and no two deployments touch the environment at once.
 fn check_work(lock: &Lock) -> Checked {
     let active = lock.session.as_ref();
     if let Some(session) = active {
@@ -63,7 +63,7 @@ fn check_work(lock: &Lock) -> Checked {
         let fine = !is_left || matches!(it.status, Status::Cancelling { .. });
         ensure!(fine, "L20", "deployment {} of an ended session is {}", it.number, it.status.as_str());
     }
-    // Whoever would not wait is on record and does not count.
+    // Work whose holder overrode the drain is recorded and does not count.
     let live = || {
         let live = lock.deployments.iter().filter(|it| it.status.attempt().is_some());
         live.filter(|it| it.overrides_drain.is_none())
@@ -82,7 +82,7 @@ fn check_work(lock: &Lock) -> Checked {
     Ok(())
 }
 
-/// L18: in a deleted environment nothing is left to start, and what runs is told to stop.
+/// L18: in a deleted environment nothing can start, and running work is told to stop.
 fn check_gone(seen: &Seen<'_>) -> Checked {
     let place = usize::from(seen.step.place);
     let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
@@ -103,7 +103,7 @@ fn left_over(lock: &Lock) -> Vec<DeploymentId> {
     old.map(|it| it.id).collect()
 }
 
-/// The holder waits for exactly the work of those before, and learns when it is over.
+/// The holder waits for exactly the work of earlier sessions, and learns when it is over.
 fn check_drain(lock: &Lock) -> Checked {
     let left = left_over(lock);
     let Some(session) = &lock.session else { return Ok(()) };
@@ -147,7 +147,7 @@ fn check_content(memory: &Memory, lock: &Lock) -> Checked {
     Ok(())
 }
 
-/// L17, L21: no session outlives its time; its end is announced once, before it comes.
+/// L17, L21: no session outlives its expiry; its end is announced once, in advance.
 fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
     let now = seen.step.moment.now;
     let (Some(session), Some(clock)) = (&seen.after.session, &memory.clock) else { return Ok(()) };
@@ -176,7 +176,7 @@ fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// L17: nobody with a valid ticket waits for a free environment, and only valid tickets wait.
+/// L17: no valid ticket waits for a free environment, and only valid tickets wait.
 fn check_line(seen: &Seen<'_>) -> Checked {
     let lock = seen.after;
     let is_free = lock.session.is_none() && lock.environment.is_declared;
@@ -198,7 +198,7 @@ fn check_line(seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// What the store finds an environment by says what is so.
+/// The columns by which the store finds an environment are correct.
 fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
     let lock = seen.after;
     let agenda = &lock.environment.agenda;

@@ -1,7 +1,7 @@
-//! What may happen to deployments, and when.
+//! Checks changes of deployments.
 //!
-//! L8, L9, L10, L20, L22, E3, E9: nothing starts that may not, nothing late is believed, nothing passes to the next
-//! holder.
+//! L8, L9, L10, L20, L22, E3, E9: nothing starts that may not, late reports are ignored, and nothing passes to the
+//! next holder.
 
 use berth_core::deployment::{Cause, Deployment, Status, Work};
 use berth_core::environment::{Condition, Lock};
@@ -30,7 +30,7 @@ pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_
     Ok(())
 }
 
-/// L8: it bears the fence of the session that asked for it, which was active at the commit.
+/// L8: a deployment has the fence of the session that requested it, which was active at the commit.
 fn check_planned(new: &Deployment, before: &Lock, moves: &Moves<'_>) -> Checked {
     let Work::Session(id) = new.work else { return Ok(()) };
     let mut sessions = before.session.iter().chain(moves.opened());
@@ -45,7 +45,7 @@ fn check_planned(new: &Deployment, before: &Lock, moves: &Moves<'_>) -> Checked 
     Ok(())
 }
 
-/// L9, L22, E3: the last look before something touches the environment.
+/// L9, L22, E3: the last check before a deployment touches the environment.
 fn check_started(new: &Deployment, seen: &Seen<'_>) -> Checked {
     let number = new.number;
     let is_granted = matches!(seen.step.ask, Ask::Grant { .. })
@@ -57,7 +57,7 @@ fn check_started(new: &Deployment, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// Why a deployment may not start, in the oracle's own words. Looks past the deployment itself.
+/// Why a deployment may not start, ignoring the deployment itself.
 pub(super) fn obstacle(wanted: &Deployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
     let active = lock.session.as_ref();
     let is_own = |it: &Deployment| active.is_some_and(|session| it.work == Work::Session(session.id));
@@ -86,7 +86,7 @@ pub(super) fn obstacle(wanted: &Deployment, lock: &Lock, is_paused: bool) -> Opt
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
-/// L10, E9: only the attempt itself, only while it counts.
+/// L10, E9: only reports of the attempt itself count, and only while it is current.
 fn check_reported(new: &Deployment, seen: &Seen<'_>) -> Checked {
     let number = new.number;
     let Ask::Report { outcome, .. } = &seen.step.ask else {
@@ -97,7 +97,7 @@ fn check_reported(new: &Deployment, seen: &Seen<'_>) -> Checked {
     let is_current = match new.work {
         Work::Reset => true,
         Work::Session(id) => {
-            // A takeover that waited for this very end may have come in the same step.
+            // A take-over that waited for this end may be part of the same step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
             before.is_some_and(|it| it.id == id && it.fence == new.fence) && !ended_now
@@ -129,14 +129,14 @@ fn is_from_attempt(new: &Deployment, seen: &Seen<'_>) -> bool {
     attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref())
 }
 
-/// What was told to stop has stopped when its attempt says so, and not before.
+/// Work that was told to stop has stopped when its attempt says so, not before.
 fn check_confirmed(new: &Deployment, seen: &Seen<'_>) -> Checked {
     let fine = matches!(seen.step.ask, Ask::Report { .. }) && is_from_attempt(new, seen);
     ensure!(fine, "L22", "deployment {} counts as stopped though nobody said so", new.number);
     Ok(())
 }
 
-/// Somebody wanted it: the session ended, somebody asked, or somebody would not wait for the reset.
+/// A cancellation has a cause: the session ended, a request, or a holder that did not wait for the reset.
 fn check_cancelled(new: &Deployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let ended = moves.ended().any(|it| Work::Session(it.id) == new.work);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
@@ -154,7 +154,7 @@ fn check_cancelled(new: &Deployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Chec
 }
 
 impl Memory {
-    /// Carries on what is in the environment, from what happened alone.
+    /// Tracks what is in the environment, from events alone.
     pub(super) fn learn_content(&mut self, moves: &Moves<'_>, seen: &Seen<'_>) {
         let is_lost = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Lost, .. });
         for (old, new) in &moves.deployments {

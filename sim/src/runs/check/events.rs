@@ -1,4 +1,4 @@
-//! Exactly one event per move: neither a move that nobody hears of, nor news of something that did not happen.
+//! Exactly one event per change: no silent change, and no event without one.
 
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::run::{Resolution, StageStatus, StepRun, StepStatus};
@@ -8,7 +8,7 @@ use super::{Checked, Seen, ensure};
 use crate::runs::command::Ends;
 use crate::runs::scene::Asked;
 
-/// The kind, and the name of the step or stage it is about.
+/// The kind, and the name of the step or stage.
 type News<'a> = (EventKind, &'a str);
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
@@ -42,7 +42,7 @@ fn steps<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>, told: &mut Vec<News<
             Asked::Report { at: it, ends, .. } if *it == at => {
                 reported(seen, before, after, *ends, expected);
                 if *ends == Ends::NeverStarted && has_failed {
-                    // It may have been put back before its stage failed, and may say so.
+                    // It may have been put back before its stage failed, with an event.
                     told.retain(|news| *news != (EventKind::StepRetried, name));
                 }
             }

@@ -1,4 +1,4 @@
-//! E2 and E3: who may begin, and when; and that asking twice is asking once.
+//! E2 and E3: when steps may be granted, and that requests are idempotent.
 
 use berth_core::run::{Attempt, StageStatus, StepStatus};
 
@@ -38,7 +38,7 @@ pub(super) fn check(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
     Ok(())
 }
 
-/// At the commit of the grant, by the plan and the state before it.
+/// Checked at the commit of the grant, against the plan and the previous state.
 fn check_opened(seen: &Seen<'_>, memory: &[Memory], at: usize, live: &Attempt) -> Checked {
     let step = &seen.before.steps[at];
     let name = &step.step;

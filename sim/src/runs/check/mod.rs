@@ -1,7 +1,7 @@
-//! The oracle: looks at every step and says which promise it breaks, if any.
+//! The oracle: checks every step and reports which promise it breaks.
 //!
-//! It shares no code with the rules: it reads the plan, remembers what was said to it, and compares. Checks are named
-//! after the promises they hold (`E1`, `E3`, …).
+//! It shares no code with the rules: it reads the plan, remembers reports, and compares. Checks are named after
+//! the promises they verify (`E1`, `E3`, …).
 
 mod events;
 mod grants;
@@ -48,7 +48,7 @@ pub(super) struct Seen<'a> {
     pub(super) asked: &'a Asked,
     pub(super) before: &'a Run,
     pub(super) told: &'a Told,
-    /// As it is stored now.
+    /// As stored now.
     pub(super) after: &'a Run,
     pub(super) now: Timestamp,
 }
@@ -69,14 +69,14 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// What the oracle remembers of each step since its stage was begun.
+/// The oracle's state of each step since its stage started.
 #[derive(Debug, Clone, Default)]
 struct Memory {
-    /// It may not be granted before.
+    /// It may not be granted earlier.
     earliest: Option<Timestamp>,
-    /// Something of it ran, as far as anybody knows.
+    /// As far as is known, part of it ran.
     has_run: bool,
-    /// Nobody has said what became of it.
+    /// Its outcome is unknown and unresolved.
     is_unanswered: bool,
 }
 
@@ -96,7 +96,7 @@ impl Checker {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
             ensure!(seen.before == seen.after, "written", "{:?}: a change nobody decided", seen.asked);
         } else if *seen.asked != Asked::Overtaken {
-            // The head of one that is overtaken tells it, in the same commit.
+            // For a superseded run the event comes from its deployment, in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);
         }
         moves::check(seen)?;

@@ -1,4 +1,4 @@
-//! E1: states move only along the published graph.
+//! E1: states change only along the published graph.
 
 use berth_core::run::limits::ATTEMPTS_MAX;
 use berth_core::run::{StageKind, StageStatus, StepStatus, When};
@@ -44,7 +44,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// One command may take a step over several edges; each pair here is such a way.
+/// One command may take a step over several edges; each pair here is such a path.
 fn step_may(seen: &Seen<'_>, at: usize, from: StepStatus, to: StepStatus) -> bool {
     use StepStatus::{Cancelled, Failed, Pending, Ready, Running, Skipped, Succeeded, Waiting};
     let is_reported = matches!(seen.asked, Asked::Report { at: it, .. } if *it == at);
@@ -52,7 +52,7 @@ fn step_may(seen: &Seen<'_>, at: usize, from: StepStatus, to: StepStatus) -> boo
     let stage = seen.after.stages[seen.after.steps[at].stage].status;
     match (from, to) {
         (Pending, Ready) | (Pending | Ready, Skipped) => true,
-        // Tried too often, or with a condition that makes no sense.
+        // Too many attempts, or an invalid condition.
         (Pending, Failed) => {
             let step = &seen.after.steps[at];
             step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, When::If(_))
@@ -85,14 +85,14 @@ fn stage_may(asked: &Asked, at: usize, from: StageStatus, to: StageStatus) -> bo
         (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
         (Queued, Skipped) => matches!(asked, Asked::Overtaken),
         (Cancelling, Cancelled) => matches!(asked, Asked::Report { .. }),
-        // What is retried may be over again at once: nothing of it is left to do, or too much was tried.
+        // A retried stage may end at once: nothing is left to do, or there were too many attempts.
         (Failed, Pending | Queued | Running | Succeeded) => is_retry,
         (Skipped, Pending | Queued | Running | Succeeded | Failed) => is_retry,
         _ => from == to,
     }
 }
 
-/// A stage that belongs to one deployment at a time begins when it is entered, and never by itself.
+/// An exclusive stage starts when it is entered, never by itself.
 fn is_let_in(asked: &Asked, from: StageStatus, to: StageStatus) -> bool {
     use StageStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let begins =

@@ -1,4 +1,4 @@
-//! What people may do to a run: cancel (E9), retry (E10), resolve.
+//! Checks requests of people: cancel (E9), retry (E10), resolve.
 
 use berth_core::run::retry::From;
 use berth_core::run::{Resolution, StageStatus, StepStatus};
@@ -37,7 +37,7 @@ fn check_cancel_stage(seen: &Seen<'_>, stage: usize) -> Checked {
     if is_over { Ok(()) } else { check_stopped(seen, stage) }
 }
 
-/// What runs goes on until it says that it has stopped; nothing else will.
+/// Running attempts continue until they report that they have stopped.
 fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
     use StageStatus::{Cancelled, Cancelling};
     let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
@@ -97,7 +97,7 @@ fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked 
     }
     let is_right = match resolution {
         Resolution::Ran => after.status == StepStatus::Succeeded,
-        // One that was tried too often cannot be tried again.
+        // After too many attempts it cannot be retried.
         Resolution::Retry => matches!(after.status, StepStatus::Ready | StepStatus::Failed),
         Resolution::Fail => after.status == StepStatus::Failed,
     };
@@ -105,7 +105,7 @@ fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked 
     Ok(())
 }
 
-/// It ends where it waits, and what it has done stays.
+/// A superseded run ends where it waits and keeps its results.
 fn check_overtaken(seen: &Seen<'_>) -> Checked {
     let was_queued = seen.before.queued_for().is_some();
     ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");

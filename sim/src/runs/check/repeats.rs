@@ -1,4 +1,4 @@
-//! Repeats are calm: a request that arrives twice is answered twice and done once.
+//! Idempotency: a repeated request gets the same answer and has no further effect.
 
 use berth_core::deployment::report::Order;
 

@@ -1,4 +1,4 @@
-//! What a report may do: E9, `on_lost`, and that a late one does nothing.
+//! Checks reports: E9, `on_lost`, and that a late one has no effect.
 
 use berth_core::deployment::report::Order;
 use berth_core::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};
@@ -72,7 +72,7 @@ fn check_ended(seen: &Seen<'_>, at: usize, ends: Ends) -> Checked {
     Ok(())
 }
 
-/// A step shows its latest attempt: what ran in vain is not passed off as skipped when its stage fails.
+/// A step shows its latest attempt: one that ran without success is not shown as skipped when its stage fails.
 pub(super) fn check_left_over(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
     for (at, _, after) in seen.steps() {
         if seen.after.stages[after.stage].status == StageStatus::Failed && memory[at].has_run {
