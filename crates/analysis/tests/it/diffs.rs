@@ -1,4 +1,4 @@
-//! Diffs: read strictly, applied cleanly or not at all, and never to what steers something.
+//! Diffs: parsed strictly, applied completely or not at all, and never to protected files.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -179,7 +179,7 @@ fn files_are_made_changed_and_removed() {
     assert_eq!(changed[0].after.as_ref().unwrap().content, b"one\ntwo\nand\nthree\n");
 }
 
-/// What is made here is what git takes, and the other way round.
+/// Diffs written here are accepted by git, and the other way round.
 #[test]
 fn git_agrees() {
     let temp = tempfile::tempdir().unwrap();

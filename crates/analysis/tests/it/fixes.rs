@@ -1,4 +1,4 @@
-//! Fixes that rules know.
+//! Automatic fixes.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ fn a_lost_executable_bit_is_given_back() {
     check(fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
 }
 
-/// Names with blanks and signs of the shell, as shells and tools print them.
+/// Names with spaces and shell characters, as shells and tools print them.
 #[test]
 fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
     let none = Permit::default();

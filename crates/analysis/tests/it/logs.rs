@@ -1,7 +1,7 @@
-//! A log for every rule, in `tests/logs`, a file per area.
+//! A log for every rule, in `tests/logs`, one file per area.
 //!
-//! `## rule` begins a log, `(exit 126)`, `(signal 9)` or `(cause lost)` after it says how the step ended. A line that
-//! begins with `> ` is where the rule has to point.
+//! `## rule` starts a log, followed by how the step ended: `(exit 126)`, `(signal 9)` or `(cause lost)`. `> `
+//! marks the line that the rule must point at.
 
 use std::collections::BTreeSet;
 
@@ -99,7 +99,7 @@ fn nothing_is_made_up() {
     }
 }
 
-/// What the ranking promises, one case for each of its sentences.
+/// One case for each rule of the ranking.
 #[test]
 fn the_most_telling_line_wins() {
     let refused = "curl: (7) Failed to connect to 127.0.0.1 port 80 after 0 ms: Couldn't connect to server";
@@ -177,7 +177,7 @@ fn lines_are_counted_as_the_log_counts_them() {
     assert_eq!(found(&input(Ending::exited(1), &long)).evidence[0].first, long.len());
 }
 
-/// The cause stands first: it is seen as long as what follows fits.
+/// The cause is the first line: it is found as long as the rest fits.
 #[test]
 fn a_log_is_looked_at_up_to_each_limit() {
     let cause = "cat: a: No such file or directory";

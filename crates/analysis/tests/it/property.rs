@@ -1,4 +1,4 @@
-//! What holds for every log.
+//! Properties of every log.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::logs::{all, input};
 
-/// A line with places for what differs between runs.
+/// A line with placeholders for what differs between runs.
 const LINES: &[&str] = &[
     "DIR/src/main.c:NUM:NUM: error: 'totl' undeclared",
     "TIME cat: DIR/site.tar: No such file or directory",

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::{Fixture, failed, step, succeeded};
 
-/// A server that answers each request with the next of these statuses, and the last one for ever.
+/// A server that responds with these statuses in order, repeating the last one.
 fn serve(statuses: Vec<u16>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
     let address = listener.local_addr().expect("address");
@@ -72,7 +72,7 @@ fn an_address_that_never_answers_fails_the_step() {
 #[test]
 fn a_check_is_cancelled_at_once_even_while_it_waits_for_an_answer() {
     let fixture = Fixture::new();
-    // Accepts, and never answers.
+    // Accepts connections and never responds.
     let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
     let url = format!("http://{}", listener.local_addr().expect("address"));
     fixture.link.give(step("a", "http_check", json!({ "url": url })));
@@ -127,7 +127,7 @@ fn a_dummy_does_as_it_is_told() {
 #[test]
 fn a_try_that_cannot_be_started_after_another_one_ran_is_no_step_that_never_started() {
     let fixture = Fixture::new();
-    // The second try has no directory to begin in.
+    // The second try has no working directory.
     let params = json!({ "run": "rmdir ../workspace; exit 1", "every": "1s", "within": "20s" });
     assert_eq!(fixture.run(step("a", "wait_for", params)), Outcome::Interrupted);
     let log = fixture.link.text_of("a");

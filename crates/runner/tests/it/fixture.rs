@@ -1,4 +1,4 @@
-//! A runner with its server, and assignments for it.
+//! A runner with its test server, and assignments.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ impl Fixture {
     }
 }
 
-/// Reports that a sandbox level does not work here. Landlock is up to the kernel; bubblewrap can be installed.
+/// Reports that a sandbox level does not work here. Landlock depends on the kernel; bubblewrap can be installed.
 pub(crate) fn skip_level(sandbox: Sandbox, why: &str) {
     match sandbox {
         Sandbox::Bubblewrap => outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})")),
@@ -55,7 +55,7 @@ pub(crate) fn skip_level(sandbox: Sandbox, why: &str) {
     }
 }
 
-/// Whatever a test did: no fault in the protocol, no process and no directory is left.
+/// After every test: no protocol violation, and no process or directory is left.
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop();
@@ -69,7 +69,7 @@ impl Drop for Fixture {
     }
 }
 
-/// Nothing when the level does not work here.
+/// `None` if the level does not work here.
 pub(crate) fn confinement(sandbox: Sandbox, hidden: &[PathBuf]) -> Option<Confinement> {
     match Confinement::choose(sandbox, hidden, &[]) {
         Ok(confinement) => Some(confinement),
@@ -158,7 +158,7 @@ pub(crate) fn sleepers(mark: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {

@@ -1,4 +1,4 @@
-//! What an earlier process left is ended before anything else.
+//! Leftovers of an earlier process are cleaned up at start.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
     std::fs::create_dir_all(&secrets).expect("directory");
     std::fs::write(attempt.with_extension("secrets"), secrets.to_str().expect("text")).expect("file");
     let (marked, stranger) = (unique_sleep(), unique_sleep());
-    // As a crash leaves them: in sessions of their own, one without the mark below one that has it.
+    // As after a crash: in their own sessions, one without the mark below one that has it.
     let text = format!("setsid env -i sleep {marked} & setsid sleep {marked} & exec sleep {marked}");
     let mut left = Command::new("sh")
         .args(["-c", &text])
@@ -65,7 +65,7 @@ fn a_pipe_or_an_endless_file_in_place_of_the_note_holds_nobody_up() {
     for id in ["pipe", "endless", "tree"] {
         std::fs::create_dir_all(attempts.join(id)).expect("directory");
     }
-    // Inside, where any step can write, and beside, where one without a sandbox can.
+    // Inside, where any step can write, and next to it, where an unsandboxed step can.
     let text = "mkfifo pipe/secrets pipe.secrets; ln -s /dev/zero endless/secrets; ln -s /dev/zero endless.secrets\n\
                 mkdir -p tree.secrets/a; cp /bin/sh alone.secrets";
     let made = Command::new("sh").args(["-ec", text]).current_dir(&attempts).status().expect("made");

@@ -79,7 +79,7 @@ fn e08_an_answer_that_got_lost_doubles_nothing() {
     assert_eq!(fixture.link.text_of("a"), expected);
 }
 
-/// The log of a step that writes ten million bytes while the server is away, and waits until it is back.
+/// The log of a step that writes ten million bytes while the server is unavailable, and waits until it is back.
 fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) -> String {
     let fixture = Fixture::with(|settings| {
         settings.heartbeat_wait = Duration::from_millis(50);
@@ -96,7 +96,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
         let entries = std::fs::read_dir(&attempts).expect("attempts").flatten();
         entries.map(|entry| entry.path().join("workspace")).find(|path| path.join(name).exists())
     };
-    // The step is not held up by a server that is away.
+    // An unavailable server does not block the step.
     crate::fixture::eventually("it has written everything", || find("done").is_some());
     assert!(fixture.link.is_away());
     meanwhile();
@@ -111,7 +111,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
 
 const SECRET: &str = "s3cret-value-42";
 
-/// With the stars that stand for the secret.
+/// With the stars that replace the secret.
 const BYTES: usize = 10_000_003;
 
 fn count(log: &str) -> usize {
@@ -154,7 +154,7 @@ fn e08_a_disk_with_less_room_than_the_log_is_long_keeps_the_first_part_and_count
     assert!((5 << 20..=7 << 20).contains(&kept), "{kept}: four in memory and two on the disk");
 }
 
-/// What files without a name this process has open, and no other test of it has: each is a process of its own.
+/// Contents of unlinked files that this process has open. Each test is its own process.
 fn spilled() -> Vec<Vec<u8>> {
     let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten().map(|entry| entry.path());
     let nameless = open.filter(|path| {

@@ -1,4 +1,4 @@
-//! The runner through its public face, against an in-memory server.
+//! Tests of the runner's public API, against an in-memory server.
 
 mod builtin;
 mod fixture;

@@ -1,4 +1,4 @@
-//! How the runner speaks with the server, also when that is away.
+//! The protocol between runner and server, including an unavailable server.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn a_stale_attempt_is_stopped_and_never_reported() {
     fixture.link.wait_for_log("a", "ready");
     fixture.link.order("a", Order::Stale, None);
     eventually("it is gone", || sleepers(&mark).is_empty());
-    // The place is free again, and nothing was said about the stale one.
+    // The slot is free again, and the stale attempt was not reported.
     succeeded(&fixture.run(script("b", "true")));
     assert!(!fixture.link.has_report("a"));
 }
@@ -149,7 +149,7 @@ fn a_report_that_is_repeated_asks_for_the_same_next_step_also_when_the_runner_en
     let tries = fixture.link.wait_for_tries("a", 2);
     assert!(tries[0].next_nonce.is_some());
     assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
-    // The server has granted the next one, so something is said about it too.
+    // The server has granted the next step, so it is reported as well.
     let next = fixture.link.report_of("b");
     assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
 }

@@ -1,4 +1,4 @@
-//! What a step can reach at each level. A level that does not work on this machine is said to be missing.
+//! What a step can reach at each sandbox level. Levels that do not work on this machine are reported.
 
 use std::net::TcpListener;
 
@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::fixture::{Fixture, confinement, failed, script, sleepers, step, succeeded, unique_sleep};
 
-/// Nothing when the level does not work here.
+/// `None` if the level does not work here.
 fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
     let confinement = confinement(sandbox, &[hidden.to_owned()])?;
     Some(Fixture::with(|settings| settings.confinement = confinement))
 }
 
-/// A directory like a server's, with something in it, outside of what a sandbox replaces anyway.
+/// A directory like a server's data directory, outside of what a sandbox replaces anyway.
 fn server_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
     std::fs::write(dir.path().join("root.key"), "key").expect("file");
@@ -98,7 +98,7 @@ fn with_bubblewrap_a_step_has_time_to_clean_up() {
     assert!(log.contains("cleaned\n"), "{log}");
 }
 
-/// Those of this process that a program it starts would have: what whoever started the tests left open.
+/// Descriptors that a child of this process would inherit anyway.
 fn inherited() -> Vec<u32> {
     const CLOEXEC: u32 = 0o2_000_000;
     let entries = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors").flatten();
@@ -120,7 +120,7 @@ fn sb03_no_descriptor_of_ours_reaches_a_step() {
     succeeded(&fixture.run(script("a", "ls /proc/self/fd")));
     let mut found: Vec<u32> =
         fixture.link.text_of("a").lines().map(|line| line.parse().expect("a number")).collect();
-    // `ls` has the directory open that it lists.
+    // `ls` has the listed directory open.
     expected.push((0..).find(|number| !expected.contains(number)).expect("a free number"));
     found.sort_unstable();
     expected.sort_unstable();
@@ -191,7 +191,7 @@ fn sb03_a_single_file_can_be_hidden_by_bubblewrap() {
     check_hidden_file(Sandbox::Bubblewrap);
 }
 
-/// A file that is covered alone would come to light when another one is renamed over it, as a rotation does.
+/// A mount over a single file would disappear when another file is renamed over it, as in a rotation.
 #[test]
 fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
     let dir = server_dir();
@@ -222,7 +222,7 @@ fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
     assert_eq!(fixture.link.text_of("a"), "ready\nlooked\n");
 }
 
-/// Asks for the address of a listener on this machine, and lists the network interfaces.
+/// Connects to a listener on this machine, and lists the network interfaces.
 fn reach(listener: &TcpListener) -> String {
     let port = listener.local_addr().expect("an address").port();
     format!(

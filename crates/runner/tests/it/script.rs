@@ -1,4 +1,4 @@
-//! What a script sees, and what its end means.
+//! What a script sees, and how its exit is interpreted.
 
 use std::collections::BTreeMap;
 

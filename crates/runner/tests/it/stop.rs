@@ -1,4 +1,4 @@
-//! Told to stop, a step stops: all of it.
+//! Cancellation stops all processes of a step.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use berth_testkit::outcome;
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
 
-/// Starts a script that says `ready`, cancels it, and looks for what it left. `SLEEP` in the text is the mark.
+/// Starts a script that prints `ready`, cancels it, and looks for remaining processes. `SLEEP` in the text is the
+/// mark.
 fn check_cancel(text: &str) -> Duration {
     let fixture = Fixture::new();
     let mark = unique_sleep();
@@ -197,7 +198,7 @@ fn the_end_of_the_runner_interrupts_its_steps() {
 fn sb04_a_cancel_at_any_instant_leaves_nothing_running() {
     let fixture = Fixture::with(|settings| settings.places = 2);
     let mark = unique_sleep();
-    // A simple generator: the instants are spread, and the same in every run.
+    // A simple generator: the instants are spread out, and the same in every run.
     let mut seed = 42_u64;
     for number in 0..200 {
         let id = format!("s{number}");
@@ -221,12 +222,12 @@ fn sb04_a_cancel_at_any_instant_leaves_nothing_running() {
 #[test]
 fn a_daemon_that_is_not_found_and_keeps_the_pipe_full_does_not_hold_the_step() {
     let fixture = Fixture::new();
-    // While another step runs, an orphan without a mark may be that one's, so it is left alone.
+    // While another step runs, an unmarked orphan may belong to it, so it is left alone.
     fixture.link.give(script("other", "echo ready; sleep 1000"));
     fixture.link.wait_for_log("other", "ready");
     let run = "for i in 1 2 3; do (env -i setsid yes hunter-0 &); done; sleep 0.1; echo done";
     let mut assignment = script("a", run);
-    // So much masking takes longer than the writing does: the pipe never runs dry.
+    // Masking is slower than writing, so the pipe stays full.
     assignment.masked = (0..500).map(|number| SecretText::new(format!("hunter-{number}-22"))).collect();
     succeeded(&fixture.run(assignment));
     fixture.link.order("other", Order::Cancel, None);

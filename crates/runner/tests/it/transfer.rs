@@ -1,4 +1,4 @@
-//! Sources and artifacts on their way, when the server stops in the middle: nobody waits for them longer than they want.
+//! Transfers that stall: abandoned as soon as they are no longer wanted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,10 @@ use berth_api::remote::Welcome;
 use berth_api::runner::{AttemptRef, Link as _, LinkError};
 use berth_runner::remote::{Client, Remote};
 
-/// The limit of a transfer is 15 minutes.
+/// The transfer timeout is 15 minutes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A server that says this much to whoever comes, and then nothing. The receiver tells that somebody has come.
+/// A server that sends these bytes to each client, and then nothing. The receiver signals a connection.
 fn silent_after(said: &'static [u8]) -> (Remote, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -88,7 +88,7 @@ fn what_is_sent_is_not_waited_for_when_nobody_wants_it() {
     std::fs::write(workspace.join("page"), "hello").expect("a file");
     let place = (workspace.as_path(), "page");
     check_ends(b"", |remote, wanted| remote.keep_artifact(&attempt(), "site", place, wanted));
-    // Nor is it packed.
+    // Packing stops as well.
     let (remote, _visitors) = silent_after(b"");
     let kept = remote.keep_artifact(&attempt(), "site", place, &|| false);
     assert!(matches!(kept, Err(LinkError::Unavailable(_))), "{kept:?}");

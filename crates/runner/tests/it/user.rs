@@ -1,4 +1,4 @@
-//! Steps run as an unprivileged user where the runner is root.
+//! Steps run as an unprivileged user if the runner is root.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -12,11 +12,11 @@ use crate::fixture::{Fixture, confinement, script, settings, succeeded};
 use crate::link::TestLink;
 use crate::registry::{custom, offer};
 
-/// Every system has it, and nothing belongs to it.
+/// Exists on every system and owns nothing.
 const USER: &str = "nobody";
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
-/// Nothing where this is not root.
+/// `None` unless run as root.
 fn user() -> Option<StepUser> {
     match StepUser::find(USER) {
         Ok(user) => Some(user),

@@ -1,4 +1,4 @@
-//! Builds: from a checkout to what is offered.
+//! Builds: from a checkout to metadata.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,7 @@ impl Yard {
         self.build_until(&|_| false)
     }
 
-    /// `is_enough` says by what was printed so far when to stop.
+    /// `is_enough` decides from the output so far when to stop.
     fn build_until(&self, is_enough: &dyn Fn(&str) -> bool) -> (Result<Built, BuildFailed>, String) {
         let printed = std::cell::RefCell::new(Vec::new());
         let is_stopping = || is_enough(&String::from_utf8_lossy(&printed.borrow()));
@@ -57,7 +57,7 @@ impl Yard {
         (built, printed)
     }
 
-    /// What its author is told.
+    /// The error shown to the author.
     fn told(&self) -> String {
         match self.build() {
             (Err(BuildFailed::Registry(told)), _) => told,
@@ -70,7 +70,7 @@ impl Yard {
     }
 }
 
-/// A shell registry that answers this when it is asked for its steps.
+/// A shell registry that answers with this metadata.
 fn answering(metadata: &str) -> Yard {
     let run = format!("{ARGUMENTS}\nanswer '{metadata}'\n");
     Yard::new(&[("berth-registry.yaml", "start: sh ./run.sh\n"), ("run.sh", &run)])
@@ -164,7 +164,7 @@ fn a_build_has_limits() {
     large.bytes_max = 1_000_000;
     assert!(large.told().starts_with("the built registry is larger than 1000000 bytes"));
 
-    // One that would not stop by itself.
+    // A build that does not stop by itself.
     let mut filling = Yard::new(&[(
         "berth-registry.yaml",
         "build: 'while :; do head -c 100000 /dev/zero >> big; sleep 0.02; done'\nstart: 'true'\n",

@@ -1,4 +1,4 @@
-//! One call: what goes in, and what counts as an answer.
+//! Single calls: inputs, and what counts as an answer.
 
 use std::time::{Duration, Instant};
 
@@ -140,7 +140,7 @@ fn a_step_that_hangs_after_its_answer_is_ended_and_the_answer_counts() {
 #[test]
 fn an_answer_in_pieces_is_waited_for() {
     let fixture = Fixture::new();
-    // Longer than a process that has answered may stay.
+    // Longer than a process may run after its answer.
     let body = r#"printf '{"status":"SUCCESS","data":{' > "$output"; sleep 2.5
         printf '"a":"1"}' >> "$output"; sleep 0.1; printf '}' >> "$output""#;
     assert_eq!(succeeded(&call(&fixture, "a", body))["a"], "1");
@@ -157,7 +157,7 @@ fn a_step_that_hangs_before_its_answer_has_its_timeout() {
     let detail = "it took longer than its timeout of 1s, and wrote no answer";
     assert_eq!(outcome, Outcome::Unanswered { detail: detail.into() }, "it may have taken effect");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
-    // What was whole in time counts.
+    // A complete answer in time counts.
     offer(&fixture, "e", &format!(r#"answer '{{"status":"SUCCESS"}}'; sleep {mark}"#));
     let mut assignment = custom("b", "e", json!({}));
     assignment.timeout_s = 1;
@@ -209,7 +209,7 @@ fn too_long_a_task_is_refused_before_anything_is_started() {
             && detail.contains("`input: file`")
     );
     assert_eq!(fixture.link.report_of("long").isolation, berth_api::runner::Isolation::None);
-    // As a file it has any length.
+    // A task file has no length limit.
     offer(&fixture, "f", r#"echo "${#input}"; answer '{"status":"SUCCESS"}'"#);
     let mut assignment = custom("file", "f", json!({"text": "x".repeat(500_000)}));
     assignment.custom.as_mut().expect("custom").input = CallInput::File;
@@ -270,7 +270,7 @@ fn a_registry_is_fetched_once_and_the_longest_unused_goes() {
     }
     let kept = || std::fs::read_dir(fixture.dir.path().join("work/registries")).expect("directory").count();
     assert_eq!(kept(), 16);
-    // Used all the time, it is there; the first ones are not.
+    // The one used all the time is still cached; the first ones are not.
     succeeded(&fixture.run(custom("again", "d17", json!({}))));
     assert_eq!(fixture.link.fetched().len(), 18);
     succeeded(&fixture.run(custom("first", "d0", json!({}))));

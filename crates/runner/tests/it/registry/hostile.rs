@@ -1,4 +1,4 @@
-//! Steps that put something else in place of what is read, leave processes behind, or write without end.
+//! Steps that replace files, leave processes behind, or write without end.
 
 use berth_api::runner::{Isolation, Network, Outcome, SecretText};
 use berth_runner::Sandbox;
@@ -26,7 +26,7 @@ fn pa01_what_is_no_file_is_no_answer() {
         let outcome = call(&fixture, id, &body);
         assert!(unanswered(&outcome).starts_with("its answer cannot be read"), "{id}: {outcome:?}");
     }
-    // The directory itself is another one now: what it holds is not what was asked for.
+    // The directory was replaced: its content does not count.
     let body = r#"mv "$(dirname "$output")" elsewhere-$$ 2>/dev/null || mv "$(dirname "$output")" "$TMPDIR/moved"
         mkdir "$(dirname "$output")"; answer '{"status":"SUCCESS"}'"#;
     unanswered(&call(&fixture, "directory", body));
@@ -53,7 +53,7 @@ fn pa01_a_log_is_only_read_from_its_own_file() {
         succeeded(&call(&fixture, id, &body));
         assert_eq!(fixture.link.text_of(id), "", "{id}");
     }
-    // Emptied and begun again is fine.
+    // Truncating the file is allowed.
     let body = format!(
         r#"log '{{"message":"one, which is the longer one"}}'; sleep 0.2; : > "$logs/$id.jsonl"
            log '{{"message":"two"}}'; {SUCCESS}"#
@@ -116,7 +116,7 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert_eq!(fixture.link.report_of("a").isolation, isolation);
-    // Nothing of the registry was changed: the same call again.
+    // The registry was not changed: the same call succeeds again.
     assert!(!matches!(fixture.run(custom("b", "d", json!({}))), Outcome::Unanswered { .. }));
 }
 

@@ -1,4 +1,4 @@
-//! Registries in Node: through npm, by the argv protocol.
+//! Node registries: through npm, with the argv protocol.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use berth_runner::{Confinement, Sandbox};
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
-/// Nothing when npm is not there.
+/// `None` if npm is not installed.
 fn npm(arguments: &[&str]) -> Option<String> {
     let told = Command::new("npm").args(arguments).output().ok()?;
     told.status.success().then(|| String::from_utf8_lossy(&told.stdout).into_owned())
@@ -74,7 +74,7 @@ if (task.job === "SYNTHESIZE-METADATA") {
   log(`deploys ${task.params.target}`);
   write({ status: "SUCCESS", data: { target: task.params.target, cwd: process.cwd(), tool: process.argv[2] } });
 }
-// Keeps the process alive: the file is the answer.
+// Keeps the process alive: only the file counts.
 if (task.params && task.params.hang) setInterval(() => {}, 1000);
 "#;
 
@@ -108,7 +108,7 @@ fn a_registry_in_node_is_built_by_npm_and_called_without_it() {
 }
 
 const SDK: &str = "@devramps/sdk-typescript";
-/// With decorators, as the SDK's own documentation has it.
+/// With decorators, as in the SDK's documentation.
 const STEPS: &str = r#"
 import { PollingStep, SimpleStep, Step, StepOutputs, StepRegistry } from "@devramps/sdk-typescript";
 import { z } from "zod";
@@ -140,7 +140,7 @@ StepRegistry.run([new Deploy(), new Rollout()]);
 
 #[test]
 fn a_registry_written_with_the_public_sdk_runs_unchanged() {
-    // Where npm does not have it, a packed copy can be named instead.
+    // Where npm does not have it, the path of a packed copy can be given.
     let copy = std::env::var("BERTH_TEST_STEP_SDK").ok();
     if copy.is_none() && npm(&["view", SDK, "version"]).is_none() {
         outcome::impossible(

@@ -1,4 +1,4 @@
-//! A registry that prints, remembers or hands out its secrets.
+//! A registry that prints, stores or returns its secrets.
 
 use berth_api::runner::{CallInput, Outcome, SecretText};
 use serde_json::json;
@@ -77,7 +77,7 @@ fn se01_a_secret_is_neither_remembered_nor_an_output() {
     ] {
         let outcome = call(&fixture, id, body);
         let detail = match &outcome {
-            // It has begun something: it must not be begun again for it.
+            // It has started something, which must not be started again.
             Outcome::Unanswered { detail } => detail,
             other => failed(other).1,
         };
