@@ -181,14 +181,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_tells_status_and_length() {
+    fn response_head_is_parsed() {
         let head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\nx: y\r\n\r\n";
         assert_eq!(read_head(head).unwrap(), (404, 12));
         assert!(read_head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 
     #[test]
-    fn random_numbers_stay_below_their_end_and_reach_far() {
+    fn random_numbers_cover_the_range() {
         let mut random = Random::new(7);
         let numbers: Vec<_> = (0..1_000).map(|_| random.below(100)).collect();
         assert!(numbers.iter().all(|number| *number < 100));

@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_read_behind_the_name() {
+    fn cpu_time_is_parsed_after_program_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 0 0";
         assert_eq!(ticks(stat), Some(300));
         assert!(cpu_time(std::process::id()).is_ok());
     }
 
     #[test]
-    fn the_peak_of_this_process_is_known() {
+    fn peak_memory_of_own_process_is_read() {
         assert!(peak_memory(std::process::id()).unwrap() > 64 * 1024);
     }
 }

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_for_people() {
+    fn numbers_are_formatted() {
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle() {
+    fn median_is_the_middle_value() {
         assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
         assert!((median([4.0, 1.0].into_iter()) - 2.5).abs() < 1e-9);
         assert!(median(std::iter::empty()).abs() < 1e-9);
     }
 
     #[test]
-    fn a_percentile_is_a_measured_value() {
+    fn percentile_is_a_measured_value() {
         let all: Vec<_> = (1..=100).map(Duration::from_millis).collect();
         assert_eq!((millis(&all, 50), millis(&all, 99)), ("50.00".into(), "99.00".into()));
         assert_eq!(millis(&[], 99), "–");

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_read_from_what_initdb_says() {
+    fn postgres_version_is_parsed() {
         assert_eq!(major("initdb (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)"), Some(15));
         assert_eq!(major("initdb (PostgreSQL) 17beta1"), Some(17));
         assert_eq!(major("initdb"), None);

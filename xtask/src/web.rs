@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_node_are_compared_by_number() {
+    fn node_versions_are_compared_numerically() {
         for (text, enough) in
             [("v20.19.0", true), ("v22.1.0", true), ("v20.9.1", false), ("v18.20.4", false), ("20.19", false)]
         {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn every_source_of_the_dashboard_exists() {
+    fn dashboard_sources_exist() {
         for source in SOURCES {
             assert!(root().join(source).exists(), "{source}");
         }
@@ -155,7 +155,7 @@ mod tests {
 
     /// The first stage builds the dashboard from the copied files only.
     #[test]
-    fn the_dockerfile_copies_every_source_of_the_dashboard() {
+    fn dockerfile_copies_every_dashboard_source() {
         let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
         let stage = text.split("\nFROM ").nth(1).unwrap();
         for source in SOURCES {

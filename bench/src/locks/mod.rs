@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_cut_out_of_an_answer() {
+    fn quoted_value_is_extracted_from_response() {
         let answer = br#"{"data":{"id":"ses_1","sessionId":"ses_1","fence":7}}"#;
         assert_eq!(quoted(answer, "\"sessionId\":\"").unwrap(), b"ses_1");
         assert!(quoted(answer, "\"key\":\"").is_err());

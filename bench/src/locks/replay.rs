@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_cut_out_of_a_stream_and_the_first_is_renamed() {
+    fn messages_are_split_and_database_is_renamed() {
         let stream = b"Q\0\0\0\x06ab\0S\0\0\0\x04x";
         let (first, rest) = split(stream, 1).unwrap();
         assert_eq!(first, &stream[..7]);

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_are_checked_against_rounds_of_the_same_time() {
+    fn goals_compare_rounds_of_the_same_time() {
         let row = |ours, theirs| vec![Rows { clients: 64, berth: ours, etcd: theirs }];
         assert!(check(&row(rounds(400, 2), rounds(100, 9))).is_ok());
         assert!(check(&row(rounds(399, 2), rounds(100, 9))).is_err());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_says_what_is_compared() {
+    fn report_describes_the_comparison() {
         let both = [Rows { clients: 64, berth: rounds(400, 3), etcd: rounds(100, 9) }];
         let text = render(3, Duration::from_secs(1), &both);
         assert!(

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_seen_stays() {
+    fn clean_removes_invisible_characters() {
         for (line, seen) in [
             ("plain", "plain"),
             ("\u{1b}[31;1merror\u{1b}[0m: bad\r", "error: bad"),
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_unseen_survives(line in "\\PC*|(\\x1b|\\x07|[|]|m|\u{202e}|\u{e0020}|\r|x|ü)*") {
+        fn clean_output_has_no_invisible_characters(line in "\\PC*|(\\x1b|\\x07|[|]|m|\u{202e}|\u{e0020}|\r|x|ü)*") {
             let once = clean(&line);
             prop_assert!(once.chars().all(|c| !c.is_control() && !is_invisible(c)));
             prop_assert!(once.chars().count() <= LINE_CHARS_MAX);

@@ -147,7 +147,7 @@ mod tests {
     use crate::rules;
 
     #[test]
-    fn words_are_taken_from_patterns() {
+    fn literals_are_extracted_from_patterns() {
         for (pattern, words) in [
             (r"^E\s+(?P<what>assert .+)", Some(vec!["assert "])),
             (r"(?i)connection refused", Some(vec!["connection refused"])),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nearly_every_pattern_of_a_rule_has_a_word() {
+    fn almost_every_rule_pattern_has_a_literal() {
         const ALWAYS_MAX: usize = 4;
         let texts = rules::all().flat_map(|rule| rule.patterns.iter().chain(rule.with)).copied();
         let patterns = Patterns::new(texts).unwrap();

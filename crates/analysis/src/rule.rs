@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_filled_in_once_and_cut() {
+    fn template_words_are_filled_once_and_truncated() {
         let pattern = Regex::new("^no (?P<a>.+) in (?P<b>.+)$").unwrap();
         let says = |line: &str| fill("There is no \"{a}\" in {b}.", Some(&pattern), line);
         assert_eq!(says("no milk in shop"), "There is no \"milk\" in shop.");

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_varies_goes_and_the_rest_stays() {
+    fn template_replaces_varying_words() {
         for (line, expected) in [
             ("Compiled 12 files in 3.4s", "Compiled <n> files in <n>s"),
             ("2026-11-15T13:50:48.123Z ready", "<time> ready"),

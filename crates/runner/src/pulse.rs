@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_counts_for_the_attempts_it_was_asked_for() {
+    fn heartbeat_response_renews_only_its_attempts() {
         let (pulse, now, limit) = (Pulse::default(), boot_time(), Duration::from_secs(20));
         let long_ago = now.saturating_sub(Duration::from_secs(30));
         let attempt = |nonce: &str| AttemptRef {

@@ -4,7 +4,7 @@ use berth_sim::drill::{self, Tally};
 use berth_testkit::outcome;
 
 #[test]
-fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
+fn drills_break_no_promise() {
     let seeds = 0..outcome::short_or_long(400, 2_000);
     let mut total = Tally::default();
     for seed in seeds.clone() {
@@ -20,7 +20,7 @@ fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
 }
 
 #[test]
-fn a_seed_is_a_story() {
+fn same_seed_gives_same_trace() {
     for seed in 0..50 {
         assert_eq!(drill::trace(seed), drill::trace(seed), "seed {seed}");
     }

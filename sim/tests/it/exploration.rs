@@ -37,7 +37,7 @@ fn report(before: u8, outcome: Outcomes) -> Ask {
 }
 
 #[test]
-fn every_order_of_six_commands_about_the_lock_keeps_every_promise() {
+fn all_orders_of_lock_commands_keep_promises() {
     let mut alphabet = asks(&[
         claim(0, None),
         claim(1, Some(90)),
@@ -69,7 +69,7 @@ fn every_order_of_six_commands_about_the_lock_keeps_every_promise() {
 }
 
 #[test]
-fn every_order_of_eleven_commands_about_the_work_keeps_every_promise() {
+fn all_orders_of_deployment_commands_keep_promises() {
     let alphabet = asks(&[
         claim(0, None),
         release(0, true),

@@ -72,7 +72,7 @@ impl Story {
 }
 
 #[test]
-fn nobody_gets_into_an_environment_that_is_gone() {
+fn deleted_environment_cannot_be_claimed() {
     let mut story = Story::default();
     story.claim(ADA, None);
     story.ask(Ask::Undeclare);
@@ -88,7 +88,7 @@ fn nobody_gets_into_an_environment_that_is_gone() {
 }
 
 #[test]
-fn who_cancels_what_waited_long_is_not_idle() {
+fn cancelling_queued_deployment_counts_as_activity() {
     let mut story = Story::default();
     story.claim(ADA, Some(1));
     story.pass(Turn::Advance { micros: 500 * SECOND });
@@ -97,7 +97,7 @@ fn who_cancels_what_waited_long_is_not_idle() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_brings_no_end_nearer() {
+fn clock_set_back_does_not_shorten_session() {
     let mut story = Story::default();
     story.claim(ADA, None);
     story.pass(Turn::Back { seconds: 300 });
@@ -107,7 +107,7 @@ fn a_clock_that_was_set_back_brings_no_end_nearer() {
 }
 
 #[test]
-fn who_would_not_wait_for_the_reset_is_put_back_too() {
+fn environment_is_reset_after_drain_override() {
     let mut story = Story::being_reset();
     story.claim(BOB, None);
     story.deploy(BOB, true);
@@ -124,7 +124,7 @@ fn who_would_not_wait_for_the_reset_is_put_back_too() {
 }
 
 #[test]
-fn an_end_that_is_put_off_is_not_announced() {
+fn extended_session_has_no_expiry_warning() {
     let mut story = Story::default();
     story.claim(ADA, Some(1));
     story.pass(Turn::To { place: 0, due: Due::Expiry, offset_micros: -1 });
@@ -134,7 +134,7 @@ fn an_end_that_is_put_off_is_not_announced() {
 }
 
 #[test]
-fn a_deleted_environment_is_not_put_back() {
+fn deleted_environment_is_not_reset() {
     let mut story = Story::default();
     story.claim(ADA, Some(1));
     story.grant();

@@ -57,7 +57,7 @@ impl Story {
 }
 
 #[test]
-fn a_step_that_waits_to_be_tried_again_has_failed_when_its_stage_fails() {
+fn step_waiting_for_retry_fails_with_its_stage() {
     let mut story = Story::of(vec![StepShape { retry: Some((3, 60)), ..PLAIN }, PLAIN]);
     story.grant(1);
     story.execute(0, Ends::Failed);
@@ -67,7 +67,7 @@ fn a_step_that_waits_to_be_tried_again_has_failed_when_its_stage_fails() {
 }
 
 #[test]
-fn a_step_whose_outcome_is_unknown_is_not_passed_off_as_skipped_when_its_stage_fails() {
+fn unknown_step_is_not_skipped_when_its_stage_fails() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
     story.grant(1);
     story.execute(0, Ends::Lost);
@@ -78,7 +78,7 @@ fn a_step_whose_outcome_is_unknown_is_not_passed_off_as_skipped_when_its_stage_f
 }
 
 #[test]
-fn nothing_is_said_to_be_tried_again_once_its_stage_cannot_succeed() {
+fn no_retry_event_once_stage_cannot_succeed() {
     let lost = StepShape { on_lost: OnLost::Retry, ..PLAIN };
     let mut story = Story::of(vec![PLAIN, StepShape { retry: Some((3, 0)), ..PLAIN }, lost]);
     story.grant(1);
@@ -89,7 +89,7 @@ fn nothing_is_said_to_be_tried_again_once_its_stage_cannot_succeed() {
 }
 
 #[test]
-fn failures_do_not_use_up_what_a_lost_step_may_be_run_again() {
+fn failures_do_not_count_as_lost_attempts() {
     let patient = StepShape { retry: Some((9, 0)), on_lost: OnLost::Retry, ..PLAIN };
     let mut story = Story::of(vec![patient]);
     for _ in 0..5 {
@@ -100,7 +100,7 @@ fn failures_do_not_use_up_what_a_lost_step_may_be_run_again() {
 }
 
 #[test]
-fn a_retried_stage_begins_anew_to_count_what_was_lost() {
+fn retried_stage_resets_lost_count() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Retry, ..PLAIN }]);
     for _ in 0..4 {
         story.execute(0, Ends::Lost);
@@ -112,7 +112,7 @@ fn a_retried_stage_begins_anew_to_count_what_was_lost() {
 }
 
 #[test]
-fn only_starts_that_came_to_nothing_in_a_row_are_too_many() {
+fn only_consecutive_failed_starts_are_limited() {
     let mut story = Story::of(vec![StepShape { retry: Some((9, 0)), ..PLAIN }]);
     for _ in 0..9 {
         story.execute(0, Ends::NeverStarted);
@@ -127,7 +127,7 @@ fn only_starts_that_came_to_nothing_in_a_row_are_too_many() {
 }
 
 #[test]
-fn a_stage_that_was_cancelled_stays_so_when_an_earlier_one_is_retried() {
+fn cancelled_stage_stays_cancelled_when_earlier_stage_is_retried() {
     let mut story = Story::through(vec![vec![PLAIN], vec![PLAIN], vec![PLAIN], vec![PLAIN]]);
     story.grant(0);
     story.ask(&Asked::CancelStage { stage: 2 });
@@ -141,7 +141,7 @@ fn a_stage_that_was_cancelled_stays_so_when_an_earlier_one_is_retried() {
 }
 
 #[test]
-fn nothing_is_resolved_in_a_stage_that_is_told_to_stop() {
+fn step_in_cancelled_stage_cannot_be_resolved() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
     story.grant(1);
     story.execute(0, Ends::Lost);
@@ -153,7 +153,7 @@ fn nothing_is_resolved_in_a_stage_that_is_told_to_stop() {
 }
 
 #[test]
-fn a_step_that_was_tried_too_often_fails_and_does_not_hang() {
+fn step_above_attempt_limit_fails() {
     let patient = StepShape { retry: Some((9, 0)), ..PLAIN };
     let shape = Shape { stages: vec![(StageKind::Environment, vec![patient])] };
     let mut story = Story(Scene::begin(&shape, 999, false).unwrap_or_else(|it| panic!("{it}")));
@@ -164,7 +164,7 @@ fn a_step_that_was_tried_too_often_fails_and_does_not_hang() {
 }
 
 #[test]
-fn who_is_overtaken_keeps_what_was_done_and_what_was_cancelled() {
+fn superseded_run_keeps_finished_stages() {
     let stage = |steps| (StageKind::Stage, steps);
     let mut story = Story::with(vec![stage(vec![PLAIN, PLAIN]), stage(vec![PLAIN]), stage(vec![PLAIN])]);
     story.ask(&Asked::Enter);

@@ -48,17 +48,17 @@ fn check_scenarios(part: u64) {
 }
 
 #[test]
-fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_1() {
+fn scenarios_match_reference_part_1() {
     check_scenarios(0);
 }
 
 #[test]
-fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_2() {
+fn scenarios_match_reference_part_2() {
     check_scenarios(1);
 }
 
 #[test]
-fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
+fn stage_has_one_run_and_newest_enters() {
     let seeds = 0..outcome::short_or_long(1_000, 5_000);
     for seed in seeds.clone() {
         if let Err(failed) = line::check(seed) {
@@ -69,7 +69,7 @@ fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
 }
 
 #[test]
-fn a_seed_is_a_story() {
+fn same_seed_gives_same_trace() {
     for seed in 0..300 {
         assert_eq!(trace(&sequence(seed)), trace(&sequence(seed)), "seed {seed}");
         assert_eq!(line::trace(seed), line::trace(seed), "seed {seed}");
@@ -78,7 +78,7 @@ fn a_seed_is_a_story() {
 
 /// Sequences without rare cases prove nothing.
 #[test]
-fn the_sequences_meet_what_is_rare() {
+fn sequences_cover_rare_events() {
     let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());
     for seed in 0..3_000 {
         let sequence = sequence(seed);

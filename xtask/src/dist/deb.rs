@@ -96,7 +96,7 @@ mod tests {
     /// Checks what Debian's `lintian` treats as errors. The packaged program is this test binary, which has
     /// symbols.
     #[test]
-    fn the_package_is_as_debian_wants_it() {
+    fn debian_package_is_valid() {
         if !cargo_has("deb") {
             return outcome::skip("cargo-deb", INSTALL_CARGO_DEB);
         }

@@ -46,7 +46,7 @@ fn says(answer: &'static [u8]) -> impl FnOnce(TcpStream) + Send {
 }
 
 #[test]
-fn a_server_is_healthy_on_any_port_with_and_without_tls() {
+fn health_check_succeeds_on_any_port_with_and_without_tls() {
     for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
         if TcpListener::bind(at).is_err() {
             println!("{at} cannot be listened on here: left out");
@@ -58,7 +58,7 @@ fn a_server_is_healthy_on_any_port_with_and_without_tls() {
 }
 
 #[test]
-fn a_server_that_is_gone_fails_or_hangs_is_not_healthy() {
+fn health_check_fails_for_missing_failing_or_hanging_server() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     assert!(!is_healthy(&gone), "nobody listens");
     let here = "127.0.0.1:0";
@@ -73,7 +73,7 @@ fn a_server_that_is_gone_fails_or_hangs_is_not_healthy() {
 }
 
 #[test]
-fn the_image_has_the_check_and_what_it_needs() {
+fn image_contains_health_check_and_its_needs() {
     let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
     let stage = text.rsplit("\nFROM ").next().unwrap();
     assert!(stage.contains(&format!("\nCOPY --from=build /src/{SCRIPT} {PLACE}\n")), "{stage}");

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_links_are_found_and_code_is_not() {
+    fn relative_links_outside_of_code_are_found() {
         let text = "See [a](docs/a.md#part) and ![b](b.png \"title\"), [c](https://acme.test), [d](#here).\n\
                     Code: `[e](e.md)`.\n```\n[f](f.md)\n```\n[g]: <g.md>\n[h](mailto:ada@acme.test)\n";
         let found: Vec<_> =
@@ -100,16 +100,16 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_that_does_not_exist_is_named() {
+    fn missing_proof_is_reported() {
         let root = crate::tool::root();
-        let here = "`xtask/src/tidy/docs.rs::a_proof_that_does_not_exist_is_named`";
+        let here = "`xtask/src/tidy/docs.rs::missing_proof_is_reported`";
         assert!(check_proofs(&root, "x.md", here).is_empty());
         let gone = format!("fine\n{}", here.replace("is_named", "is_gone"));
         assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: there is no a_proof"));
     }
 
     #[test]
-    fn decisions_have_numbers_without_gaps() {
+    fn adr_numbers_have_no_gaps() {
         let check =
             |names: &[&str]| check_numbers(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert!(check(&["0001-one.md", "0002-two.md"]).is_empty());

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_allowed_edges_pass() {
+    fn forbidden_dependency_is_reported() {
         let check_store = |text: &str| check("crates/store/Cargo.toml", text);
         let fine =
             "[package]\nname = \"berth-store\"\n[dependencies]\nberth-core.workspace = true\nserde = \"1\"\n";
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_know_more() {
+    fn test_dependency_is_allowed_in_tests_only() {
         let check_store = |text: &str| check("crates/store/Cargo.toml", text);
         assert_eq!(check_store("[dev-dependencies]\nberth-sim.workspace = true"), Vec::<String>::new());
         for bad in
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_row_is_named() {
+    fn unknown_crate_is_reported() {
         assert!(check("crates/new/Cargo.toml", "")[0].contains("whom it may know"));
         assert!(check("Cargo.toml", "[workspace.dependencies]\nberth-core = {}").is_empty());
     }

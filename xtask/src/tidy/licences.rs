@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_is_read_as_spdx_means_it() {
+    fn spdx_expression_is_evaluated() {
         let allowed = allowed("x = 1\nallow = [\n  \"MIT\",\n  # why\n  \"Apache-2.0\",\n]\n");
         assert_eq!(allowed, ["MIT", "Apache-2.0"]);
         for good in [

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floors_are_compared_by_number() {
+    fn minimum_versions_are_compared_numerically() {
         let lock = "[[package]]\nname = \"time\"\nversion = \"0.3.9\"\nsource = \"x\"\n\n\
                     [[package]]\nname = \"h2\"\nversion = \"0.4.16\"\n\n\
                     [[package]]\nname = \"rusqlite\"\nversion = \"0.42.0+bundled\"\n";

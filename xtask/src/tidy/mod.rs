@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_house_rules_hold() {
+    fn repository_has_no_violations() {
         let found = violations(&root());
         assert!(found.is_empty(), "\n{}\n", found.join("\n"));
     }

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_between_modules_is_reported_with_its_path() {
+    fn module_cycle_is_reported_with_its_path() {
         let good = [
             ("crates/server/src/app/mod.rs", "use crate::jobs::Jobs;\nuse crate::error::AppError;"),
             ("crates/server/src/jobs/mod.rs", "use crate::error::AppError;\nuse crate::jobs::sync;"),

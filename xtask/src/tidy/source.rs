@@ -78,20 +78,20 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_is_left_alone() {
+    fn valid_file_has_no_violations() {
         let good = format!("//! Fine.\n{}", "// Todos are a word of Spanish.\n".repeat(LINES_MAX - 1));
         assert_eq!(check("crates/core/src/a.rs", &good), Vec::<String>::new());
     }
 
     #[test]
-    fn the_dashboard_has_short_and_finished_files() {
+    fn dashboard_file_rules_are_checked() {
         assert!(check_web("web/src/a.tsx", &"x\n".repeat(LINES_MAX)).is_empty());
         assert_eq!(check_web("web/src/a.tsx", &"x\n".repeat(LINES_MAX + 1)).len(), 1);
         assert_eq!(check_web("web/src/a.tsx", &format!("// {}", UNFINISHED[0])).len(), 1);
     }
 
     #[test]
-    fn every_rule_finds_its_violation() {
+    fn every_source_rule_reports_its_violation() {
         let long = |lines: usize| format!("//! Long.\n{}", "\n".repeat(lines));
         check_one("crates/core/src/a.rs", &long(LINES_MAX), "at most 400");
         check_one("crates/core/tests/it/a.rs", &long(TEST_LINES_MAX), "at most 500");

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_misspelt_fields_change() {
+    fn only_misspelled_fields_are_corrected() {
         let text = "version: 1\npipeline:\n  name: Shop # tmeout\n  steps:\n    - name: Build\n      type: script\n      tmeout: 5m\n      params: { run: make }\n";
         assert_eq!(respelt(text), Some(text.replace("      tmeout", "      timeout")));
         assert_eq!(respelt(&text.replace("      tmeout", "      timeout")), None);

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_with_secrets_are_known_by_their_names_and_by_what_is_in_them() {
+    fn private_files_are_detected_by_name_and_content() {
         for path in [
             ".env",
             "app/.env.production",

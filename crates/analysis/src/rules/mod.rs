@@ -69,7 +69,7 @@ mod check {
     }
 
     #[test]
-    fn every_rule_is_whole() {
+    fn every_rule_is_complete() {
         let mut ids = BTreeSet::new();
         for rule in all() {
             let id = rule.id;
@@ -85,7 +85,7 @@ mod check {
     }
 
     #[test]
-    fn every_word_a_rule_says_is_one_its_patterns_can_find() {
+    fn every_placeholder_is_captured_by_all_patterns() {
         for rule in all() {
             let groups: Vec<BTreeSet<String>> = rule
                 .patterns

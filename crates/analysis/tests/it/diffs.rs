@@ -39,7 +39,7 @@ fn refused(text: &str) -> Reason {
 }
 
 #[test]
-fn what_steers_something_is_never_touched() {
+fn diff_of_protected_file_is_rejected() {
     let cases: &[(Reason, &[&str])] = &[
         (
             Reason::Path,
@@ -104,7 +104,7 @@ fn what_steers_something_is_never_touched() {
 }
 
 #[test]
-fn what_is_not_plain_text_is_refused() {
+fn diff_of_symlink_binary_or_rename_is_rejected() {
     let mode = |old: &str, new: &str| {
         format!("diff --git a/src/a.txt b/src/a.txt\nold mode {old}\nnew mode {new}\n")
     };
@@ -153,7 +153,7 @@ fn what_is_not_plain_text_is_refused() {
 }
 
 #[test]
-fn a_diff_is_refused_just_above_each_limit() {
+fn diff_above_each_limit_is_rejected() {
     let many = |count: usize| (0..count).map(|n| new_file(&format!("f{n}"))).collect::<String>();
     assert!(apply(&many(FILES_MAX), &files(), Permit::default()).is_ok());
     assert_eq!(refused(&many(FILES_MAX + 1)), Reason::TooManyFiles);
@@ -168,7 +168,7 @@ fn a_diff_is_refused_just_above_each_limit() {
 }
 
 #[test]
-fn files_are_made_changed_and_removed() {
+fn diff_creates_changes_and_deletes_files() {
     let gone = "diff --git a/src/a.txt b/src/a.txt\ndeleted file mode 100644\n--- a/src/a.txt\n+++ /dev/null\n\
                 @@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
     let changed = apply(&format!("{}{gone}", new_file("b")), &files(), Permit::default()).unwrap();
@@ -181,7 +181,7 @@ fn files_are_made_changed_and_removed() {
 
 /// Diffs written here are accepted by git, and the other way round.
 #[test]
-fn git_agrees() {
+fn diff_is_compatible_with_git() {
     let temp = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
@@ -220,7 +220,7 @@ fn git_agrees() {
 }
 
 #[test]
-fn a_name_in_quotes_is_read_as_git_reads_it_or_not_at_all() {
+fn quoted_file_name_is_parsed_like_git() {
     let mode = |header: &str| format!("diff --git {header}\nold mode 100644\nnew mode 100755\n");
     for (header, reason) in [
         (r#""a/\056git/hooks/x" "b/\056git/hooks/x""#, Reason::Path),

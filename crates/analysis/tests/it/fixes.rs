@@ -28,7 +28,7 @@ fn check(fix: Option<Fix>, expected: &Expect) {
 }
 
 #[test]
-fn a_lost_executable_bit_is_given_back() {
+fn fix_restores_executable_bit() {
     let script = ("ops/deploy.sh", "#!/bin/sh\necho deployed\n", false);
     let expected = expect![[r#"
         Make ops/deploy.sh executable
@@ -56,7 +56,7 @@ fn a_lost_executable_bit_is_given_back() {
 
 /// Names with spaces and shell characters, as shells and tools print them.
 #[test]
-fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
+fn file_names_with_spaces_and_shell_characters_are_found() {
     let none = Permit::default();
     for name in [
         "my deploy.sh",
@@ -95,7 +95,7 @@ fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
 }
 
 #[test]
-fn files_worth_reading_are_few_short_and_not_private() {
+fn relevant_files_are_limited_and_not_private() {
     let long = "x\n".repeat(READ_FILE_BYTES_MAX);
     let half = "y\n".repeat(READ_FILE_BYTES_MAX / 2);
     let files = [
@@ -123,7 +123,7 @@ fn files_worth_reading_are_few_short_and_not_private() {
 }
 
 #[test]
-fn line_ends_of_windows_become_those_of_unix() {
+fn fix_converts_windows_line_endings() {
     let script = ("deploy.sh", "#!/bin/sh\r\necho a\r\necho b", true);
     let expected = expect![[r#"
         Convert deploy.sh to Unix line endings
@@ -154,7 +154,7 @@ fn line_ends_of_windows_become_those_of_unix() {
 }
 
 #[test]
-fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
+fn fix_corrects_misspelled_field_if_permitted() {
     let definition = "version: 1\npipeline:\n  name: Shop\n  stages: [{ name: live }]\n  steps:\n    - name: Build\n      type: script\n      \
                       tmeout: 5m # for slow days\n      params: { run: make }\n";
     let file = (".berth/shop/pipeline.yaml", definition, false);

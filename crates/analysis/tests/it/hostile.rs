@@ -24,7 +24,7 @@ const INJECTIONS: &[&str] = &[
 ];
 
 #[test]
-fn an_injection_is_a_word_like_any_other() {
+fn injection_in_log_is_treated_as_text() {
     for injection in INJECTIONS {
         let plain = vec!["npm error Missing script: \"build\"".to_owned(), "bye".to_owned()];
         let hostile = vec![plain[0].clone(), (*injection).to_owned(), "bye".to_owned()];
@@ -41,7 +41,7 @@ fn an_injection_is_a_word_like_any_other() {
 }
 
 #[test]
-fn words_are_cut_and_never_read_again() {
+fn quoted_words_are_truncated_and_not_expanded() {
     let lines = vec![format!("cat: {}{{file}}: No such file or directory", "x".repeat(LINE_CHARS_MAX / 2))];
     let finding = found(&input(Ending::exited(1), &lines));
     assert!(finding.root_cause.chars().count() < WORD_CHARS_MAX + 80, "{}", finding.root_cause);
@@ -54,7 +54,7 @@ fn words_are_cut_and_never_read_again() {
 /// Lines that would be slow for backtracking patterns, and lines with the literals of as many rules as possible,
 /// at the maximum size.
 #[test]
-fn the_longest_log_takes_bounded_time() {
+fn longest_log_is_analyzed_in_bounded_time() {
     const TIME_MAX: Duration = Duration::from_secs(60);
     let words: String = all().iter().flat_map(|log| &log.lines).map(|line| format!("{line} ")).collect();
     let words: Vec<char> = words.chars().collect();
@@ -72,7 +72,7 @@ fn the_longest_log_takes_bounded_time() {
 }
 
 #[test]
-fn what_a_rule_says_has_no_place_for_markup() {
+fn rule_texts_contain_no_markup() {
     for rule in rules::all() {
         for text in [rule.says, rule.advice] {
             assert!(!text.contains(['<', '>']) && !text.contains("]("), "{}: {text}", rule.id);

@@ -67,7 +67,7 @@ fn ending(text: &str) -> Ending<'static> {
 }
 
 #[test]
-fn every_rule_has_a_log_and_points_at_the_right_line() {
+fn every_rule_matches_its_log_at_the_right_line() {
     let mut wrong = Vec::new();
     for log in all() {
         let Log { rule, lines, marked, ending } = &log;
@@ -90,7 +90,7 @@ fn every_rule_has_a_log_and_points_at_the_right_line() {
 }
 
 #[test]
-fn nothing_is_made_up() {
+fn log_without_errors_has_no_finding() {
     for lines in [vec![], vec!["all fine".to_owned()], vec![String::new(); 3]] {
         let Analysis::NotEnoughEvidence(unexplained) = analyse(&input(Ending::exited(1), &lines)) else {
             panic!("found something in {lines:?}");
@@ -101,7 +101,7 @@ fn nothing_is_made_up() {
 
 /// One case for each rule of the ranking.
 #[test]
-fn the_most_telling_line_wins() {
+fn most_significant_line_wins() {
     let refused = "curl: (7) Failed to connect to 127.0.0.1 port 80 after 0 ms: Couldn't connect to server";
     let full = "cp: error writing 'a': No space left on device";
     let undeclared = "a.c:1:1: error: 'x' undeclared";
@@ -121,7 +121,7 @@ fn the_most_telling_line_wins() {
 }
 
 #[test]
-fn what_the_last_good_run_printed_too_is_no_evidence() {
+fn line_of_last_successful_run_is_not_evidence() {
     let good =
         vec!["12:00:01 cache: Connection refused, going on without".to_owned(), "built 3 files".to_owned()];
     let lines = vec![
@@ -139,7 +139,7 @@ fn what_the_last_good_run_printed_too_is_no_evidence() {
 }
 
 #[test]
-fn what_tells_the_tool_may_be_old() {
+fn tool_identification_may_be_an_old_line() {
     let good = vec!["running 2 tests".to_owned(), "test tests::adds ... ok".to_owned()];
     let lines = vec!["running 3 tests".to_owned(), "test tests::adds ... FAILED".to_owned()];
     let finding = found(&Input { last_good: Some(&good), ..input(Ending::exited(101), &lines) });
@@ -147,7 +147,7 @@ fn what_tells_the_tool_may_be_old() {
 }
 
 #[test]
-fn a_finding_that_others_contest_is_less_sure() {
+fn contested_finding_has_lower_confidence() {
     let lines: Vec<String> =
         ["a.c:1:1: error: 'x' undeclared", "cp: error writing 'a': No space left on device"]
             .map(str::to_owned)
@@ -157,7 +157,7 @@ fn a_finding_that_others_contest_is_less_sure() {
 }
 
 #[test]
-fn a_signal_is_read_from_what_the_engine_recorded() {
+fn signal_is_parsed_from_recorded_detail() {
     let killed =
         "ended by signal 9 (KILL), which the runner did not send: perhaps the machine ran out of memory";
     assert_eq!(Ending::recorded(Cause::Killed, None, killed).signal, Some(9));
@@ -168,7 +168,7 @@ fn a_signal_is_read_from_what_the_engine_recorded() {
 }
 
 #[test]
-fn lines_are_counted_as_the_log_counts_them() {
+fn line_numbers_match_the_log() {
     let lines = vec!["x".to_owned(), "cat: a: No such file or directory".to_owned()];
     let tail = Input { first_line: 501, ..input(Ending::exited(1), &lines) };
     assert_eq!(found(&tail).evidence[0], LineRange::one(502));
@@ -179,7 +179,7 @@ fn lines_are_counted_as_the_log_counts_them() {
 
 /// The cause is the first line: it is found as long as the rest fits.
 #[test]
-fn a_log_is_looked_at_up_to_each_limit() {
+fn log_is_analyzed_up_to_each_limit() {
     let cause = "cat: a: No such file or directory";
     let is_seen = |filler: &str, count: usize| {
         let mut lines = vec![cause.to_owned()];

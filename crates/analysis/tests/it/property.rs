@@ -43,7 +43,7 @@ fn ranges(analysis: &Analysis) -> Vec<LineRange> {
 
 proptest! {
     #[test]
-    fn a_fingerprint_does_not_know_numbers_times_and_places(one in variables(), two in variables()) {
+    fn fingerprint_ignores_numbers_times_and_directories(one in variables(), two in variables()) {
         for line in LINES {
             let of = |values| {
                 let lines = vec!["begin".to_owned(), filled(line, values)];
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn evidence_is_always_in_the_log(
+    fn evidence_is_within_the_log(
         picked in prop::collection::vec(0..500usize, 0..30),
         first_line in 1..1000usize,
         code in 0..256,
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn a_diff_that_was_made_here_applies_here(
+    fn written_diff_applies(
         old in prop::collection::vec("[ab]{0,2}\r?", 0..30),
         new in prop::collection::vec("[ab]{0,2}\r?", 0..30),
         ends in any::<(bool, bool, bool, bool)>(),
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn a_diff_of_anybody_is_refused_or_applied_but_never_more(text in "(diff --git a/x b/x\n|--- a/x\n|\\+\\+\\+ b/x\n|@@ -1 \\+1 @@\n|@@ -0,0 \\+1,2 @@\n|-a\n|\\+b\n| a\n|new mode 100755\n|old mode 100644\n){0,8}") {
+    fn arbitrary_diff_is_rejected_or_applied(text in "(diff --git a/x b/x\n|--- a/x\n|\\+\\+\\+ b/x\n|@@ -1 \\+1 @@\n|@@ -0,0 \\+1,2 @@\n|-a\n|\\+b\n| a\n|new mode 100755\n|old mode 100644\n){0,8}") {
         let entry = Entry::File(File { content: b"a\n".to_vec(), is_executable: false });
         let files = BTreeMap::from([("x".to_owned(), entry)]);
         if let Ok(changed) = apply(&text, &files, Permit::default()) {

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sb02_reserved_names_are_refused() {
+    fn reserved_variable_names_are_rejected() {
         let beginnings = ["BERTH_X", "LD_PRELOAD", "GIT_SSH", "BASH_FUNC_read%%"];
         for name in beginnings.iter().chain(RESERVED_NAMES) {
             assert!(check_name(name).expect_err(name).contains("reserved"), "{name}");

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_is_explained() {
+    fn exit_statuses_are_described() {
         check(0, None);
         check(3 << 8, Some((FailureCause::Exited, "exited with 3")));
         check(127 << 8, Some((FailureCause::Exited, "exited with 127: a command was not found")));

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_line_and_of_several_are_read() {
+    fn outputs_with_single_and_multi_line_values_are_parsed() {
         check(b"", Ok(&[]));
         check(b"image=a=b<<c\n", Ok(&[("image", "a=b<<c")]));
         check(b"image=one\nimage=two\n\n", Ok(&[("image", "two")]));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_output_is_named_by_its_line() {
+    fn invalid_output_line_is_reported_with_its_number() {
         check(b"image=a\nhello\n", Err("line 2 of $BERTH_OUTPUT is neither `name=value` nor `name<<WORD`"));
         check(b"=a\n", Err("line 1 of $BERTH_OUTPUT has no name before its value"));
         check(b"notes<<\n", Err("line 1 of $BERTH_OUTPUT has no word after `<<`"));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn undeclared_names_are_told() {
+    fn undeclared_outputs_are_reported() {
         let found = parse(b"other=1\n", &["image".to_owned()]).expect("parsed");
         assert_eq!(found.undeclared, ["other"]);
     }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_nested_deeper_than_any_stack_are_removed() {
+    fn deeply_nested_directories_are_removed() {
         // On a tmpfs: creating this many directories on a disk is slow.
         let dir = tempfile::tempdir_in("/dev/shm").expect("directory");
         let top = dir.path().join("top");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wide_or_read_only_or_a_link_is_removed() {
+    fn wide_read_only_and_symlinked_trees_are_removed() {
         let dir = tempfile::tempdir().expect("directory");
         let (top, outside) = (dir.path().join("top"), dir.path().join("outside"));
         fs::create_dir_all(outside.join("kept")).expect("directory");

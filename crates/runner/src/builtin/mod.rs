@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_that_runs_has_a_definition() {
+    fn every_builtin_step_has_a_definition() {
         for kind in BUILTINS {
             assert!(berth_core::step::Builtin::by_name(kind.name()).is_some(), "{}", kind.name());
         }

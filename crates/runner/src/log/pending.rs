@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_is_taken_in_order_however_it_was_kept() {
+    fn pending_log_preserves_order_across_spill() {
         let (mut pending, _dir) = up_to(u64::MAX);
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
         let mut taken = Vec::new();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit_and_nothing_with_a_name_on_the_disk() {
+    fn pending_log_is_limited_and_its_file_unlinked() {
         let (mut pending, dir) = up_to(100);
         assert!(pending.fits(BUFFER_BYTES_MAX) && !pending.fits(BUFFER_BYTES_MAX + 1));
         assert!(pending.spill(&[b'x'; 60]) && pending.fits(40) && !pending.fits(41) && pending.has_room());
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_makes_room() {
+    fn pending_log_frees_disk_space_of_taken_bytes() {
         use std::os::unix::fs::MetadataExt as _;
         let most = 3 * REFILL_BYTES;
         let (mut pending, _dir) = up_to(most as u64);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_is_told_and_not_asked_again() {
+    fn pending_log_stops_spilling_after_disk_error() {
         let (mut pending, dir) = up_to(u64::MAX);
         dir.close().unwrap();
         assert!(pending.push(b"kept") && !pending.spill(b"lost") && !pending.fits(BUFFER_BYTES_MAX));

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_broken_disk_has_lost_is_told_once_all_before_it_was_taken() {
+    fn gap_line_follows_spilled_bytes_after_disk_error() {
         let dir = tempfile::tempdir().unwrap();
         let mut state = away(dir.path());
         assert!(state.pending.spill(b"kept\n"));

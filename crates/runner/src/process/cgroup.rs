@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_cgroup_is_found_below_what_is_mounted() {
+    fn own_cgroup_is_located_below_mount_point() {
         let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
         let hybrid = "33 24 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n40 24 0:35 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
         let inside = "30 24 0:26 /box/1 /sys/fs/cgroup ro - cgroup2 cgroup rw";

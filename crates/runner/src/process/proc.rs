@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_an_odd_name_is_read() {
+    fn stat_with_parentheses_in_program_name_is_parsed() {
         let pid = Pid::from_raw(7).expect("a number");
         let text = b"7 (a) R 9 9 (b) Z 3 5 5 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0\n";
         let seen = parse(pid, text).expect("parsed");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_sees_itself() {
+    fn own_process_is_listed() {
         let own = rustix::process::getpid();
         let seen = Seen::look(own).expect("myself");
         assert!(!seen.is_dead && all().contains(&seen));

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_orphans_do_not_come_to_us_they_are_looked_for() {
+    fn orphans_are_found_without_subreaper() {
         let mark = mark(&format!("test-{}", std::process::id()));
         let mut command = Command::new("sh");
         // After its output it stops itself and keeps its environment.

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_goes_and_never_one_in_use() {
+    fn cache_evicts_least_recently_used_but_never_in_use() {
         let began = Instant::now();
         let entry = |age: u64, users: usize, bytes: u64| Entry {
             is_there: true,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn pa01_a_digest_is_no_path() {
+    fn digest_that_is_a_path_is_rejected() {
         for digest in ["", ".", "..", "a/b", "../x", ".new-1", "a b", &"x".repeat(129)] {
             assert_eq!(name_of(digest), None, "{digest}");
         }

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_lines_for_people() {
+    fn log_entries_are_rendered_as_text() {
         let cases = [
             (r#"{"timestamp":"t","level":"info","message":"begins"}"#, "begins"),
             (r#"{"level":"INFO","message":"begins","data":{}}"#, "begins"),

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_says_how_it_is_built_and_started() {
+    fn manifest_defines_build_and_start() {
         let package =
             r#"{"scripts": {"build-step-registry": "tsc", "start-step-registry": "node dist/main.js"}}"#;
         let cases: &[(&[(&str, &str)], &str)] = &[
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_registry_is_told_why() {
+    fn invalid_manifest_is_explained() {
         let long = format!("start: {}", "x".repeat(COMMAND_BYTES_MAX + 1));
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[], "there is neither a berth-registry.yaml nor a package.json at the top"),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn pa01_a_link_is_no_manifest() {
+    fn symlinked_manifest_is_rejected() {
         let dir = tempfile::tempdir().expect("directory");
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(MANIFEST_NAME)).expect("link");
         let told = Manifest::read(dir.path()).expect_err("refused");

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_fence_of_each_environment_is_kept() {
+    fn highest_fence_of_each_environment_is_stored() {
         let mut seen = Seen::default();
         let instead_of = |seen: &Seen, environment, fence| seen.instead_of(&holder(environment, fence, None));
         assert!(!seen.note(holder(1, 5, None)).is_empty());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_fence_of_another_session_is_another_holder() {
+    fn same_fence_of_another_session_conflicts() {
         let mut seen = Seen::default();
         // The first holder has no session: a reset, or an older server.
         for session in [None, Some(1), None, Some(1)] {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn seen_fences_round_trip_through_lines() {
         let mut seen = Seen::default().and_epoch(Some(9)).and_epoch(None).and_epoch(Some(3));
         let written = [holder(1, 5, None), holder(2, 1, Some(1))].map(|holder| seen.note(holder));
         assert!(written.iter().all(|line| seen.lines().contains(line)));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_small_and_forgets_what_had_no_work_for_the_longest_time() {
+    fn seen_fences_drop_least_recently_used() {
         let mut seen = Seen::default();
         let most = i64::try_from(ENVIRONMENTS_MAX).unwrap();
         assert!((0..most).all(|number| !seen.note(holder(number, 2, None)).is_empty()));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_process_knows_what_has_begun_and_is_not_over() {
+    fn spool_recovers_started_attempts() {
         let dir = tempfile::tempdir().unwrap();
         assert!(Spool::left(dir.path()).unwrap().before.is_none());
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_fence_of_an_environment_is_refused_also_by_the_next_process() {
+    fn lower_fence_is_refused_after_restart() {
         let dir = tempfile::tempdir().unwrap();
         let fence = Fence::from_number;
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_fence_is_refused_to_another_session_also_by_the_next_process() {
+    fn same_fence_of_another_session_is_refused_after_restart() {
         let dir = tempfile::tempdir().unwrap();
         let of = |session: u8| {
             let session = SessionId::from_parts(Timestamp::from_micros(1), [session; 10]);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_not_taken_for_a_lower_fence() {
+    fn truncated_spool_line_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
         spool.begins("a", Some(holder(1, 123))).unwrap();
@@ -241,7 +241,7 @@ mod tests {
 
     /// A full disk, or one that fails to fsync, recovers and has part of a line in the file.
     #[test]
-    fn what_could_not_be_written_is_written_with_the_next_one() {
+    fn failed_spool_write_is_repeated() {
         for broken in ["/dev/full", "/dev/null"] {
             let dir = tempfile::tempdir().unwrap();
             let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_anew_before_it_gets_long_and_forgets_nothing() {
+    fn long_spool_is_rewritten_without_loss() {
         let dir = tempfile::tempdir().unwrap();
         let mut seen = Seen::default();
         seen.note(holder(1, 9));

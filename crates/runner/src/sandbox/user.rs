@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_is_found_by_its_whole_name() {
+    fn user_is_found_by_full_name() {
         let users =
             "root:x:0:0:root:/root:/bin/sh\nberth-steps:x:990:991::/:/bin/false\nberth:x:7:8::/:/x\ncut:x\n";
         let found = |name| lookup(users, name).map(|user| (user.uid, user.gid));

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_hidden_with_its_directory_and_the_system_cannot_be() {
+    fn file_is_hidden_with_its_directory_unless_needed_by_system() {
         let dir = tempfile::tempdir().expect("directory");
         let key = dir.path().join("root.key");
         std::fs::write(&key, "key").expect("file");

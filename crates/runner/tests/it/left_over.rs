@@ -9,7 +9,7 @@ use crate::fixture::{settings, sleepers, unique_sleep};
 use crate::link::TestLink;
 
 #[test]
-fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
+fn leftover_processes_directories_and_secrets_are_removed_at_start() {
     let dir = tempfile::tempdir().expect("directory");
     let work = dir.path().join("work");
     let attempt = work.join("attempts/0123");
@@ -43,7 +43,7 @@ fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
 }
 
 #[test]
-fn a_note_about_secrets_cannot_name_a_foreign_directory() {
+fn secrets_note_with_foreign_directory_is_ignored() {
     let dir = tempfile::tempdir().expect("directory");
     let work = dir.path().join("work");
     let attempt = work.join("attempts/0123");
@@ -58,7 +58,7 @@ fn a_note_about_secrets_cannot_name_a_foreign_directory() {
 }
 
 #[test]
-fn a_pipe_or_an_endless_file_in_place_of_the_note_holds_nobody_up() {
+fn secrets_note_replaced_by_fifo_or_endless_file_does_not_block() {
     let dir = tempfile::tempdir().expect("directory");
     let work = dir.path().join("work");
     let attempts = work.join("attempts");

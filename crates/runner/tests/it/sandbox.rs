@@ -60,17 +60,17 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
 }
 
 #[test]
-fn sb03_landlock_keeps_a_step_inside() {
+fn step_is_confined_by_landlock() {
     check_walls(Sandbox::Landlock, Isolation::Landlock);
 }
 
 #[test]
-fn sb03_bubblewrap_keeps_a_step_inside() {
+fn step_is_confined_by_bubblewrap() {
     check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
 }
 
 #[test]
-fn se07_with_bubblewrap_other_steps_are_not_seen() {
+fn step_in_bubblewrap_does_not_see_other_steps() {
     let hidden = server_dir();
     let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
     let mut first = script("first", "echo ready; sleep 1000");
@@ -86,7 +86,7 @@ fn se07_with_bubblewrap_other_steps_are_not_seen() {
 }
 
 #[test]
-fn with_bubblewrap_a_step_has_time_to_clean_up() {
+fn cancelled_step_in_bubblewrap_can_clean_up() {
     let hidden = server_dir();
     let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
     let run = "trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo ready; while :; do sleep 0.05; done";
@@ -114,7 +114,7 @@ fn inherited() -> Vec<u32> {
 }
 
 #[test]
-fn sb03_no_descriptor_of_ours_reaches_a_step() {
+fn step_inherits_no_descriptors() {
     let mut expected = inherited();
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "ls /proc/self/fd")));
@@ -128,7 +128,7 @@ fn sb03_no_descriptor_of_ours_reaches_a_step() {
 }
 
 #[test]
-fn with_bubblewrap_a_command_of_the_script_has_time_to_clean_up() {
+fn command_in_bubblewrap_can_clean_up_on_cancel() {
     let hidden = server_dir();
     let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
@@ -172,28 +172,28 @@ fn check_exposed(sandbox: Sandbox) {
 }
 
 #[test]
-fn what_is_exposed_is_read_with_bubblewrap() {
+fn exposed_path_is_readable_in_bubblewrap() {
     check_exposed(Sandbox::Bubblewrap);
 }
 
 #[test]
-fn what_is_exposed_is_read_with_landlock() {
+fn exposed_path_is_readable_with_landlock() {
     check_exposed(Sandbox::Landlock);
 }
 
 #[test]
-fn sb03_a_single_file_can_be_hidden_by_landlock() {
+fn hidden_file_is_unreadable_with_landlock() {
     check_hidden_file(Sandbox::Landlock);
 }
 
 #[test]
-fn sb03_a_single_file_can_be_hidden_by_bubblewrap() {
+fn hidden_file_is_unreadable_in_bubblewrap() {
     check_hidden_file(Sandbox::Bubblewrap);
 }
 
 /// A mount over a single file would disappear when another file is renamed over it, as in a rotation.
 #[test]
-fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
+fn hidden_key_stays_hidden_after_rename_in_bubblewrap() {
     let dir = server_dir();
     let keys = dir.path().join("keys");
     std::fs::create_dir(&keys).expect("directory");
@@ -232,7 +232,7 @@ fn reach(listener: &TcpListener) -> String {
 }
 
 #[test]
-fn network_none_leaves_a_step_its_loopback_alone() {
+fn network_none_allows_loopback_only() {
     let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
@@ -273,7 +273,7 @@ fn network_none_fails_closed_without_a_sandbox() {
 }
 
 #[test]
-fn network_none_keeps_the_runner_from_asking_for_a_step() {
+fn network_none_rejects_http_check() {
     let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let check = step("a", "http_check", json!({"url": "http://127.0.0.1:1/", "within": "1s"}));

@@ -70,7 +70,7 @@ fn check_ends<T: std::fmt::Debug>(
 }
 
 #[test]
-fn what_is_fetched_is_not_waited_for_when_nobody_wants_it() {
+fn unwanted_download_is_abandoned() {
     let into = tempfile::tempdir().expect("a directory");
     check_ends(b"", |remote, wanted| remote.checkout(&attempt(), into.path(), wanted));
     let half = b"HTTP/1.1 200 OK\r\ncontent-type: application/zstd\r\ncontent-length: 1000000\r\n\r\n\x28\xb5\x2f\xfd";
@@ -81,7 +81,7 @@ fn what_is_fetched_is_not_waited_for_when_nobody_wants_it() {
 }
 
 #[test]
-fn what_is_sent_is_not_waited_for_when_nobody_wants_it() {
+fn unwanted_upload_is_abandoned() {
     let home = tempfile::tempdir().expect("a directory");
     let workspace = home.path().join("workspace");
     std::fs::create_dir(&workspace).expect("a directory");

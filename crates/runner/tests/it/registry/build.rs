@@ -77,7 +77,7 @@ fn answering(metadata: &str) -> Yard {
 }
 
 #[test]
-fn a_registry_is_built_and_says_what_it_offers() {
+fn registry_build_returns_metadata() {
     let run = format!(
         "{ARGUMENTS}\ncase \"$input\" in *SYNTHESIZE-METADATA*) ;; *) exit 1 ;; esac\n\
          log '{{\"level\":\"info\",\"message\":\"asked\"}}'\nanswer \"$(cat made.json)\"\n"
@@ -113,7 +113,7 @@ fn a_registry_is_built_and_says_what_it_offers() {
 }
 
 #[test]
-fn metadata_by_its_old_names_is_read() {
+fn registry_metadata_with_old_names_is_parsed() {
     let steps = answering(
         r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"Old","jsonSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"string","default":"x"}}}}]}}"#,
     )
@@ -125,7 +125,7 @@ fn metadata_by_its_old_names_is_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_registry_is_told() {
+fn registry_build_error_is_explained() {
     let twice =
         r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPLOY"},{"stepType":"CUSTOM:deploy"}]}}"#;
     for (metadata, part) in [
@@ -151,7 +151,7 @@ fn what_is_wrong_with_a_registry_is_told() {
 }
 
 #[test]
-fn a_build_has_limits() {
+fn registry_build_is_limited_in_time_and_size() {
     let mark = unique_sleep();
     let manifest = format!("build: 'setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
     let mut slow = Yard::new(&[("berth-registry.yaml", &manifest)]);
@@ -178,7 +178,7 @@ fn a_build_has_limits() {
 }
 
 #[test]
-fn a_build_is_stopped_with_all_that_it_has_started() {
+fn cancelled_registry_build_leaves_no_processes() {
     let mark = unique_sleep();
     let manifest = format!("build: 'echo ready; setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
     let yard = Yard::new(&[("berth-registry.yaml", &manifest)]);
@@ -210,11 +210,11 @@ fn check_walls(sandbox: Sandbox) {
 }
 
 #[test]
-fn sc05_a_build_is_kept_inside_by_bubblewrap() {
+fn registry_build_is_confined_by_bubblewrap() {
     check_walls(Sandbox::Bubblewrap);
 }
 
 #[test]
-fn sc05_a_build_is_kept_inside_by_landlock() {
+fn registry_build_is_confined_by_landlock() {
     check_walls(Sandbox::Landlock);
 }

@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, confinement, failed, sleepers, succeeded, unique_s
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
 #[test]
-fn pa01_what_is_no_file_is_no_answer() {
+fn answer_that_is_not_a_regular_file_is_ignored() {
     let fixture = Fixture::new();
     let outside = fixture.dir.path().join("outside.json");
     std::fs::write(&outside, r#"{"status":"SUCCESS","data":{"stolen":"1"}}"#).expect("file");
@@ -33,7 +33,7 @@ fn pa01_what_is_no_file_is_no_answer() {
 }
 
 #[test]
-fn pa01_a_log_is_only_read_from_its_own_file() {
+fn step_log_is_read_from_its_original_file_only() {
     let fixture = Fixture::new();
     let outside = fixture.dir.path().join("outside");
     std::fs::create_dir(&outside).expect("directory");
@@ -63,7 +63,7 @@ fn pa01_a_log_is_only_read_from_its_own_file() {
 }
 
 #[test]
-fn huge_lines_and_logs_are_bounded() {
+fn step_log_lines_and_size_are_limited() {
     let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 1_000_000);
     let body = format!(
         r#"{{ printf '{{"message":"'; head -c 300000 /dev/zero | tr '\0' x; printf '"}}\n'; }} >> "$logs/$id.jsonl"
@@ -83,7 +83,7 @@ fn huge_lines_and_logs_are_bounded() {
 }
 
 #[test]
-fn what_a_call_leaves_behind_dies() {
+fn processes_left_by_custom_step_are_killed() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     let body = format!(
@@ -121,17 +121,17 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
 }
 
 #[test]
-fn sb03_bubblewrap_keeps_a_custom_step_inside() {
+fn custom_step_is_confined_by_bubblewrap() {
     check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
 }
 
 #[test]
-fn sb03_landlock_keeps_a_custom_step_inside() {
+fn custom_step_is_confined_by_landlock() {
     check_walls(Sandbox::Landlock, Isolation::Landlock);
 }
 
 #[test]
-fn network_none_holds_for_a_custom_step() {
+fn network_none_applies_to_custom_step() {
     let Some(confined) = confinement(Sandbox::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confined);
     let body = format!("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; {SUCCESS}");

@@ -79,7 +79,7 @@ if (task.params && task.params.hang) setInterval(() => {}, 1000);
 "#;
 
 #[test]
-fn a_registry_in_node_is_built_by_npm_and_called_without_it() {
+fn node_registry_is_built_by_npm_and_called_directly() {
     if npm(&["--version"]).is_none() {
         outcome::skip("npm", "install Node 20 or newer");
         return;
@@ -139,7 +139,7 @@ StepRegistry.run([new Deploy(), new Rollout()]);
 "#;
 
 #[test]
-fn a_registry_written_with_the_public_sdk_runs_unchanged() {
+fn node_registry_with_public_sdk_runs() {
     // Where npm does not have it, the path of a packed copy can be given.
     let copy = std::env::var("BERTH_TEST_STEP_SDK").ok();
     if copy.is_none() && npm(&["view", SDK, "version"]).is_none() {
