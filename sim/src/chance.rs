@@ -2,9 +2,9 @@
 
 /// splitmix64.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     pub const fn from_seed(seed: u64) -> Self {
         Self(seed)
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use berth_sim::drill::{self, Tally};
+use berth_sim::drill::{self, DrillTally};
 use berth_sim::{locks, runs};
 
 const USAGE: &str = "\
@@ -58,7 +58,7 @@ fn options(args: &[String]) -> Result<Options, String> {
 }
 
 fn run_drill(options: &Options) -> Result<String, String> {
-    let mut total = Tally::default();
+    let mut total = DrillTally::default();
     for seed in options.seed..options.seed + options.runs {
         if options.trace {
             println!("{}", drill::trace(seed));

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::served::Served;
-use crate::tool::{Done, cargo, root, run};
+use crate::served::DemoServer;
+use crate::tool::{TaskResult, cargo, root, run};
 use crate::{npm, python};
 
 /// The latest openapi-ts that runs on Node 20.
@@ -23,7 +23,7 @@ pub(crate) struct Generators {
 }
 
 /// Runs the task from the command line.
-pub(crate) fn task() -> Done {
+pub(crate) fn task() -> TaskResult {
     let generators = Generators { npm: Some(install_npm()?), venv: Some(install_python()?) };
     run(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
     drive_demo(&generators, &own_dir()?.with_file_name("berth"))
@@ -39,7 +39,7 @@ pub(crate) fn install_python() -> Result<PathBuf, String> {
 }
 
 /// Generates and compiles the clients, and runs them against a demo server of this binary.
-pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> Done {
+pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> TaskResult {
     let dir = own_dir()?;
     let mut drivers = Vec::new();
     if let Some(npm) = &generators.npm {
@@ -48,7 +48,7 @@ pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> Done {
     if let Some(venv) = &generators.venv {
         drivers.push(build_python(venv, &fresh(&dir.join("python"))?)?);
     }
-    let served = Served::start(berth, &dir.join("berth.log"))?;
+    let served = DemoServer::start(berth, &dir.join("berth.log"))?;
     let driven = create_pipeline(&served)
         .and_then(|pipeline| drivers.iter_mut().try_for_each(|driver| drive(driver, &served, &pipeline)));
     let stopped = served.stop();
@@ -71,7 +71,7 @@ fn fresh(dir: &Path) -> Result<PathBuf, String> {
 }
 
 /// Runs a program and shows its output only if it fails.
-fn run_silently(command: &mut Command) -> Done {
+fn run_silently(command: &mut Command) -> TaskResult {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if output.status.success() {
         return Ok(());
@@ -116,14 +116,14 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
 }
 
 /// Returns the id of a pipeline whose deployments do nothing.
-fn create_pipeline(served: &Served) -> Result<String, String> {
+fn create_pipeline(served: &DemoServer) -> Result<String, String> {
     let path = format!("/organizations/{}/pipelines", served.text("/organizations/0/slug")?);
     let made = served.ask(&path, Some(&json!({"slug": "generated-clients", "definition": DEFINITION})))?;
     let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
     id.ok_or_else(|| "a new pipeline has no id".into())
 }
 
-fn drive(driver: &mut Command, served: &Served, pipeline: &str) -> Done {
+fn drive(driver: &mut Command, served: &DemoServer, pipeline: &str) -> TaskResult {
     let base = served.text("/baseUrl")?;
     driver.env("BERTH_URL", base.strip_suffix("/api/v1").unwrap_or(base));
     driver.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?);

@@ -5,13 +5,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::{self, Done, apt_install, cargo, cargo_has, may_install, output};
+use crate::tool::{self, TaskResult, apt_install, cargo, cargo_has, may_install, output};
 use crate::web;
 
 const STORY: &str = "demo::";
 const BROWSER_STORY: &str = "demo.spec.ts";
 
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     match args {
         [only] if only == "--check" => check(),
         args if args.iter().any(|arg| arg == "--check") => Err("--check takes nothing else".into()),
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     }
 }
 
-fn start(args: &[String]) -> Done {
+fn start(args: &[String]) -> TaskResult {
     // Fail before the build, which takes minutes.
     if output(Command::new("git").arg("--version")).is_none() {
         return Err(
@@ -97,7 +97,7 @@ fn prepare_dashboard() {
 }
 
 /// Runs the demo tests of `cargo xtask test`.
-fn check() -> Done {
+fn check() -> TaskResult {
     prepare_dashboard();
     println!("==> by the API, the command line and the sites");
     let tests = if cargo_has("nextest") {

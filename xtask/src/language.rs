@@ -7,7 +7,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, Ident, Item, Signature, Visibility};
 
 use crate::tidy::{relative_path, rust_files};
-use crate::tool::{Done, root};
+use crate::tool::{TaskResult, root};
 
 /// Pronouns that hide the actor of a sentence.
 const PRONOUNS: &[&str] = &["whoever", "somebody", "nobody", "anybody", "everybody", "others"];
@@ -24,7 +24,7 @@ const ED_WORDS: &[&str] = &["embed", "exceed", "feed", "need", "proceed", "seed"
 const ROOTS: &[&str] = &["crates", "sim", "testkit", "bench", "xtask"];
 
 /// `--list` prints every offender, `--check` fails when a limit is exceeded.
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     if let Some(unknown) = args.iter().find(|arg| !["--list", "--check"].contains(&arg.as_str())) {
         return Err(format!("unknown option \"{unknown}\"; expected --list or --check"));
     }

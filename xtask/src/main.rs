@@ -19,7 +19,7 @@ mod web;
 
 use std::process::ExitCode;
 
-use tool::{Done, cargo, run};
+use tool::{TaskResult, cargo, run};
 
 const USAGE: &str = "\
 Tasks of this project:
@@ -86,16 +86,16 @@ fn main() -> ExitCode {
 }
 
 /// The test that compares openapi.json with the handlers also writes it.
-fn openapi() -> Done {
+fn openapi() -> TaskResult {
     println!("writing openapi.json and openapi-runner.json from the handlers");
     run(cargo(["test", "-p", "berth-server", "--test", "it", "openapi"]).env("UPDATE_EXPECT", "1"))
 }
 
-fn sim(args: &[String]) -> Done {
+fn sim(args: &[String]) -> TaskResult {
     run(cargo(["run", "--quiet", "-p", "berth-sim", "--"]).args(args))
 }
 
-fn bench(args: &[String]) -> Done {
+fn bench(args: &[String]) -> TaskResult {
     let name = args.first().map(String::as_str).unwrap_or_default();
     if name == "analysis" {
         // Accuracy does not depend on optimization.

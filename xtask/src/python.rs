@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::tool::{self, Done, output, run};
+use crate::tool::{self, TaskResult, output, run};
 
 /// Creates the virtual environment unless it has the packages in these versions.
-pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> Done {
+pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
     if packages.iter().all(|(name, version)| has(venv, name, version)) {
         return Ok(());
     }

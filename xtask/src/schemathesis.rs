@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::python;
-use crate::served::{Served, wait};
-use crate::tool::{Done, cargo, run as run_command};
+use crate::served::{DemoServer, wait};
+use crate::tool::{TaskResult, cargo, run as run_command};
 
 const VERSION: &str = "4.32.5";
 const EXAMPLES_DEFAULT: u32 = 20;
@@ -34,7 +34,7 @@ const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    
 const ENVIRONMENT: &str = "qa-1";
 
 /// Runs the task from the command line.
-pub(crate) fn task(args: &[String]) -> Done {
+pub(crate) fn task(args: &[String]) -> TaskResult {
     let examples = match args {
         [] => Ok(EXAMPLES_DEFAULT),
         [flag, number] if flag == "--max-examples" => number.parse().map_err(|_| ()),
@@ -47,9 +47,9 @@ pub(crate) fn task(args: &[String]) -> Done {
 }
 
 /// Fuzzes a demo server of this binary.
-pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> Done {
+pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> TaskResult {
     let dir = own_dir()?;
-    let served = Served::start(berth, &dir.join("berth.log"))?;
+    let served = DemoServer::start(berth, &dir.join("berth.log"))?;
     let fuzzed = fuzz(&served, program, &dir, examples);
     let stopped = served.stop();
     println!("{}", fuzzed?);
@@ -72,7 +72,7 @@ pub(crate) fn install() -> Result<PathBuf, String> {
 }
 
 /// Returns the last line of a successful run; the error contains all output.
-fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
+fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
     let doomed = Doomed::make(served)?;
     let held = Held::make(served, served.text("/organizations/0/pipelines/0/id")?)?;
     let config = dir.join("schemathesis.toml");
@@ -136,7 +136,7 @@ struct Doomed {
 }
 
 impl Doomed {
-    fn make(served: &Served) -> Result<Self, String> {
+    fn make(served: &DemoServer) -> Result<Self, String> {
         let org = format!("/organizations/{}", served.text("/organizations/0/slug")?);
         let id = |path: &str, body: Value| {
             let made = served.ask(&format!("{org}{path}"), Some(&body))?;
@@ -172,7 +172,7 @@ struct Held {
 }
 
 impl Held {
-    fn make(served: &Served, pipeline: &str) -> Result<Self, String> {
+    fn make(served: &DemoServer, pipeline: &str) -> Result<Self, String> {
         let org = served.text("/organizations/0/slug")?;
         let path = format!(
             "/organizations/{org}/pipelines/{pipeline}/ephemeral-environments/{ENVIRONMENT}/sessions"
@@ -193,7 +193,7 @@ impl Held {
 
 /// Writes the configuration: real ids in most paths, generated ones in the rest. Operations that delete or demote
 /// use the doomed objects; they cannot find objects created a moment ago, so that check is off for them.
-fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String, String> {
+fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
          generation.allow-extra-parameters = false\n\

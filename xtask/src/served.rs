@@ -13,14 +13,14 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
-pub(crate) struct Served {
+pub(crate) struct DemoServer {
     child: Child,
     log: PathBuf,
     /// What the demo printed: `baseUrl` and `organizations`.
     pub(crate) told: Value,
 }
 
-impl Served {
+impl DemoServer {
     /// Starts `berth serve --demo` without background activity on a free port, logging to this file.
     pub(crate) fn start(berth: &Path, log: &Path) -> Result<Self, String> {
         let file = File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
@@ -98,7 +98,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for DemoServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

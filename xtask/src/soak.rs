@@ -3,13 +3,13 @@
 use berth_testkit::outcome::LONG_VARIABLE;
 
 use crate::postgres;
-use crate::tool::{Done, cargo, run as run_command};
+use crate::tool::{TaskResult, cargo, run as run_command};
 
 const USAGE: &str = "usage: cargo xtask soak [--minutes N] [--seed S]";
 const MINUTES: u64 = 10;
 const TEST: &str = "soak::three_servers_four_runners_and_a_database_that_fail_keep_every_promise";
 
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     let (mut minutes, mut seed) = (MINUTES, None);
     for pair in args.chunks(2) {
         match pair {

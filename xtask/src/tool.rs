@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The result of a task; the error is for users.
-pub(crate) type Done = Result<(), String>;
+pub(crate) type TaskResult = Result<(), String>;
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -26,8 +26,8 @@ pub(crate) fn cargo_has(subcommand: &str) -> bool {
     asked.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-pub(crate) fn run(command: &mut Command) -> Done {
-    let shown = shown(command);
+pub(crate) fn run(command: &mut Command) -> TaskResult {
+    let shown = command_line(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` failed: {status}")),
@@ -47,7 +47,7 @@ pub(crate) fn may_install() -> bool {
     is_root && output(Command::new("apt-get").arg("--version")).is_some()
 }
 
-pub(crate) fn apt_install(packages: &[&str]) -> Done {
+pub(crate) fn apt_install(packages: &[&str]) -> TaskResult {
     // On stderr: the stdout of some tasks is their result.
     eprintln!("    installing {} with apt-get", packages.join(", "));
     let apt = |args: &[&str]| {
@@ -58,14 +58,14 @@ pub(crate) fn apt_install(packages: &[&str]) -> Done {
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
 }
 
-pub(crate) fn no_arguments(args: &[String]) -> Done {
+pub(crate) fn no_arguments(args: &[String]) -> TaskResult {
     match args.first() {
         None => Ok(()),
         Some(arg) => Err(format!("this task takes no argument, not \"{arg}\"")),
     }
 }
 
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());

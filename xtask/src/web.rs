@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
-use crate::tool::{self, Done, output, root};
+use crate::tool::{self, TaskResult, output, root};
 
 /// The oldest supported version of Node.
 const NODE_MIN: (u32, u32) = (20, 19);
@@ -28,7 +28,7 @@ pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
 
 /// Builds the dashboard if something has changed. Needs Node.
-pub(crate) fn prepare() -> Done {
+pub(crate) fn prepare() -> TaskResult {
     find_node()?;
     let root = root();
     let built = changed_at(&root.join(BUILT));
@@ -41,7 +41,7 @@ pub(crate) fn prepare() -> Done {
 }
 
 /// Runs lint, types, unit tests and the build with its size budget. The unit tests report to this file.
-pub(crate) fn check(junit: &Path) -> Done {
+pub(crate) fn check(junit: &Path) -> TaskResult {
     npm(&["run", "generate"])?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = CHECKS.iter().map(|script| scope.spawn(|| run_script(script, junit))).collect();
@@ -54,7 +54,7 @@ pub(crate) fn check(junit: &Path) -> Done {
 }
 
 /// Prints one line if the script succeeds, and its output if it fails.
-fn run_script(script: &str, junit: &Path) -> Done {
+fn run_script(script: &str, junit: &Path) -> TaskResult {
     let started = Instant::now();
     let mut npm = command("npm");
     npm.args(["run", "--silent", script]).stdin(Stdio::null()).env("BERTH_JUNIT_WEB", junit);
@@ -72,7 +72,7 @@ fn run_script(script: &str, junit: &Path) -> Done {
 
 /// Runs the browser tests against this server binary, which embeds the dashboard: all of them, or the files with
 /// these names.
-pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
+pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> TaskResult {
     // The tests run in `web`.
     let program = std::path::absolute(program)
         .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
@@ -82,24 +82,24 @@ pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
 }
 
 /// Checks that a supported Node is installed.
-pub(crate) fn find_node() -> Done {
+pub(crate) fn find_node() -> TaskResult {
     let wanted = format!("Node {}.{} or newer", NODE_MIN.0, NODE_MIN.1);
     let version = output(Command::new("node").arg("--version"));
     let version = version.ok_or_else(|| format!("no Node: install {wanted} to build the dashboard"))?;
-    match parsed(&version) {
+    match parse_version(&version) {
         Some(found) if found >= NODE_MIN => Ok(()),
         _ => Err(format!("Node is {version}: install {wanted} to build the dashboard")),
     }
 }
 
 /// Parses `v20.20.2`.
-fn parsed(version: &str) -> Option<(u32, u32)> {
+fn parse_version(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix('v')?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Installs the packages of the dashboard, unless they are up to date.
-pub(crate) fn install() -> Done {
+pub(crate) fn install() -> TaskResult {
     let root = root();
     let (installed, wanted) =
         (changed_at(&root.join(INSTALLED)), changed_at(&root.join("web/package-lock.json")));
@@ -110,7 +110,7 @@ pub(crate) fn install() -> Done {
     npm(&["install", "--no-save", "--no-progress"])
 }
 
-fn npm(args: &[&str]) -> Done {
+fn npm(args: &[&str]) -> TaskResult {
     // On stderr, because the demo promises a single JSON object on stdout.
     tool::run(command("npm").args(args).stdout(Stdio::from(std::io::stderr())))
 }
@@ -142,7 +142,7 @@ mod tests {
         for (text, enough) in
             [("v20.19.0", true), ("v22.1.0", true), ("v20.9.1", false), ("v18.20.4", false), ("20.19", false)]
         {
-            assert_eq!(parsed(text).is_some_and(|found| found >= NODE_MIN), enough, "{text}");
+            assert_eq!(parse_version(text).is_some_and(|found| found >= NODE_MIN), enough, "{text}");
         }
     }
 

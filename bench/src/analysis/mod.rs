@@ -15,7 +15,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use berth_analysis::{Analysis, Category, Ending, Input, analyse};
+use berth_analysis::{AnalysisInput, AnalysisResult, Category, StepEnding, analyse};
 
 use cases::Case;
 use tools::Tools;
@@ -111,11 +111,11 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     }
     let (log, status) = execute(case, tools, dir)?;
     let ending = match status {
-        None => Ending::timed_out(),
+        None => StepEnding::from_timeout(),
         Some(status) => match (status.signal(), status.code()) {
-            (Some(signal), _) => Ending::killed(signal),
+            (Some(signal), _) => StepEnding::from_signal(signal),
             (None, Some(0) | None) => return Ok(Scored { case, verdict: Verdict::Void, log }),
-            (None, Some(code)) => Ending::exited(code),
+            (None, Some(code)) => StepEnding::from_exit_code(code),
         },
     };
     let lines: Vec<String> = log.lines().map(str::to_owned).collect();
@@ -123,7 +123,7 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     if !lines.iter().any(|line| is_true(line)) {
         return Ok(Scored { case, verdict: Verdict::Void, log });
     }
-    let input = Input {
+    let input = AnalysisInput {
         step_type: "script",
         run: Some(case.script),
         ending,
@@ -132,10 +132,10 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
         last_good: None,
     };
     let verdict = match analyse(&input) {
-        Analysis::NotEnoughEvidence(_) => {
+        AnalysisResult::NotEnoughEvidence(_) => {
             Verdict::Judged { category: None, rule: "not enough evidence".into(), is_right_line: false }
         }
-        Analysis::Found(found) => {
+        AnalysisResult::Found(found) => {
             let first = found.evidence.first();
             let shown = first.map(|range| &lines[range.first - 1..range.last]).unwrap_or_default();
             let is_right_line = shown.len() <= EVIDENCE_LINES_MAX && shown.iter().any(|line| is_true(line));

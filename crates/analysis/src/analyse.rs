@@ -13,11 +13,11 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::clean::clean;
-use crate::finding::{Analysis, Confidence, Finding, LineRange, Unexplained};
-use crate::input::{Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
-use crate::news::{Known, new_lines};
-use crate::pattern::{Patterns, compile};
-use crate::rule::{AFTER_MAX, Rule, fill};
+use crate::finding::{AnalysisResult, Confidence, Finding, LineRange, UnexplainedFailure};
+use crate::input::{AnalysisInput, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
+use crate::news::{KnownTemplates, new_lines};
+use crate::pattern::{PatternSet, compile};
+use crate::rule::{AFTER_MAX, Rule, fill_template};
 use crate::rules;
 
 /// Matches of one rule that are further apart belong to different groups.
@@ -27,14 +27,14 @@ const EVIDENCE_MAX: usize = 3;
 const WORTH_A_LOOK_MAX: usize = 5;
 
 /// Compiled patterns of all rules.
-struct Table {
-    patterns: Patterns,
+struct PatternTable {
+    patterns: PatternSet,
     /// For each pattern: the index of its rule, and whether it is in the rule's `with` list.
     owner: Vec<(usize, bool)>,
     error_words: Regex,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<PatternTable> = LazyLock::new(|| {
     let (mut texts, mut owner) = (Vec::new(), Vec::new());
     for (index, rule) in rules::all().enumerate() {
         for (list, is_with) in [(rule.patterns, false), (rule.with, true)] {
@@ -43,8 +43,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         }
     }
     let error_words = r"(?i)\b(?:error|fatal|failed|failure|exception|panic|cannot|could not)\b";
-    Table {
-        patterns: Patterns::new(texts).expect("a test has compiled the patterns of all rules"),
+    PatternTable {
+        patterns: PatternSet::new(texts).expect("a test has compiled the patterns of all rules"),
         owner,
         error_words: compile(error_words).expect("a test has compiled it"),
     }
@@ -52,38 +52,40 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 
 /// Matches of one rule as (line, pattern), in order.
 #[derive(Default, Clone)]
-struct Matches {
+struct RuleMatches {
     hits: Vec<(usize, usize)>,
     has_with: bool,
 }
 
 /// Finds out why a step failed, as far as its log tells.
-pub fn analyse(input: &Input<'_>) -> Analysis {
-    let skipped = skipped(input.lines);
+pub fn analyse(input: &AnalysisInput<'_>) -> AnalysisResult {
+    let skipped = skipped_lines(input.lines);
     let lines: Vec<String> = input.lines[skipped..].iter().map(|line| clean(line)).collect();
     let first_line = input.first_line.max(1) + skipped;
-    let known = input.last_good.map(Known::of);
+    let known = input.last_good.map(KnownTemplates::from_lines);
     let news = known.as_ref().map(|known| new_lines(known, &lines, first_line)).unwrap_or_default();
 
-    let matches = look(&lines, known.as_ref());
-    let candidates: Vec<(&Rule, usize, &Matches)> = rules::all()
+    let matches = match_lines(&lines, known.as_ref());
+    let candidates: Vec<(&Rule, usize, &RuleMatches)> = rules::all()
         .zip(&matches)
-        .filter_map(|(rule, matches)| Some((rule, position(rule, matches, input, lines.len())?, matches)))
+        .filter_map(|(rule, matches)| {
+            Some((rule, match_position(rule, matches, input, lines.len())?, matches))
+        })
         .collect();
     // `min_by_key` with a reversed key keeps the first of equals.
     let best = candidates.iter().min_by_key(|(rule, at, _)| std::cmp::Reverse((rule.weight, *at)));
     let Some((rule, _, matches)) = best else {
         let worth_a_look = worth_a_look(&lines, first_line);
-        return Analysis::NotEnoughEvidence(Unexplained { worth_a_look, new_lines: news });
+        return AnalysisResult::NotEnoughEvidence(UnexplainedFailure { worth_a_look, new_lines: news });
     };
     let is_contested =
         candidates.iter().any(|(other, _, _)| other.weight == rule.weight && other.category != rule.category);
     let confidence = if is_contested { rule.confidence.lower() } else { rule.confidence };
-    Analysis::Found(told(rule, matches, confidence, &lines, first_line, news))
+    AnalysisResult::Found(build_finding(rule, matches, confidence, &lines, first_line, news))
 }
 
 /// Number of leading lines that exceed the limits.
-fn skipped(lines: &[String]) -> usize {
+fn skipped_lines(lines: &[String]) -> usize {
     let mut bytes = 0;
     let fits = |line: &&String| {
         bytes += line.len().min(LINE_CHARS_MAX);
@@ -92,11 +94,11 @@ fn skipped(lines: &[String]) -> usize {
     lines.len() - lines.iter().rev().take(LINES_MAX).take_while(fits).count()
 }
 
-fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
-    let mut found = vec![Matches::default(); rules::all().count()];
+fn match_lines(lines: &[String], known: Option<&KnownTemplates>) -> Vec<RuleMatches> {
+    let mut found = vec![RuleMatches::default(); rules::all().count()];
     for (at, line) in lines.iter().enumerate() {
         let hits = TABLE.patterns.matches(line);
-        let is_old = !hits.is_empty() && known.is_some_and(|known| known.has(line));
+        let is_old = !hits.is_empty() && known.is_some_and(|known| known.contains(line));
         for hit in hits {
             let (rule, is_with) = TABLE.owner[hit];
             let matches = &mut found[rule];
@@ -111,7 +113,12 @@ fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
 }
 
 /// Returns the line at which the rule matched, or `None` if it does not apply.
-fn position(rule: &Rule, matches: &Matches, input: &Input<'_>, lines: usize) -> Option<usize> {
+fn match_position(
+    rule: &Rule,
+    matches: &RuleMatches,
+    input: &AnalysisInput<'_>,
+    lines: usize,
+) -> Option<usize> {
     let ending = &input.ending;
     let is_cause = rule.cause.is_none_or(|cause| cause == ending.cause);
     let is_exit = rule.exits.is_empty() || ending.shell_code().is_some_and(|code| rule.exits.contains(&code));
@@ -122,9 +129,9 @@ fn position(rule: &Rule, matches: &Matches, input: &Input<'_>, lines: usize) -> 
     if rule.patterns.is_empty() { Some(lines) } else { Some(matches.hits.last()?.0) }
 }
 
-fn told(
+fn build_finding(
     rule: &Rule,
-    matches: &Matches,
+    matches: &RuleMatches,
     confidence: Confidence,
     lines: &[String],
     first_line: usize,
@@ -137,18 +144,18 @@ fn told(
         shown.push((at, (at + rule.after.min(AFTER_MAX)).min(lines.len() - 1)));
         let later = matches.hits.iter().map(|(other, _)| *other).filter(|other| *other > shown[0].1);
         shown.extend(later.take(EVIDENCE_MAX - 1).map(|other| (other, other)).collect::<Vec<_>>());
-    } else if let Some(at) = last_spoken(lines) {
+    } else if let Some(at) = last_own_line(lines) {
         shown.push((at, at));
     }
     Finding {
-        root_cause: fill(rule.says, root.0, root.1),
+        root_cause: fill_template(rule.says, root.0, root.1),
         category: rule.category,
         confidence,
         evidence: shown
             .into_iter()
             .map(|(first, last)| LineRange { first: first + first_line, last: last + first_line })
             .collect(),
-        advice: fill(rule.advice, root.0, root.1),
+        advice: fill_template(rule.advice, root.0, root.1),
         rule: Some(rule.id.to_owned()),
         new_lines,
         suggested_fix: None,
@@ -167,14 +174,14 @@ fn first_of_last_group(hits: &[(usize, usize)]) -> Option<(usize, usize)> {
 }
 
 /// The last line printed by the step itself; the runner adds a line when it stops a step.
-fn last_spoken(lines: &[String]) -> Option<usize> {
+fn last_own_line(lines: &[String]) -> Option<usize> {
     let is_own = |line: &String| !line.is_empty() && !line.starts_with("[berth] ");
     lines.iter().rposition(is_own).or_else(|| lines.iter().rposition(|line| !line.is_empty()))
 }
 
 /// The last lines with an error word, and the last line that is not empty.
 fn worth_a_look(lines: &[String], first_line: usize) -> Vec<LineRange> {
-    let last = last_spoken(lines);
+    let last = last_own_line(lines);
     let speaking = (0..lines.len()).rev().filter(|at| TABLE.error_words.is_match(&lines[*at]));
     let mut found: Vec<usize> = speaking.take(WORTH_A_LOOK_MAX).chain(last).collect();
     found.sort_unstable();

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::category::Category;
-use crate::fix::Fix;
+use crate::fix::FixSuggestion;
 
 /// The result of an analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-pub enum Analysis {
+pub enum AnalysisResult {
     Found(Finding),
-    NotEnoughEvidence(Unexplained),
+    NotEnoughEvidence(UnexplainedFailure),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,13 +28,13 @@ pub struct Finding {
     pub rule: Option<String>,
     /// Lines that the last successful run did not print.
     pub new_lines: Vec<LineRange>,
-    pub suggested_fix: Option<Fix>,
+    pub suggested_fix: Option<FixSuggestion>,
 }
 
 /// No rule matched. Contains lines that may help a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unexplained {
+pub struct UnexplainedFailure {
     /// Lines with an error word, and the last line of the log.
     pub worth_a_look: Vec<LineRange>,
     pub new_lines: Vec<LineRange>,

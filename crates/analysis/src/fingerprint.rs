@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::clean::clean;
-use crate::finding::{Analysis, LineRange};
-use crate::input::Input;
+use crate::finding::{AnalysisResult, LineRange};
+use crate::input::AnalysisInput;
 use crate::template::template;
 
 /// Increase it when the hashed parts change, so that old fingerprints no longer match.
@@ -32,12 +32,12 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-pub fn fingerprint(input: &Input<'_>, analysis: &Analysis) -> Fingerprint {
+pub fn fingerprint(input: &AnalysisInput<'_>, analysis: &AnalysisResult) -> Fingerprint {
     let (category, rule, line) = match analysis {
-        Analysis::Found(found) => {
+        AnalysisResult::Found(found) => {
             (found.category.as_str(), found.rule.as_deref().unwrap_or_default(), found.evidence.first())
         }
-        Analysis::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
+        AnalysisResult::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
     };
     // Without a rule the exit code has to tell failures apart.
     let code = if rule.is_empty() { input.ending.shell_code() } else { None };
@@ -56,7 +56,7 @@ pub fn fingerprint(input: &Input<'_>, analysis: &Analysis) -> Fingerprint {
     Fingerprint(text)
 }
 
-fn template_at(input: &Input<'_>, range: LineRange) -> String {
+fn template_at(input: &AnalysisInput<'_>, range: LineRange) -> String {
     let index = range.first.checked_sub(input.first_line.max(1));
     let line = index.and_then(|index| input.lines.get(index));
     line.map(|line| template(&clean(line))).unwrap_or_default()

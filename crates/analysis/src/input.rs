@@ -11,12 +11,12 @@ pub const LOG_BYTES_MAX: usize = 1024 * 1024;
 
 /// A failed step. All text is untrusted.
 #[derive(Debug, Clone, Copy)]
-pub struct Input<'a> {
+pub struct AnalysisInput<'a> {
     /// As in the definition, such as `script`.
     pub step_type: &'a str,
     /// The step's script, if it has one.
     pub run: Option<&'a str>,
-    pub ending: Ending<'a>,
+    pub ending: StepEnding<'a>,
     /// Masked lines without line endings; only the last ones of a long log.
     pub lines: &'a [String],
     /// Number of the first line in the log, from 1.
@@ -27,7 +27,7 @@ pub struct Input<'a> {
 
 /// How the step ended, as recorded by the engine.
 #[derive(Debug, Clone, Copy)]
-pub struct Ending<'a> {
+pub struct StepEnding<'a> {
     pub cause: Cause,
     pub exit_code: Option<i32>,
     /// The signal that killed the step's main process.
@@ -35,23 +35,23 @@ pub struct Ending<'a> {
     pub detail: &'a str,
 }
 
-impl<'a> Ending<'a> {
+impl<'a> StepEnding<'a> {
     /// Parses a recorded failure. The detail names the signal.
-    pub fn recorded(cause: Cause, exit_code: Option<i32>, detail: &'a str) -> Self {
+    pub fn from_record(cause: Cause, exit_code: Option<i32>, detail: &'a str) -> Self {
         let signal = detail.split("ended by signal ").nth(1).filter(|_| exit_code.is_none());
         let digits = signal.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         Self { cause, exit_code, signal: digits.and_then(|digits| digits.parse().ok()), detail }
     }
 
-    pub const fn exited(code: i32) -> Self {
+    pub const fn from_exit_code(code: i32) -> Self {
         Self { cause: Cause::StepFailed, exit_code: Some(code), signal: None, detail: "" }
     }
 
-    pub const fn killed(signal: i32) -> Self {
+    pub const fn from_signal(signal: i32) -> Self {
         Self { cause: Cause::Killed, exit_code: None, signal: Some(signal), detail: "" }
     }
 
-    pub const fn timed_out() -> Self {
+    pub const fn from_timeout() -> Self {
         Self { cause: Cause::TimedOut, exit_code: None, signal: None, detail: "" }
     }
 

@@ -11,23 +11,23 @@ use crate::template::template;
 const NEW_RANGES_MAX: usize = 50;
 
 /// The line templates of a successful run.
-pub(crate) struct Known(HashSet<String>);
+pub(crate) struct KnownTemplates(HashSet<String>);
 
-impl Known {
-    pub(crate) fn of(lines: &[String]) -> Self {
+impl KnownTemplates {
+    pub(crate) fn from_lines(lines: &[String]) -> Self {
         Self(lines.iter().take(LINES_MAX).map(|line| template(&clean(line))).collect())
     }
 
-    pub(crate) fn has(&self, clean_line: &str) -> bool {
+    pub(crate) fn contains(&self, clean_line: &str) -> bool {
         self.0.contains(&template(clean_line))
     }
 }
 
 /// Returns ranges of new lines. Empty lines never count.
-pub(crate) fn new_lines(known: &Known, lines: &[String], first_line: usize) -> Vec<LineRange> {
+pub(crate) fn new_lines(known: &KnownTemplates, lines: &[String], first_line: usize) -> Vec<LineRange> {
     let mut ranges: Vec<LineRange> = Vec::new();
     for (number, line) in (first_line..).zip(lines) {
-        if line.is_empty() || known.has(line) {
+        if line.is_empty() || known.contains(line) {
             continue;
         }
         if ranges.len() > NEW_RANGES_MAX {

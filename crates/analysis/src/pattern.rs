@@ -16,10 +16,10 @@ const WORDS_MAX: usize = 64;
 
 /// Compiles a pattern with ASCII classes, which are faster and sufficient for the output of tools.
 pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
-    Regex::new(&in_ascii(text))
+    Regex::new(&ascii_pattern(text))
 }
 
-fn in_ascii(text: &str) -> String {
+fn ascii_pattern(text: &str) -> String {
     text.replace(r"\d", "[0-9]")
         .replace(r"\w", "[0-9A-Za-z_]")
         .replace(r"\s", r"[ \t]")
@@ -28,7 +28,7 @@ fn in_ascii(text: &str) -> String {
 }
 
 /// A set of patterns, identified by index.
-pub(crate) struct Patterns {
+pub(crate) struct PatternSet {
     each: Vec<Regex>,
     words: AhoCorasick,
     /// Patterns with a literal, by index of the literal.
@@ -37,15 +37,15 @@ pub(crate) struct Patterns {
     always: Vec<usize>,
 }
 
-impl Patterns {
+impl PatternSet {
     /// Fails on the first invalid pattern. A test checks the patterns of all rules.
     pub(crate) fn new<'p>(texts: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let (mut each, mut always) = (Vec::new(), Vec::new());
         let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (number, text) in texts.into_iter().enumerate() {
             each.push(compile(text).map_err(|error| error.to_string())?);
-            let parsed = regex_syntax::parse(&in_ascii(text)).map_err(|error| error.to_string())?;
-            match needed(&parsed) {
+            let parsed = regex_syntax::parse(&ascii_pattern(text)).map_err(|error| error.to_string())?;
+            match required_literals(&parsed) {
                 Some(words) => {
                     for word in words {
                         by_word.entry(word).or_default().push(number);
@@ -81,28 +81,28 @@ impl Patterns {
 }
 
 /// Returns literals, in lower case, of which every matching line contains at least one. Prefers long ones.
-fn needed(hir: &Hir) -> Option<Vec<String>> {
+fn required_literals(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
-        HirKind::Literal(_) | HirKind::Class(_) => usable(vec![letters(hir)?]),
-        HirKind::Capture(capture) => needed(&capture.sub),
-        HirKind::Repetition(repetition) if repetition.min > 0 => needed(&repetition.sub),
+        HirKind::Literal(_) | HirKind::Class(_) => long_enough(vec![literal_text(hir)?]),
+        HirKind::Capture(capture) => required_literals(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required_literals(&repetition.sub),
         HirKind::Concat(parts) => {
             let mut best: Option<Vec<String>> = None;
             let mut run = String::new();
             for part in parts {
-                match letters(part) {
+                match literal_text(part) {
                     Some(more) => run.push_str(&more),
                     None => {
-                        better(&mut best, usable(vec![std::mem::take(&mut run)]));
-                        better(&mut best, needed(part));
+                        keep_longer(&mut best, long_enough(vec![std::mem::take(&mut run)]));
+                        keep_longer(&mut best, required_literals(part));
                     }
                 }
             }
-            better(&mut best, usable(vec![run]));
+            keep_longer(&mut best, long_enough(vec![run]));
             best
         }
         HirKind::Alternation(parts) => {
-            let all: Option<Vec<Vec<String>>> = parts.iter().map(needed).collect();
+            let all: Option<Vec<Vec<String>>> = parts.iter().map(required_literals).collect();
             let all: Vec<String> = all?.into_iter().flatten().collect();
             (all.len() <= WORDS_MAX).then_some(all)
         }
@@ -110,12 +110,12 @@ fn needed(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-fn usable(words: Vec<String>) -> Option<Vec<String>> {
+fn long_enough(words: Vec<String>) -> Option<Vec<String>> {
     words.iter().all(|word| word.len() >= WORD_BYTES_MIN).then_some(words)
 }
 
 /// Replaces `best` if the shortest word of `other` is longer.
-fn better(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
+fn keep_longer(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     let shortest = |words: &Vec<String>| words.iter().map(String::len).min().unwrap_or_default();
     if other.as_ref().map(shortest) > best.as_ref().map(shortest) {
         *best = other;
@@ -123,7 +123,7 @@ fn better(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
 }
 
 /// Literal text, or one letter in either case.
-fn letters(hir: &Hir) -> Option<String> {
+fn literal_text(hir: &Hir) -> Option<String> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()),
         HirKind::Class(Class::Unicode(class)) => {
@@ -136,7 +136,7 @@ fn letters(hir: &Hir) -> Option<String> {
             let is_letter = chars.len() == 2 && chars[0].eq_ignore_ascii_case(&chars[1]);
             is_letter.then(|| chars[0].to_ascii_lowercase().to_string())
         }
-        HirKind::Capture(capture) => letters(&capture.sub),
+        HirKind::Capture(capture) => literal_text(&capture.sub),
         _ => None,
     }
 }
@@ -156,7 +156,7 @@ mod tests {
             (r"a|bcd", None),
             (r"(?:abc)+x", Some(vec!["abc"])),
         ] {
-            let found = needed(&regex_syntax::parse(&in_ascii(pattern)).unwrap());
+            let found = required_literals(&regex_syntax::parse(&ascii_pattern(pattern)).unwrap());
             let words: Option<Vec<String>> =
                 words.map(|words| words.iter().map(ToString::to_string).collect());
             assert_eq!(found, words, "{pattern}");
@@ -167,7 +167,7 @@ mod tests {
     fn almost_every_rule_pattern_has_a_literal() {
         const ALWAYS_MAX: usize = 4;
         let texts = rules::all().flat_map(|rule| rule.patterns.iter().chain(rule.with)).copied();
-        let patterns = Patterns::new(texts).unwrap();
+        let patterns = PatternSet::new(texts).unwrap();
         let always: Vec<_> = patterns.always.iter().map(|number| patterns.each[*number].as_str()).collect();
         assert!(always.len() <= ALWAYS_MAX, "{always:#?}");
     }

@@ -18,7 +18,7 @@ pub struct Rule {
     /// Must never change: it is part of fingerprints.
     pub id: &'static str,
     pub category: Category,
-    pub weight: Weight,
+    pub weight: RuleWeight,
     pub confidence: Confidence,
     /// Patterns of a line; any of them may match. Named groups can be quoted.
     pub patterns: &'static [&'static str],
@@ -38,7 +38,7 @@ pub struct Rule {
 /// How significant a match is, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Weight {
+pub enum RuleWeight {
     /// Only the exit code is known.
     Exit,
     /// A tool reports that a program it called has failed.
@@ -51,14 +51,14 @@ pub enum Weight {
     Engine,
 }
 
-impl Weight {
+impl RuleWeight {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Weight::Exit => "exit",
-            Weight::Report => "report",
-            Weight::General => "general",
-            Weight::Cause => "cause",
-            Weight::Engine => "engine",
+            RuleWeight::Exit => "exit",
+            RuleWeight::Report => "report",
+            RuleWeight::General => "general",
+            RuleWeight::Cause => "cause",
+            RuleWeight::Engine => "engine",
         }
     }
 }
@@ -66,7 +66,7 @@ impl Weight {
 const BLANK: Rule = Rule {
     id: "",
     category: Category::Crash,
-    weight: Weight::Exit,
+    weight: RuleWeight::Exit,
     confidence: Confidence::Low,
     patterns: &[],
     with: &[],
@@ -78,14 +78,15 @@ const BLANK: Rule = Rule {
 };
 
 /// Defaults for rules of each weight.
-pub(crate) const CAUSE: Rule = Rule { weight: Weight::Cause, confidence: Confidence::High, ..BLANK };
-pub(crate) const GENERAL: Rule = Rule { weight: Weight::General, confidence: Confidence::Medium, ..BLANK };
-pub(crate) const REPORT: Rule = Rule { weight: Weight::Report, confidence: Confidence::Low, ..BLANK };
-pub(crate) const EXIT: Rule = Rule { weight: Weight::Exit, confidence: Confidence::Low, ..BLANK };
-pub(crate) const ENGINE: Rule = Rule { weight: Weight::Engine, confidence: Confidence::High, ..BLANK };
+pub(crate) const CAUSE: Rule = Rule { weight: RuleWeight::Cause, confidence: Confidence::High, ..BLANK };
+pub(crate) const GENERAL: Rule =
+    Rule { weight: RuleWeight::General, confidence: Confidence::Medium, ..BLANK };
+pub(crate) const REPORT: Rule = Rule { weight: RuleWeight::Report, confidence: Confidence::Low, ..BLANK };
+pub(crate) const EXIT: Rule = Rule { weight: RuleWeight::Exit, confidence: Confidence::Low, ..BLANK };
+pub(crate) const ENGINE: Rule = Rule { weight: RuleWeight::Engine, confidence: Confidence::High, ..BLANK };
 
 /// Fills named groups into a sentence. Filled-in text is not expanded again.
-pub(crate) fn fill(says: &str, pattern: Option<&Regex>, line: &str) -> String {
+pub(crate) fn fill_template(says: &str, pattern: Option<&Regex>, line: &str) -> String {
     let found = pattern.and_then(|pattern| pattern.captures(line));
     let mut out = String::new();
     let mut rest = says;
@@ -95,14 +96,14 @@ pub(crate) fn fill(says: &str, pattern: Option<&Regex>, line: &str) -> String {
         let word = found.as_ref().and_then(|found| found.name(name)).map_or("", |word| word.as_str());
         // Avoid a double full stop.
         let word = if tail.starts_with('.') { word.trim_end_matches(['.', ' ']) } else { word };
-        out.push_str(&word_of(word));
+        out.push_str(&truncate_word(word));
         rest = tail;
     }
     out.push_str(rest);
     out
 }
 
-fn word_of(text: &str) -> String {
+fn truncate_word(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(WORD_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn template_words_are_filled_once_and_truncated() {
         let pattern = Regex::new("^no (?P<a>.+) in (?P<b>.+)$").unwrap();
-        let says = |line: &str| fill("There is no \"{a}\" in {b}.", Some(&pattern), line);
+        let says = |line: &str| fill_template("There is no \"{a}\" in {b}.", Some(&pattern), line);
         assert_eq!(says("no milk in shop"), "There is no \"milk\" in shop.");
         assert_eq!(says("no {b} in {a}"), "There is no \"{b}\" in {a}.");
         assert_eq!(says("no milk in shop."), "There is no \"milk\" in shop.");

@@ -3,7 +3,7 @@
 use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Returns 128 random bits in hexadecimal.
-pub(crate) fn name() -> std::io::Result<String> {
+pub(crate) fn random_hex() -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     let mut filled = 0;
     while filled < bytes.len() {

@@ -5,24 +5,24 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
 
-use crate::attempt::place::{Place, remove_attempt};
+use crate::attempt::place::{AttemptDirs, remove_attempt};
 
 /// Directories waiting for removal. When the queue is full, the caller removes its own.
 const WAITING_MAX: usize = 64;
 
-pub(crate) struct Cleanup {
+pub(crate) struct CleanupQueue {
     /// `None` once the runner shuts down.
     queue: Mutex<Option<SyncSender<PathBuf>>>,
 }
 
-impl Cleanup {
+impl CleanupQueue {
     pub(crate) fn new() -> (Self, Receiver<PathBuf>) {
         let (queue, waiting) = sync_channel(WAITING_MAX);
         (Self { queue: Mutex::new(Some(queue)) }, waiting)
     }
 
     /// Removes the secrets before returning, everything else in the background.
-    pub(crate) fn remove(&self, place: &Place) {
+    pub(crate) fn remove(&self, place: &AttemptDirs) {
         place.remove_secrets();
         let queue = self.queue.lock().clone();
         if queue.is_none_or(|queue| queue.try_send(place.dir.clone()).is_err()) {
@@ -31,7 +31,7 @@ impl Cleanup {
     }
 
     /// Closes the queue; [`run`] returns once it is empty.
-    pub(crate) fn end(&self) {
+    pub(crate) fn close(&self) {
         self.queue.lock().take();
     }
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum StopReason {
     Cancelled {
         reason: Option<String>,
     },
@@ -22,36 +22,38 @@ pub(crate) enum Why {
     Silence,
 }
 
-pub(crate) struct Control {
-    told: Mutex<Told>,
+pub(crate) struct StopSignal {
+    told: Mutex<StopState>,
     wake: OwnedFd,
 }
 
 #[derive(Default)]
-struct Told {
-    why: Option<Why>,
+struct StopState {
+    why: Option<StopReason>,
     is_stale: bool,
     /// Set on shutdown, if that ends the grace period earlier.
     kill_by: Option<Instant>,
 }
 
-impl Control {
+impl StopSignal {
     pub(crate) fn new() -> std::io::Result<Self> {
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { told: Mutex::default(), wake })
     }
 
     /// Records a reason to stop. The first one wins; later ones only add details.
-    pub(crate) fn stop(&self, why: Why, kill_by: Option<Instant>) {
+    pub(crate) fn stop(&self, why: StopReason, kill_by: Option<Instant>) {
         let mut told = self.told.lock();
-        told.is_stale |= why == Why::Stale;
+        told.is_stale |= why == StopReason::Stale;
         told.kill_by = match (told.kill_by, kill_by) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
         match (&mut told.why, why) {
             (slot @ None, why) => *slot = Some(why),
-            (Some(Why::Cancelled { reason: slot @ None }), Why::Cancelled { reason }) => *slot = reason,
+            (Some(StopReason::Cancelled { reason: slot @ None }), StopReason::Cancelled { reason }) => {
+                *slot = reason
+            }
             _ => {}
         }
         drop(told);
@@ -59,7 +61,7 @@ impl Control {
         rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).ok();
     }
 
-    pub(crate) fn asked(&self) -> Option<Why> {
+    pub(crate) fn reason(&self) -> Option<StopReason> {
         self.told.lock().why.clone()
     }
 
@@ -76,11 +78,11 @@ impl Control {
     }
 
     /// Waits up to `limit` for a reason to stop.
-    pub(crate) fn wait(&self, limit: Duration) -> Option<Why> {
+    pub(crate) fn wait(&self, limit: Duration) -> Option<StopReason> {
         let mut fds = [PollFd::from_borrowed_fd(self.wake(), PollFlags::IN)];
         // EINTR only shortens the wait, which every caller expects.
         rustix::event::poll(&mut fds, Some(&timespec(limit))).ok();
-        self.asked()
+        self.reason()
     }
 }
 
@@ -91,15 +93,15 @@ pub(crate) fn timespec(length: Duration) -> Timespec {
     }
 }
 
-impl Why {
+impl StopReason {
     /// The text for the last line of the log.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn to_log_text(&self) -> String {
         match self {
-            Why::Cancelled { reason: Some(reason) } => reason.clone(),
-            Why::Cancelled { reason: None } => "cancelled".into(),
-            Why::Stale => "the server no longer expects this attempt".into(),
-            Why::Shutdown => "the runner is shutting down".into(),
-            Why::Silence => "the server did not answer for too long".into(),
+            StopReason::Cancelled { reason: Some(reason) } => reason.clone(),
+            StopReason::Cancelled { reason: None } => "cancelled".into(),
+            StopReason::Stale => "the server no longer expects this attempt".into(),
+            StopReason::Shutdown => "the runner is shutting down".into(),
+            StopReason::Silence => "the server did not answer for too long".into(),
         }
     }
 }

@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError, Order, Outcome, Report};
 
-use crate::attempt::{self, Finished, failed};
+use crate::attempt::{self, AttemptResult, failed_outcome};
 use crate::backoff::Backoff;
 use crate::chance;
-use crate::control::Control;
+use crate::control::StopSignal;
 use crate::pulse::boot_time;
-use crate::runner::Shared;
+use crate::runner::RunnerShared;
 
 /// Runs until the runner shuts down and every step has ended.
-pub(crate) fn run(shared: &Arc<Shared>) {
-    let mut places = Places { nonces: Vec::new(), workers: Vec::new() };
+pub(crate) fn run(shared: &Arc<RunnerShared>) {
+    let mut places = Dispatcher { nonces: Vec::new(), workers: Vec::new() };
     let mut backoff = Backoff::new();
-    while let Some(free) = shared.wait_for_place() {
+    while let Some(free) = shared.wait_for_free_slot() {
         places.workers.retain(|worker| !worker.is_finished());
         // A request keeps its nonces until it is answered, so that the server can repeat a lost response.
         places.nonces.truncate(free);
         while places.nonces.len() < free {
-            match chance::name() {
+            match chance::random_hex() {
                 Ok(nonce) => places.nonces.push(nonce),
                 Err(error) => {
                     tracing::error!(%error, "cannot generate nonces; retrying");
@@ -49,7 +49,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                     if shared.is_draining() {
                         hand_back(shared, &assignment);
                     } else {
-                        places.give(shared, Leased::new(assignment, sent));
+                        places.start_worker(shared, LeasedAssignment::new(assignment, sent));
                     }
                 }
                 // Do not spin on a link that does not long-poll.
@@ -70,24 +70,24 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-struct Places {
+struct Dispatcher {
     /// Nonces of the current, unanswered request.
     nonces: Vec<String>,
     workers: Vec<JoinHandle<()>>,
 }
 
-impl Places {
-    fn give(&mut self, shared: &Arc<Shared>, leased: Leased) {
-        shared.take_place();
+impl Dispatcher {
+    fn start_worker(&mut self, shared: &Arc<RunnerShared>, leased: LeasedAssignment) {
+        shared.take_slot();
         let (of_worker, attempt) = (shared.clone(), leased.assignment.attempt.clone());
         let worker = std::thread::Builder::new().name("runner-step".into()).spawn(move || {
-            work(&of_worker, leased);
-            of_worker.free_place();
+            run_worker(&of_worker, leased);
+            of_worker.free_slot();
         });
         match worker {
             Ok(worker) => self.workers.push(worker),
             Err(error) => {
-                shared.free_place();
+                shared.free_slot();
                 // Without heartbeats the server declares the attempt lost.
                 tracing::error!(step = %attempt.step_id, %error, "cannot start step thread");
             }
@@ -96,54 +96,58 @@ impl Places {
 }
 
 /// Returns an assignment that arrived while draining; it never started.
-fn hand_back(shared: &Arc<Shared>, assignment: &Assignment) {
+fn hand_back(shared: &Arc<RunnerShared>, assignment: &Assignment) {
     let outcome = Outcome::never_started("the runner is draining".into());
-    report(shared, assignment, None, outcome, Isolation::None, 0);
+    report_until_received(shared, assignment, None, outcome, Isolation::None, 0);
 }
 
 /// An assignment and the start of its lease.
-struct Leased {
+struct LeasedAssignment {
     assignment: Assignment,
     /// CLOCK_BOOTTIME, which also counts suspend. Never later than the server's own start of the lease.
     since: Duration,
 }
 
-impl Leased {
+impl LeasedAssignment {
     /// `sent` is when the request was sent that returned the assignment.
     fn new(assignment: Assignment, sent: Duration) -> Self {
-        let since = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
-        Self { assignment, since }
+        let leased_at = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
+        Self { assignment, since: leased_at }
     }
 }
 
 /// Executes an assignment, and then every further one that the response to its report contains.
-fn work(shared: &Arc<Shared>, first: Leased) {
+fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
     let mut next = Some(first);
-    while let Some(Leased { assignment, since }) = next {
-        let control = match Control::new() {
+    while let Some(LeasedAssignment { assignment, since }) = next {
+        let control = match StopSignal::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
                 let outcome = Outcome::never_started(format!("cannot prepare the step: {error}"));
-                report(shared, &assignment, None, outcome, Isolation::None, 0);
+                report_until_received(shared, &assignment, None, outcome, Isolation::None, 0);
                 return;
             }
         };
-        if !shared.begin(&assignment.attempt, &control) {
+        if !shared.register_attempt(&assignment.attempt, &control) {
             return;
         }
         tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step started");
         let finished =
             catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
-        let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
-            outcome: failed(FailureCause::Invalid, "internal error of the runner; see its log".into()),
-            isolation: Isolation::None,
-            log_bytes: 0,
-            place: None,
-        });
-        next = report(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
-        shared.finish(&assignment.attempt);
+        let AttemptResult { outcome, isolation, log_bytes, dirs: place } =
+            finished.unwrap_or_else(|_| AttemptResult {
+                outcome: failed_outcome(
+                    FailureCause::Invalid,
+                    "internal error of the runner; see its log".into(),
+                ),
+                isolation: Isolation::None,
+                log_bytes: 0,
+                dirs: None,
+            });
+        next = report_until_received(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
+        shared.unregister_attempt(&assignment.attempt);
         if let Some(spool) = &shared.settings.spool {
-            spool.over(&assignment.attempt.nonce);
+            spool.record_end(&assignment.attempt.nonce);
         }
         if let Some(place) = place {
             shared.cleanup.remove(&place);
@@ -152,18 +156,18 @@ fn work(shared: &Arc<Shared>, first: Leased) {
 }
 
 /// Reports the outcome until the server has received it. Returns the next assignment; never one without `control`.
-fn report(
-    shared: &Arc<Shared>,
+fn report_until_received(
+    shared: &Arc<RunnerShared>,
     assignment: &Assignment,
-    control: Option<&Control>,
+    control: Option<&StopSignal>,
     outcome: Outcome,
     isolation: Isolation,
     log_bytes: u64,
-) -> Option<Leased> {
-    let is_stale = || control.is_some_and(Control::is_stale);
+) -> Option<LeasedAssignment> {
+    let is_stale = || control.is_some_and(StopSignal::is_stale);
     // A runner that would drop the next step must not request one. A repeated report requests the same step again:
     // the response that granted it may have been lost, and no other runner would execute it.
-    let wants_next = control.is_some() && !shared.is_ending() && !shared.is_draining();
+    let wants_next = control.is_some() && !shared.is_shutting_down() && !shared.is_draining();
     let report = Report {
         attempt: assignment.attempt.clone(),
         outcome,
@@ -172,10 +176,10 @@ fn report(
         exposed: if isolation == Isolation::None {
             Vec::new()
         } else {
-            shared.settings.confinement.exposed()
+            shared.settings.confinement.exposed_paths()
         },
         log_bytes,
-        next_nonce: if wants_next { chance::name().ok() } else { None },
+        next_nonce: if wants_next { chance::random_hex().ok() } else { None },
         boot: shared.settings.boot.clone(),
         labels: shared.settings.labels.clone(),
     };
@@ -189,7 +193,7 @@ fn report(
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;
                 tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
-                return answer.next.map(|next| Leased::new(next, sent));
+                return answer.next.map(|next| LeasedAssignment::new(next, sent));
             }
             Err(LinkError::Refused(text)) => {
                 tracing::error!(step = %assignment.attempt.step_id, reason = text, "report refused");
@@ -197,7 +201,7 @@ fn report(
             }
             Err(LinkError::Unavailable(text)) => {
                 may_be_heard = true;
-                if shared.has_to_end() {
+                if shared.is_past_deadline() {
                     tracing::error!(step = %assignment.attempt.step_id, error = text, "report not delivered before shutdown");
                     return None;
                 }

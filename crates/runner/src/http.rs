@@ -10,33 +10,33 @@ use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
 
-use crate::attempt::{Attempt, invalid};
+use crate::attempt::{RunningAttempt, invalid_outcome};
 
 /// Timeout of one request.
-const TRY_MAX: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// How often to check for a stop while waiting for the response.
-const LOOK: Duration = Duration::from_millis(10);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub(crate) enum HttpMethod {
     Get,
     Head,
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for HttpMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Method::Get => "GET",
-            Method::Head => "HEAD",
+            HttpMethod::Get => "GET",
+            HttpMethod::Head => "HEAD",
         })
     }
 }
 
 static AGENT: LazyLock<Agent> =
-    LazyLock::new(|| Agent::new_with_config(config().max_idle_connections(0).build()));
+    LazyLock::new(|| Agent::new_with_config(client_config().max_idle_connections(0).build()));
 
 /// Configuration shared by all HTTP clients of the runner.
-pub(crate) fn config() -> ConfigBuilder<AgentScope> {
+pub(crate) fn client_config() -> ConfigBuilder<AgentScope> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(provider)
@@ -54,46 +54,47 @@ pub(crate) fn config() -> ConfigBuilder<AgentScope> {
 
 /// Sends one request and returns the status or an error text. It runs on its own thread, which is abandoned when
 /// the step has to stop and then ends by its timeout.
-pub(crate) fn ask(
-    attempt: &Attempt<'_>,
-    method: Method,
+pub(crate) fn send_request(
+    attempt: &RunningAttempt<'_>,
+    method: HttpMethod,
     url: &str,
     by: Instant,
 ) -> Result<Result<u16, String>, Outcome> {
     // The runner itself sends the request, outside of the step's sandbox.
     if attempt.assignment.network == Network::None {
-        return Err(invalid("a step with `network: none` cannot send requests".into()));
+        return Err(invalid_outcome("a step with `network: none` cannot send requests".into()));
     }
-    attempt.begins().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
+    attempt.record_start().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
     attempt.has_run.set(true);
-    let limit = by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), TRY_MAX);
+    let limit =
+        by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), REQUEST_TIMEOUT_MAX);
     let (sender, answers) = mpsc::sync_channel(1);
     let url = url.to_owned();
     let started = std::thread::Builder::new().name("step-http".into()).spawn(move || {
         // Fails if the step was stopped in the meantime.
-        sender.send(request(method, &url, limit)).ok();
+        sender.send(perform_request(method, &url, limit)).ok();
     });
     if let Err(error) = started {
         return Ok(Err(format!("cannot start a thread: {error}")));
     }
     loop {
-        match answers.recv_timeout(LOOK) {
+        match answers.recv_timeout(STOP_POLL_INTERVAL) {
             Ok(answer) => return Ok(answer),
             Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Err("the request failed".into())),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 attempt.log.tick();
-                if let Some(why) = attempt.asked() {
-                    return Err(attempt.halted(&why));
+                if let Some(why) = attempt.stop_reason() {
+                    return Err(attempt.stopped_outcome(&why));
                 }
             }
         }
     }
 }
 
-fn request(method: Method, url: &str, limit: Duration) -> Result<u16, String> {
+fn perform_request(method: HttpMethod, url: &str, limit: Duration) -> Result<u16, String> {
     let request = match method {
-        Method::Get => AGENT.get(url),
-        Method::Head => AGENT.head(url),
+        HttpMethod::Get => AGENT.get(url),
+        HttpMethod::Head => AGENT.head(url),
     };
     let answer = request.config().timeout_global(Some(limit)).build().call();
     match answer {

@@ -31,13 +31,13 @@ mod runner;
 mod sandbox;
 mod settings;
 
-pub use attempt::removal::remove;
-pub use left_over::{LeftOver, kill_left_over};
+pub use attempt::removal::remove_tree;
+pub use left_over::{LeftoverCounts, kill_leftovers};
 pub use process::SCRIPT_BYTES_MAX;
-pub use runner::Runner;
-pub use sandbox::{Confinement, HideError, StepUser, UserError};
+pub use runner::StepRunner;
+pub use sandbox::{Confinement, HiddenPathError, StepUserAccount, StepUserError};
 pub use settings::{
-    ACQUIRE_WAIT_MAX, HEARTBEAT_WAIT_MAX, LOG_CHUNK_BYTES_MAX, RUNNER_SELF_STOP, SHUTDOWN_GRACE,
-    STEP_LOG_BYTES_MAX, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE,
-    Sandbox, Settings, StartError,
+    ACQUIRE_WAIT_MAX, HEARTBEAT_WAIT_MAX, LOG_CHUNK_BYTES_MAX, RUNNER_SELF_STOP, RunnerOptions,
+    RunnerStartError, SHUTDOWN_GRACE, STEP_LOG_BYTES_MAX, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX,
+    STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE, SandboxMode,
 };

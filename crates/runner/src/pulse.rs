@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::backoff::Backoff;
-use crate::control::Why;
-use crate::runner::Shared;
+use crate::control::StopReason;
+use crate::runner::RunnerShared;
 
 /// Shortest wait of a heartbeat. It only covers the attempts running when it was sent, so it waits less while they
 /// change often.
@@ -21,17 +21,17 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// The last answered heartbeat: when it was sent, and the attempts whose leases it renewed.
 #[derive(Default)]
-pub(crate) struct Pulse {
-    answered: Mutex<Answered>,
+pub(crate) struct HeartbeatState {
+    answered: Mutex<AnsweredHeartbeat>,
 }
 
 #[derive(Default)]
-struct Answered {
+struct AnsweredHeartbeat {
     sent: Duration,
     named: Vec<String>,
 }
 
-impl Pulse {
+impl HeartbeatState {
     pub(crate) fn is_silent_since(&self, nonce: &str, began: Duration, limit: Duration) -> bool {
         let answered = self.answered.lock();
         let is_named = answered.named.iter().any(|named| named == nonce);
@@ -39,9 +39,9 @@ impl Pulse {
         boot_time().saturating_sub(renewed) > limit
     }
 
-    fn note(&self, sent: Duration, attempts: Vec<AttemptRef>) {
+    fn record_answer(&self, sent: Duration, attempts: Vec<AttemptRef>) {
         let named = attempts.into_iter().map(|it| it.nonce).collect();
-        *self.answered.lock() = Answered { sent, named };
+        *self.answered.lock() = AnsweredHeartbeat { sent, named };
     }
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn boot_time() -> Duration {
 }
 
 /// Runs until the runner shuts down and no attempt runs.
-pub(crate) fn run(shared: &Shared) {
+pub(crate) fn run(shared: &RunnerShared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
         let beat =
@@ -63,9 +63,9 @@ pub(crate) fn run(shared: &Shared) {
         let began = Instant::now();
         match shared.link.heartbeat(&beat, wait) {
             Ok(told) => {
-                shared.pulse.note(sent, beat.attempts);
+                shared.pulse.record_answer(sent, beat.attempts);
                 backoff = Backoff::new();
-                let obeyed = told.into_iter().filter(|told| obey(shared, told)).count();
+                let obeyed = told.into_iter().filter(|told| apply_order(shared, told)).count();
                 let is_news = obeyed > 0;
                 if !is_news && began.elapsed() < PAUSE_MIN {
                     std::thread::sleep(PAUSE_MIN);
@@ -82,11 +82,11 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-fn obey(shared: &Shared, told: &Told) -> bool {
+fn apply_order(shared: &RunnerShared, told: &Told) -> bool {
     let why = match told.order {
         Order::Continue => return false,
-        Order::Cancel => Why::Cancelled { reason: told.reason.clone() },
-        Order::Stale => Why::Stale,
+        Order::Cancel => StopReason::Cancelled { reason: told.reason.clone() },
+        Order::Stale => StopReason::Stale,
     };
     shared.stop_attempt(&told.nonce, why);
     true
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn heartbeat_response_renews_only_its_attempts() {
-        let (pulse, now, limit) = (Pulse::default(), boot_time(), Duration::from_secs(20));
+        let (pulse, now, limit) = (HeartbeatState::default(), boot_time(), Duration::from_secs(20));
         let long_ago = now.saturating_sub(Duration::from_secs(30));
         let attempt = |nonce: &str| AttemptRef {
             organization_id: String::new(),
@@ -107,7 +107,7 @@ mod tests {
             number: 1,
             nonce: nonce.into(),
         };
-        pulse.note(now, vec![attempt("a")]);
+        pulse.record_answer(now, vec![attempt("a")]);
         assert!(!pulse.is_silent_since("a", long_ago, limit));
         assert!(pulse.is_silent_since("b", long_ago, limit), "nobody has renewed it");
         assert!(!pulse.is_silent_since("b", now, limit));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use berth_core::runner::EXPOSED_MAX;
 
-use crate::remote::Spool;
-use crate::sandbox::{Confinement, HideError, UserError};
+use crate::remote::AttemptSpool;
+use crate::sandbox::{Confinement, HiddenPathError, StepUserError};
 
 /// Long-poll timeout of a request for work.
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -27,7 +27,7 @@ pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 /// Which sandbox steps run in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sandbox {
+pub enum SandboxMode {
     /// Bubblewrap; the runner does not start without it.
     Auto,
     /// For a single-user machine: bubblewrap, or else Landlock; the runner does not start without either.
@@ -37,30 +37,30 @@ pub enum Sandbox {
     Off,
 }
 
-impl std::fmt::Display for Sandbox {
+impl std::fmt::Display for SandboxMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Sandbox::Auto | Sandbox::Bubblewrap => "bubblewrap",
-            Sandbox::Local => "bubblewrap or landlock",
-            Sandbox::Landlock => "landlock",
-            Sandbox::Off => "off",
+            SandboxMode::Auto | SandboxMode::Bubblewrap => "bubblewrap",
+            SandboxMode::Local => "bubblewrap or landlock",
+            SandboxMode::Landlock => "landlock",
+            SandboxMode::Off => "off",
         })
     }
 }
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RunnerOptions {
     /// Created if missing, with mode 0700. Only one runner may use it at a time.
     pub work_dir: PathBuf,
     /// Id of this process, new at every start.
     pub boot: String,
     /// How many steps run at the same time.
-    pub places: usize,
+    pub slots: usize,
     pub labels: Vec<String>,
     /// The runner hides its work directory in it.
     pub confinement: Confinement,
     /// Candidates for the directory of secret files; the first one on a tmpfs is used.
-    pub secret_places: Vec<PathBuf>,
+    pub secret_dirs: Vec<PathBuf>,
     pub step_memory_bytes_max: Option<u64>,
     pub step_log_bytes_max: u64,
     /// How much of a log is stored on disk while the server is unavailable; 0 for the embedded runner.
@@ -75,19 +75,19 @@ pub struct Settings {
     pub heartbeat_wait: Duration,
     pub self_stop: Duration,
     /// Records started attempts; `None` for the embedded runner, whose server has them in its database.
-    pub spool: Option<Arc<Spool>>,
+    pub spool: Option<Arc<AttemptSpool>>,
 }
 
-impl Settings {
+impl RunnerOptions {
     pub fn new(work_dir: PathBuf, boot: String, confinement: Confinement) -> Self {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         Self {
             work_dir,
             boot,
-            places: 4,
+            slots: 4,
             labels: Vec::new(),
             confinement,
-            secret_places: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
+            secret_dirs: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
             step_memory_bytes_max: None,
             step_log_bytes_max: STEP_LOG_BYTES_MAX,
             step_log_spill_bytes_max: 0,
@@ -103,19 +103,19 @@ impl Settings {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum RunnerStartError {
     #[error("cannot use {path} as work directory: {source}")]
     WorkDir { path: PathBuf, source: std::io::Error },
     #[error("{0} is in use by another runner: give each a work directory of its own")]
     InUse(PathBuf),
     #[error("the sandbox {0} does not work here: {1}")]
-    Sandbox(Sandbox, String),
+    Sandbox(SandboxMode, String),
     #[error("more than {EXPOSED_MAX} paths are exposed to steps: expose their directory instead")]
     TooManyExposed,
     #[error(transparent)]
-    User(#[from] UserError),
+    User(#[from] StepUserError),
     #[error(transparent)]
-    Hide(#[from] HideError),
+    Hide(#[from] HiddenPathError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }

@@ -1,26 +1,26 @@
 //! A client: reads, is delayed, writes, and retries when another client was faster.
 
-use super::site::{Pending, Site, Written};
-use crate::chance::Chance;
+use super::site::{DrillSite, PendingDecision, WriteResult};
+use crate::chance::SeededRandom;
 use crate::locks::generate;
-use crate::locks::{Ask, Place, Violation};
+use crate::locks::{EnvironmentIndex, LockRequest, LockViolation};
 
 const TRIES_MAX: u8 = 3;
 
-pub(super) struct Client {
+pub(super) struct DrillClient {
     person: u8,
     wants: Option<Want>,
 }
 
 struct Want {
-    place: Place,
-    ask: Ask,
+    place: EnvironmentIndex,
+    ask: LockRequest,
     tries: u8,
     /// Decided, but not yet written.
-    pending: Option<Pending>,
+    pending: Option<PendingDecision>,
 }
 
-impl Client {
+impl DrillClient {
     pub(super) const fn new(person: u8) -> Self {
         Self { person, wants: None }
     }
@@ -32,28 +32,32 @@ impl Client {
         }
     }
 
-    pub(super) fn act(&mut self, site: &mut Site, chance: &mut Chance) -> Result<(), Violation> {
+    pub(super) fn act(
+        &mut self,
+        site: &mut DrillSite,
+        chance: &mut SeededRandom,
+    ) -> Result<(), LockViolation> {
         let Some(mut want) = self.wants.take() else {
             self.wants = self.new_want(chance);
             return Ok(());
         };
         let Some(pending) = want.pending.take() else {
-            want.pending = site.look(want.place, &want.ask);
+            want.pending = site.load_and_decide(want.place, &want.ask);
             // Give up if the named record does not exist.
             self.wants = want.pending.is_some().then_some(want);
             return Ok(());
         };
         let again = match site.write(pending)? {
-            Written::Outdated => want.tries < TRIES_MAX && chance.percent(80),
+            WriteResult::Outdated => want.tries < TRIES_MAX && chance.percent(80),
             // The response is lost: repeat the request.
-            Written::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
+            WriteResult::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
         };
         want.tries += 1;
         self.wants = again.then_some(want);
         Ok(())
     }
 
-    fn new_want(&self, chance: &mut Chance) -> Option<Want> {
+    fn new_want(&self, chance: &mut SeededRandom) -> Option<Want> {
         let mut ask = generate::ask(chance, true);
         let by = ask.person_mut()?;
         *by = self.person;

@@ -6,19 +6,20 @@ use berth_core::deployment::Deployment;
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::DeploymentId;
 
-use super::Tally;
+use super::DrillTally;
 use super::target::Target;
-use crate::chance::Chance;
+use crate::chance::SeededRandom;
 use crate::locks::{
-    Answer, Ask, Checker, Model, Nonce, Outcomes, Place, Step, Turn, Violation, WhichDeployment,
+    EnvironmentIndex, LockAnswer, LockModel, LockOracle, LockRequest, LockStep, LockViolation,
+    ReportedOutcome, WhichDeployment, WhichNonce, WorldChange,
 };
 
-pub(super) struct Site {
-    pub(super) model: Model,
-    checker: Checker,
+pub(super) struct DrillSite {
+    pub(super) model: LockModel,
+    checker: LockOracle,
     is_watched: bool,
     /// Processes that outlived their runner: only a target that compares fences rejects them.
-    ghosts: Vec<(Place, DeploymentId)>,
+    ghosts: Vec<(EnvironmentIndex, DeploymentId)>,
     pub(super) targets: [Target; 2],
     /// Seconds on a monotonic clock.
     pub(super) second: u64,
@@ -28,39 +29,39 @@ pub(super) struct Site {
     heard: BTreeMap<DeploymentId, u64>,
     restarted: u64,
     nonces: u16,
-    pub(super) tally: Tally,
+    pub(super) tally: DrillTally,
     lines: Option<Vec<String>>,
 }
 
 /// A decision that is not yet written.
-pub(super) struct Pending {
-    step: Box<Step>,
+pub(super) struct PendingDecision {
+    step: Box<LockStep>,
     revision: u64,
 }
 
-pub(super) enum Written {
-    Done(Box<Answer>),
+pub(super) enum WriteResult {
+    Done(Box<LockAnswer>),
     /// Another participant wrote first.
     Outdated,
 }
 
-impl Site {
-    pub(super) fn quiet() -> Self {
+impl DrillSite {
+    pub(super) fn new_quiet() -> Self {
         Self::new(None)
     }
 
-    pub(super) fn told() -> Self {
+    pub(super) fn new_traced() -> Self {
         Self::new(Some(Vec::new()))
     }
 
-    pub(super) fn unwatched() -> Self {
+    pub(super) fn new_unwatched() -> Self {
         Self { is_watched: false, ..Self::new(None) }
     }
 
     fn new(lines: Option<Vec<String>>) -> Self {
         Self {
-            model: Model::default(),
-            checker: Checker::default(),
+            model: LockModel::default(),
+            checker: LockOracle::default(),
             is_watched: true,
             ghosts: Vec::new(),
             targets: [Target::default(), Target::default()],
@@ -69,7 +70,7 @@ impl Site {
             heard: BTreeMap::new(),
             restarted: 0,
             nonces: 0,
-            tally: Tally::default(),
+            tally: DrillTally::default(),
             lines,
         }
     }
@@ -93,10 +94,10 @@ impl Site {
     pub(super) fn pass_a_second(&mut self) {
         self.second += 1;
         self.tally.seconds += 1;
-        self.model.turn(Turn::Advance { micros: 1_000_000 });
+        self.model.turn(WorldChange::Advance { micros: 1_000_000 });
     }
 
-    pub(super) fn turn(&mut self, turn: Turn) {
+    pub(super) fn turn(&mut self, turn: WorldChange) {
         self.say(|| format!("{turn:?}"));
         self.model.turn(turn);
         self.revision += 1;
@@ -112,18 +113,22 @@ impl Site {
     }
 
     /// Loads and decides.
-    pub(super) fn look(&mut self, place: Place, ask: &Ask) -> Option<Pending> {
-        let step = self.model.look(place, ask)?;
-        Some(Pending { step: Box::new(step), revision: self.revision })
+    pub(super) fn load_and_decide(
+        &mut self,
+        place: EnvironmentIndex,
+        ask: &LockRequest,
+    ) -> Option<PendingDecision> {
+        let step = self.model.load_and_decide(place, ask)?;
+        Some(PendingDecision { step: Box::new(step), revision: self.revision })
     }
 
     /// Tries to write the decision.
-    pub(super) fn write(&mut self, pending: Pending) -> Result<Written, Violation> {
-        let Pending { step, revision } = pending;
+    pub(super) fn write(&mut self, pending: PendingDecision) -> Result<WriteResult, LockViolation> {
+        let PendingDecision { step, revision } = pending;
         if revision != self.revision {
             self.say(|| format!("{step} came too late"));
             self.tally.outdated += 1;
-            return Ok(Written::Outdated);
+            return Ok(WriteResult::Outdated);
         }
         let step = match self.is_watched {
             true => self.model.commit(*step, &mut self.checker)?,
@@ -133,23 +138,27 @@ impl Site {
         self.say(|| step.to_string());
         if step.is_outdated {
             self.tally.outdated += 1;
-            return Ok(Written::Outdated);
+            return Ok(WriteResult::Outdated);
         }
         self.tally.commits += 1;
-        Ok(Written::Done(Box::new(step.decision.answer)))
+        Ok(WriteResult::Done(Box::new(step.decision.answer)))
     }
 
     /// Decides and writes without interruption.
-    pub(super) fn ask(&mut self, place: Place, ask: &Ask) -> Result<Option<Answer>, Violation> {
-        let Some(pending) = self.look(place, ask) else { return Ok(None) };
+    pub(super) fn ask(
+        &mut self,
+        place: EnvironmentIndex,
+        ask: &LockRequest,
+    ) -> Result<Option<LockAnswer>, LockViolation> {
+        let Some(pending) = self.load_and_decide(place, ask) else { return Ok(None) };
         match self.write(pending)? {
-            Written::Done(answer) => Ok(Some(*answer)),
-            Written::Outdated => Ok(None),
+            WriteResult::Done(answer) => Ok(Some(*answer)),
+            WriteResult::Outdated => Ok(None),
         }
     }
 
-    pub(super) fn sweep(&mut self, chance: &mut Chance) -> Result<(), Violation> {
-        self.ask(chance.small(2), &Ask::Sweep).map(drop)
+    pub(super) fn sweep(&mut self, chance: &mut SeededRandom) -> Result<(), LockViolation> {
+        self.ask(chance.small(2), &LockRequest::Sweep).map(drop)
     }
 
     /// Records a heartbeat.
@@ -162,7 +171,7 @@ impl Site {
     }
 
     /// A runner that was silent for this long has stopped by its own clock.
-    pub(super) fn give_up_lost_runners(&mut self) -> Result<(), Violation> {
+    pub(super) fn give_up_lost_runners(&mut self) -> Result<(), LockViolation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
             for it in lock.deployments.iter().filter(|it| it.status.attempt().is_some()) {
@@ -175,15 +184,20 @@ impl Site {
                 }
                 self.tally.lost += 1;
                 let deployment = WhichDeployment::Numbered(it.number);
-                let outcome = Outcomes::Lost;
-                self.ask(place, &Ask::Report { deployment, nonce: Nonce::Right, outcome })?;
+                let outcome = ReportedOutcome::Lost;
+                self.ask(place, &LockRequest::Report { deployment, nonce: WhichNonce::Right, outcome })?;
             }
         }
         Ok(())
     }
 
     /// Touches the environment; target and oracle check the access.
-    pub(super) fn touch(&mut self, place: Place, id: DeploymentId, runner: u16) -> Result<(), Violation> {
+    pub(super) fn touch(
+        &mut self,
+        place: EnvironmentIndex,
+        id: DeploymentId,
+        runner: u16,
+    ) -> Result<(), LockViolation> {
         let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { return Ok(()) };
         let Some(deployment) = self.model.world.deployments.get(&id) else { return Ok(()) };
         self.tally.touches += 1;
@@ -195,11 +209,11 @@ impl Site {
     }
 
     /// Lets a process outlive its runner.
-    pub(super) fn haunt(&mut self, place: Place, id: DeploymentId) {
+    pub(super) fn haunt(&mut self, place: EnvironmentIndex, id: DeploymentId) {
         self.ghosts.push((place, id));
     }
 
-    pub(super) fn let_ghosts_touch(&mut self) -> Result<(), Violation> {
+    pub(super) fn let_ghosts_touch(&mut self) -> Result<(), LockViolation> {
         for (place, id) in self.ghosts.clone() {
             let Some(deployment) = self.model.world.deployments.get(&id) else { continue };
             self.tally.touches += 1;
@@ -215,7 +229,7 @@ impl Site {
         self.model.world.deployments.values().filter(|it| !it.status.is_final()).count()
     }
 
-    pub(super) fn leave(&mut self, place: Place, id: DeploymentId, runner: u16) {
+    pub(super) fn leave(&mut self, place: EnvironmentIndex, id: DeploymentId, runner: u16) {
         self.targets[usize::from(place)].leave(id, runner);
     }
 }

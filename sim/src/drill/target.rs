@@ -7,7 +7,7 @@ use berth_core::environment::Lock;
 use berth_core::environment::fence::Fence;
 use berth_core::id::DeploymentId;
 
-use crate::locks::Violation;
+use crate::locks::LockViolation;
 
 #[derive(Debug, Default)]
 pub(super) struct Target {
@@ -27,10 +27,10 @@ impl Target {
         lock: &Lock,
         deployment: &Deployment,
         runner: u16,
-    ) -> Result<bool, Violation> {
+    ) -> Result<bool, LockViolation> {
         let broken = |rule, what: &str| {
             let what = format!("deployment {} at fence {} {what}", deployment.number, deployment.fence);
-            Err(Violation { rule, what })
+            Err(LockViolation { rule, what })
         };
         if deployment.status.is_final() {
             return broken("L12", "touches the environment after it counts as stopped");
@@ -56,12 +56,12 @@ impl Target {
     }
 
     /// A process that hides is kept out as soon as somebody else has been there.
-    pub(super) fn touch_as_ghost(&self, deployment: &Deployment) -> Result<bool, Violation> {
+    pub(super) fn touch_as_ghost(&self, deployment: &Deployment) -> Result<bool, LockViolation> {
         let is_accepted = deployment.fence >= self.highest;
         let is_latest = self.latest.is_none_or(|latest| latest == deployment.work);
         if is_accepted && !is_latest {
             let what = format!("old work of fence {} got in after the next holder's", deployment.fence);
-            return Err(Violation { rule: "L2", what });
+            return Err(LockViolation { rule: "L2", what });
         }
         Ok(is_accepted)
     }

@@ -44,19 +44,19 @@ pub fn environment(run: u32, place: u8, incarnation: u8) -> EnvironmentId {
 }
 
 pub fn name(place: u8) -> EnvName {
-    known(EnvName::parse(PLACES[usize::from(place)]))
+    valid_name(EnvName::parse(PLACES[usize::from(place)]))
 }
 
 pub fn commit(number: u8) -> CommitId {
-    known(CommitId::parse(&format!("c{number}")))
+    valid_name(CommitId::parse(&format!("c{number}")))
 }
 
-pub fn tracked() -> CommitId {
-    known(CommitId::parse("main"))
+pub fn tracked_commit() -> CommitId {
+    valid_name(CommitId::parse("main"))
 }
 
 pub fn reason(text: &str) -> Reason {
-    known(Reason::parse(text))
+    valid_name(Reason::parse(text))
 }
 
 /// `qa` has expiring sessions and a reset; `plain` has neither.
@@ -80,6 +80,6 @@ pub fn configuration(place: u8) -> Configuration {
 }
 
 /// Unwraps names of this file, which are valid.
-fn known<T>(parsed: Result<T, berth_core::name::InvalidName>) -> T {
+fn valid_name<T>(parsed: Result<T, berth_core::name::InvalidName>) -> T {
     parsed.unwrap_or_else(|wrong| unreachable!("{wrong}"))
 }

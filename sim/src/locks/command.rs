@@ -8,22 +8,22 @@ use berth_core::environment::force::Mode;
 use super::cast;
 
 /// 0 is `qa`, 1 is `plain`.
-pub type Place = u8;
+pub type EnvironmentIndex = u8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum LockCommand {
     /// A request; the rules decide.
-    Ask { place: Place, ask: Ask },
+    Ask { place: EnvironmentIndex, ask: LockRequest },
     /// Both load, then the first writes and the second tries to. It is rejected if the first changed anything, and
     /// retries.
-    Race { place: Place, first: Ask, second: Ask },
+    Race { place: EnvironmentIndex, first: LockRequest, second: LockRequest },
     /// A change around the locks.
-    Turn(Turn),
+    Turn(WorldChange),
 }
 
 /// A request. People and runners are named by number; a runner's number is its nonce as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum LockRequest {
     Claim {
         by: u8,
         commit: Option<u8>,
@@ -77,19 +77,19 @@ pub enum Ask {
     },
     Report {
         deployment: WhichDeployment,
-        nonce: Nonce,
-        outcome: Outcomes,
+        nonce: WhichNonce,
+        outcome: ReportedOutcome,
     },
     /// A heartbeat.
     Beat {
         deployment: WhichDeployment,
-        nonce: Nonce,
+        nonce: WhichNonce,
     },
     /// Processes what is due.
     Sweep,
     /// The definition declares it again, possibly with the configuration of the other environment.
     Redeclare {
-        words: Place,
+        words: EnvironmentIndex,
     },
     Undeclare,
     /// Deletes its pipeline.
@@ -130,7 +130,7 @@ pub enum WhichDeployment {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nonce {
+pub enum WhichNonce {
     /// The one it was granted with.
     Right,
     /// That of a runner.
@@ -139,7 +139,7 @@ pub enum Nonce {
 
 /// What a runner reports; the rules decide what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcomes {
+pub enum ReportedOutcome {
     Succeeded,
     Failed,
     Stopped,
@@ -147,14 +147,14 @@ pub enum Outcomes {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum WorldChange {
     Advance {
         micros: i64,
     },
     /// Moves the clock forward to a relevant moment, plus some microseconds.
     To {
-        place: Place,
-        due: Due,
+        place: EnvironmentIndex,
+        due: DueMoment,
         offset_micros: i64,
     },
     /// Sets the clock back.
@@ -171,7 +171,7 @@ pub enum Turn {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Due {
+pub enum DueMoment {
     Expiry,
     Idle,
     /// Of the first ticket.
@@ -181,31 +181,31 @@ pub enum Due {
     Next,
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for LockCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Command::Ask { place, ask } => write!(f, "{}: {ask}", cast::PLACES[usize::from(*place)]),
-            Command::Race { place, first, second } => {
+            LockCommand::Ask { place, ask } => write!(f, "{}: {ask}", cast::PLACES[usize::from(*place)]),
+            LockCommand::Race { place, first, second } => {
                 write!(f, "{}: {first} || {second}", cast::PLACES[usize::from(*place)])
             }
-            Command::Turn(turn) => write!(f, "{turn:?}"),
+            LockCommand::Turn(turn) => write!(f, "{turn:?}"),
         }
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = |person: u8| cast::PEOPLE[usize::from(person)];
         match self {
-            Ask::Claim { by, .. }
-            | Ask::Extend { by, .. }
-            | Ask::Release { by, .. }
-            | Ask::Force { by, .. }
-            | Ask::HandOver { by, .. }
-            | Ask::Deploy { by, .. }
-            | Ask::Leave { by, .. }
-            | Ask::Cancel { by, .. }
-            | Ask::Delete { by } => write!(f, "{} {self:?}", who(*by)),
+            LockRequest::Claim { by, .. }
+            | LockRequest::Extend { by, .. }
+            | LockRequest::Release { by, .. }
+            | LockRequest::Force { by, .. }
+            | LockRequest::HandOver { by, .. }
+            | LockRequest::Deploy { by, .. }
+            | LockRequest::Leave { by, .. }
+            | LockRequest::Cancel { by, .. }
+            | LockRequest::Delete { by } => write!(f, "{} {self:?}", who(*by)),
             _ => write!(f, "{self:?}"),
         }
     }

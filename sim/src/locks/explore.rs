@@ -8,23 +8,23 @@ use berth_core::deployment::{Status, Work};
 use berth_core::environment::{Lock, Ticket};
 use berth_core::time::Timestamp;
 
-use super::check::Checker;
-use super::command::Command;
-use super::model::{Failed, Model, trace};
+use super::check::LockOracle;
+use super::command::LockCommand;
+use super::model::{FailedLockSequence, LockModel, trace};
 
 /// Statistics of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Explored {
+pub struct ExplorationStats {
     /// States that were followed; those at the last level are checked but not counted.
     pub states: usize,
     pub steps: usize,
 }
 
 /// Follows every sequence of up to `depth` commands. The oracle checks every step.
-pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Failed>> {
+pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStats, Box<FailedLockSequence>> {
     let mut known = BTreeSet::new();
-    let mut frontier = vec![(Model::default(), Checker::default(), Vec::<Command>::new())];
-    let mut explored = Explored { states: 1, steps: 0 };
+    let mut frontier = vec![(LockModel::default(), LockOracle::default(), Vec::<LockCommand>::new())];
+    let mut explored = ExplorationStats { states: 1, steps: 0 };
     for level in 1..=depth {
         let mut next = Vec::new();
         for (model, checker, path) in &frontier {
@@ -33,7 +33,7 @@ pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Faile
                 explored.steps += 1;
                 let path = || path.iter().chain([command]).cloned().collect::<Vec<_>>();
                 if let Err(violation) = model.perform(command, &mut checker) {
-                    return Err(Box::new(Failed { violation, trace: trace(&path()) }));
+                    return Err(Box::new(FailedLockSequence { violation, trace: trace(&path()) }));
                 }
                 // Already checked by the oracle; keeping them would take most of the memory.
                 model.world.events.clear();
@@ -50,7 +50,7 @@ pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Faile
 
 /// The part of the state that determines what can happen next in the first environment. Times are relative, and
 /// past actors are left out: states with the same text have the same future.
-fn canonical(model: &Model) -> String {
+fn canonical(model: &LockModel) -> String {
     let around = &model.around;
     let mut text = format!(
         "{} {} {} {:?} {:?} {:?};",

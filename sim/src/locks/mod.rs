@@ -14,13 +14,14 @@ pub(crate) mod generate;
 mod model;
 mod surroundings;
 
-pub use self::check::{Checker, Violation};
-pub use answer::Answer;
+pub use self::check::{LockOracle, LockViolation};
+pub use answer::LockAnswer;
 pub use command::{
-    Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket,
+    DueMoment, EnvironmentIndex, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
+    WhichSession, WhichTicket, WorldChange,
 };
-pub use execute::{Records, Subject, execute, subject};
-pub use explore::{Explored, explore};
+pub use execute::{LockRecords, RequestSubject, execute, subject};
+pub use explore::{ExplorationStats, explore};
 pub use generate::{generate, sequence};
-pub use model::{Failed, Model, Step, check, run, trace};
+pub use model::{FailedLockSequence, LockModel, LockStep, check, run, trace};
 pub use surroundings::Surroundings;

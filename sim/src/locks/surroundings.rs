@@ -6,7 +6,7 @@ use berth_core::id::EnvironmentId;
 use berth_core::time::Timestamp;
 
 use super::cast;
-use super::command::{Due, Place, Turn};
+use super::command::{DueMoment, EnvironmentIndex, WorldChange};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
@@ -45,12 +45,12 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
-    pub fn environment(&self, place: Place) -> EnvironmentId {
+    pub fn environment(&self, place: EnvironmentIndex) -> EnvironmentId {
         cast::environment(self.run, place, self.incarnations[usize::from(place)])
     }
 
     /// The environment that is created when the name is reused.
-    pub fn next_environment(&self, place: Place) -> EnvironmentId {
+    pub fn next_environment(&self, place: EnvironmentIndex) -> EnvironmentId {
         cast::environment(self.run, place, self.incarnations[usize::from(place)] + 1)
     }
 
@@ -65,44 +65,44 @@ impl Surroundings {
     }
 
     /// `lock` is that of the environment that the change names, if any.
-    pub fn turn(&mut self, turn: Turn, lock: Option<&Lock>) {
+    pub fn turn(&mut self, turn: WorldChange, lock: Option<&Lock>) {
         let after = |at: Timestamp, micros: i64| Timestamp::from_micros(at.as_micros() + micros);
         match turn {
-            Turn::Advance { micros } => self.now = after(self.now, micros),
-            Turn::To { due, offset_micros, .. } => {
+            WorldChange::Advance { micros } => self.now = after(self.now, micros),
+            WorldChange::To { due, offset_micros, .. } => {
                 if let Some(at) = lock.and_then(|lock| moment_of(lock, due)) {
                     self.now = self.now.max(after(at, offset_micros));
                 }
             }
-            Turn::Back { seconds } => self.now = self.now.plus_seconds(-seconds),
-            Turn::RevokePerson(person) => note(&mut self.revoked_people, person),
-            Turn::RevokeToken(person) => note(&mut self.revoked_tokens, person),
-            Turn::Stop => self.is_paused = true,
-            Turn::Resume => self.is_paused = false,
-            Turn::Track(is_known) => self.is_tracked = is_known,
-            Turn::RaiseEpoch => self.epoch += 1,
+            WorldChange::Back { seconds } => self.now = self.now.plus_seconds(-seconds),
+            WorldChange::RevokePerson(person) => note(&mut self.revoked_people, person),
+            WorldChange::RevokeToken(person) => note(&mut self.revoked_tokens, person),
+            WorldChange::Stop => self.is_paused = true,
+            WorldChange::Resume => self.is_paused = false,
+            WorldChange::Track(is_known) => self.is_tracked = is_known,
+            WorldChange::RaiseEpoch => self.epoch += 1,
         }
     }
 }
 
-impl Turn {
+impl WorldChange {
     /// The environment whose lock [`Surroundings::turn`] needs.
-    pub const fn place(self) -> Option<Place> {
+    pub const fn place(self) -> Option<EnvironmentIndex> {
         match self {
-            Turn::To { place, .. } => Some(place),
+            WorldChange::To { place, .. } => Some(place),
             _ => None,
         }
     }
 }
 
-fn moment_of(lock: &Lock, due: Due) -> Option<Timestamp> {
+fn moment_of(lock: &Lock, due: DueMoment) -> Option<Timestamp> {
     let session = lock.session.as_ref();
     match due {
-        Due::Expiry => session?.expires_at,
-        Due::Idle => Some(session?.active_at.plus_seconds(session?.idle_seconds?)),
-        Due::Ticket => lock.tickets.first().map(|ticket| ticket.expires_at),
-        Due::Takeover => lock.tickets.first()?.takeover.as_ref()?.at,
-        Due::Next => lock.environment.agenda.due_at,
+        DueMoment::Expiry => session?.expires_at,
+        DueMoment::Idle => Some(session?.active_at.plus_seconds(session?.idle_seconds?)),
+        DueMoment::Ticket => lock.tickets.first().map(|ticket| ticket.expires_at),
+        DueMoment::Takeover => lock.tickets.first()?.takeover.as_ref()?.at,
+        DueMoment::Next => lock.environment.agenda.due_at,
     }
 }
 

@@ -20,11 +20,11 @@ use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::check::{Checked, Violation, ensure};
+use super::check::{Checked, RunViolation, ensure};
 use super::plans::custom_plan;
-use super::records::Records;
-use super::scene::{START, somebody};
-use crate::chance::Chance;
+use super::records::RunRecords;
+use super::scene::{START, cancel_by_person};
+use crate::chance::SeededRandom;
 
 const COMMANDS: usize = 90;
 /// More than any run needs to finish.
@@ -32,7 +32,7 @@ const TURNS_MAX: usize = 2_000;
 
 /// The oracle's state of a step.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct StepKnowledge {
     attempt: u32,
     /// A call may have an effect: none has in this attempt, or an approval was given.
     is_pending: bool,
@@ -49,12 +49,12 @@ struct Known {
 }
 
 struct Walk {
-    chance: Chance,
+    chance: SeededRandom,
     plan: Plan,
     run: Run,
-    records: Records,
+    records: RunRecords,
     now: Timestamp,
-    known: Vec<Known>,
+    known: Vec<StepKnowledge>,
     nonces: u64,
     spent: Vec<(usize, String)>,
 }
@@ -69,8 +69,8 @@ pub fn check(seed: u64) -> Checked {
 }
 
 impl Walk {
-    fn begin(seed: u64) -> Result<Self, Violation> {
-        let mut chance = Chance::from_seed(seed);
+    fn begin(seed: u64) -> Result<Self, RunViolation> {
+        let mut chance = SeededRandom::from_seed(seed);
         let plan = custom_plan(&mut chance);
         let (deployment, pipeline) =
             (DeploymentId::from_parts(START, [1; 10]), PipelineId::from_parts(START, [2; 10]));
@@ -79,14 +79,14 @@ impl Walk {
         let Some(Change::Put(Record::Run(change))) = decision.changes.into_iter().next() else {
             unreachable!("a run that begins is written")
         };
-        let mut records = Records::default();
+        let mut records = RunRecords::default();
         records.apply(&change)?;
-        let known = vec![Known::default(); change.run.steps.len()];
+        let known = vec![StepKnowledge::default(); change.run.steps.len()];
         let (nonces, spent) = (0, Vec::new());
         Ok(Self { chance, plan, run: change.run, records, now: START, known, nonces, spent })
     }
 
-    fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, Violation> {
+    fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, RunViolation> {
         let is_told = !decision.events.is_empty();
         for change in decision.changes {
             let Change::Put(Record::Run(change)) = change else { continue };
@@ -131,7 +131,8 @@ impl Walk {
             ensure!(!known.is_unanswered, "on_lost", "{name} began anew and nobody was asked");
             ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
             let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds()));
-            *known = Known { attempt: attempt.number, is_pending: true, by, ..Known::default() };
+            *known =
+                StepKnowledge { attempt: attempt.number, is_pending: true, by, ..StepKnowledge::default() };
         } else {
             ensure!(attempt.calls > 1, "E14", "attempt {} of {name} was granted twice", attempt.number);
         }
@@ -321,7 +322,7 @@ impl Walk {
     }
 
     fn cancel(&mut self) -> Checked {
-        self.commit(cancel::cancel(&self.run, &self.plan, &somebody(), self.now))
+        self.commit(cancel::cancel(&self.run, &self.plan, &cancel_by_person(), self.now))
     }
 
     /// Brings the run to its end; no attempt may outlive it.

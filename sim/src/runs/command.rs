@@ -9,7 +9,7 @@ use berth_core::run::{Outcome, Resolution};
 
 /// A step by its position among those in a state, modulo their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pick {
+pub enum StepPick {
     Ready(u8),
     Live(u8),
     Waiting(u8),
@@ -39,7 +39,7 @@ pub enum WhichStage {
 
 /// How an attempt ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub enum AttemptEnd {
     Succeeded,
     Failed,
     Stopped,
@@ -49,18 +49,18 @@ pub enum Ends {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Command {
+pub enum RunCommand {
     Grant {
-        step: Pick,
+        step: StepPick,
         nonce: GrantNonce,
     },
     Report {
-        step: Pick,
+        step: StepPick,
         nonce: ReportNonce,
-        ends: Ends,
+        ends: AttemptEnd,
     },
     Beat {
-        step: Pick,
+        step: StepPick,
         nonce: ReportNonce,
     },
     Cancel,
@@ -72,7 +72,7 @@ pub enum Command {
         from: From,
     },
     Resolve {
-        step: Pick,
+        step: StepPick,
         resolution: Resolution,
     },
     Enter,
@@ -87,57 +87,63 @@ pub enum Command {
     },
     /// The process crashes, possibly between a decision and its write. Live attempts are lost.
     Crash {
-        undone: Option<Box<Command>>,
-        ends: Ends,
+        undone: Option<Box<RunCommand>>,
+        ends: AttemptEnd,
     },
 }
 
-impl Ends {
-    pub const ALL: [Ends; 6] =
-        [Ends::Succeeded, Ends::Failed, Ends::Stopped, Ends::Interrupted, Ends::Lost, Ends::NeverStarted];
+impl AttemptEnd {
+    pub const ALL: [AttemptEnd; 6] = [
+        AttemptEnd::Succeeded,
+        AttemptEnd::Failed,
+        AttemptEnd::Stopped,
+        AttemptEnd::Interrupted,
+        AttemptEnd::Lost,
+        AttemptEnd::NeverStarted,
+    ];
 
     /// As reported by a runner; `name` distinguishes the outputs of steps.
     pub fn outcome(self, name: &str) -> Outcome {
         match self {
-            Ends::Succeeded => {
+            AttemptEnd::Succeeded => {
                 let outputs = BTreeMap::from([("of".to_owned(), name.to_owned())]);
                 Outcome::Succeeded { outputs, artifacts: BTreeMap::new() }
             }
-            Ends::Failed => {
+            AttemptEnd::Failed => {
                 let failure = Failure { cause: Cause::StepFailed, detail: "exit code 1".into() };
                 Outcome::Failed { failure, exit_code: Some(1) }
             }
-            Ends::Stopped => Outcome::Stopped,
-            Ends::Interrupted => Outcome::Interrupted,
-            Ends::Lost => Outcome::Lost,
-            Ends::NeverStarted => Outcome::never_started("no disk".into()),
+            AttemptEnd::Stopped => Outcome::Stopped,
+            AttemptEnd::Interrupted => Outcome::Interrupted,
+            AttemptEnd::Lost => Outcome::Lost,
+            AttemptEnd::NeverStarted => Outcome::never_started("no disk".into()),
         }
     }
 
     /// Whether the outcome is unknown.
     pub const fn is_unknown(self) -> bool {
-        matches!(self, Ends::Stopped | Ends::Interrupted | Ends::Lost)
+        matches!(self, AttemptEnd::Stopped | AttemptEnd::Interrupted | AttemptEnd::Lost)
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for RunCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Command::Grant { step, nonce } => write!(f, "grant {step:?}, nonce {nonce:?}"),
-            Command::Report { step, nonce, ends } => {
+            RunCommand::Grant { step, nonce } => write!(f, "grant {step:?}, nonce {nonce:?}"),
+            RunCommand::Report { step, nonce, ends } => {
                 write!(f, "report {step:?} {ends:?}, nonce {nonce:?}")
             }
-            Command::Beat { step, nonce } => write!(f, "a sign of life of {step:?}, nonce {nonce:?}"),
-            Command::Cancel => f.write_str("cancel"),
-            Command::CancelStage { stage } => write!(f, "cancel stage {stage}"),
-            Command::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
-            Command::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
-            Command::Enter => f.write_str("enter"),
-            Command::Overtaken => f.write_str("overtaken"),
-            Command::Pass { micros } => write!(f, "{micros} µs pass"),
-            Command::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
-            Command::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),
-            Command::Crash { undone: Some(command), ends } => {
+            RunCommand::Beat { step, nonce } => write!(f, "a sign of life of {step:?}, nonce {nonce:?}"),
+            RunCommand::Cancel => f.write_str("cancel"),
+            RunCommand::CancelStage { stage } => write!(f, "cancel stage {stage}"),
+            RunCommand::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
+            RunCommand::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
+            RunCommand::Enter => f.write_str("enter"),
+            RunCommand::Overtaken => f.write_str("overtaken"),
+            RunCommand::Pass { micros } => write!(f, "{micros} µs pass"),
+            RunCommand::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
+            RunCommand::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),
+            RunCommand::Crash { undone: Some(command), ends } => {
                 write!(f, "crash before the commit of: {command}; what is live ends as {ends:?}")
             }
         }

@@ -10,11 +10,11 @@ use berth_core::run::enter::{Contender, Entry, Waits, entry};
 use berth_core::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
 
 use super::check::{Checked, ensure};
-use super::command::Ends;
-use super::plans::{Shape, StepShape, shape};
-use super::scene::{Asked, START, Scene};
-use super::tell::Failed;
-use crate::chance::Chance;
+use super::command::AttemptEnd;
+use super::plans::{PlanShape, StepShape, shape};
+use super::scene::{RunRequest, START, Scene};
+use super::tell::FailedRunSequence;
+use crate::chance::SeededRandom;
 
 const RUNS_MAX: usize = 6;
 const TURNS: u64 = 80;
@@ -24,16 +24,16 @@ struct Entrant {
     rollout: Rollout,
 }
 
-struct Line {
-    shape: Shape,
+struct StageQueue {
+    shape: PlanShape,
     entrants: Vec<Entrant>,
     /// Only recorded for a trace.
     story: Option<String>,
 }
 
 /// Lets runs arrive, work and fail, then brings everything to its end.
-pub fn check(seed: u64) -> Result<(), Box<Failed>> {
-    run(seed, None).0.map_err(|violation| Box::new(Failed { violation, trace: trace(seed) }))
+pub fn check(seed: u64) -> Result<(), Box<FailedRunSequence>> {
+    run(seed, None).0.map_err(|violation| Box::new(FailedRunSequence { violation, trace: trace(seed) }))
 }
 
 /// Returns a trace up to the first broken promise.
@@ -42,15 +42,15 @@ pub fn trace(seed: u64) -> String {
 }
 
 fn run(seed: u64, story: Option<String>) -> (Checked, String) {
-    let mut chance = Chance::from_seed(seed);
-    let mut line = Line { shape: shared(&mut chance), entrants: Vec::new(), story };
+    let mut chance = SeededRandom::from_seed(seed);
+    let mut line = StageQueue { shape: shared_shape(&mut chance), entrants: Vec::new(), story };
     let checked = line.play(&mut chance).and_then(|()| line.conclude());
     let story = line.story.unwrap_or_default();
     (checked, format!("{}{story}", line.shape))
 }
 
 /// A plan with mostly exclusive stages.
-fn shared(chance: &mut Chance) -> Shape {
+fn shared_shape(chance: &mut SeededRandom) -> PlanShape {
     let mut shape = shape(chance);
     for (kind, steps) in &mut shape.stages {
         if chance.percent(80) {
@@ -63,8 +63,8 @@ fn shared(chance: &mut Chance) -> Shape {
     shape
 }
 
-impl Line {
-    fn play(&mut self, chance: &mut Chance) -> Checked {
+impl StageQueue {
+    fn play(&mut self, chance: &mut SeededRandom) -> Checked {
         for _ in 0..TURNS {
             match chance.below(10) {
                 0 if self.entrants.len() < RUNS_MAX => self.arrive()?,
@@ -76,7 +76,7 @@ impl Line {
                 _ => {
                     let place = chance.below(self.entrants.len() as u64);
                     let place = usize::try_from(place).unwrap_or(0);
-                    if let Some(asked) = asked(&mut self.entrants[place].scene, chance) {
+                    if let Some(asked) = next_request(&mut self.entrants[place].scene, chance) {
                         self.ask(place, &asked)?;
                     }
                 }
@@ -129,7 +129,7 @@ impl Line {
             let said = entry(waits, &self.contenders(place, stage));
             self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
             match said {
-                Entry::Free => self.ask(place, &Asked::Enter)?,
+                Entry::Free => self.ask(place, &RunRequest::Enter)?,
                 Entry::Behind(other) => {
                     let mut others = self.entrants.iter().filter(|it| it.rollout.id == other);
                     let is_inside = others.any(|it| it.scene.run.stages[stage].status.is_open());
@@ -149,8 +149,8 @@ impl Line {
         ensure!(is_right, "superseded", "{number} by one that is not newer or does not wait");
         ensure!(waits(&self.entrants[place]), "superseded", "{number}, which had begun in the stage");
         let Entrant { scene, rollout } = &mut self.entrants[place];
-        *rollout = kept(rollout::supersede(rollout, by, scene.now));
-        self.ask(place, &Asked::Overtaken)?;
+        *rollout = keep_rollout(rollout::supersede(rollout, by, scene.now));
+        self.ask(place, &RunRequest::Overtaken)?;
         let Entrant { scene, rollout } = &self.entrants[place];
         let is_superseded = rollout.status == Status::Superseded { by };
         ensure!(is_superseded, "superseded", "{number} is {:?}", rollout.status);
@@ -170,7 +170,7 @@ impl Line {
         others.map(|(_, it)| contender(it)).collect()
     }
 
-    fn ask(&mut self, place: usize, asked: &Asked) -> Checked {
+    fn ask(&mut self, place: usize, asked: &RunRequest) -> Checked {
         let number = self.entrants[place].rollout.number;
         let told = self.entrants[place].scene.ask(asked)?;
         self.tell(|| format!("{number}: {asked:?}\n       {told}"));
@@ -185,7 +185,7 @@ impl Line {
         let decision = rollout::follow(rollout, scene.run.status(), scene.now);
         let is_told = decision.events.len() <= decision.changes.len();
         ensure!(is_told, "events", "an event without a change of the deployment");
-        *rollout = kept(decision);
+        *rollout = keep_rollout(decision);
         let may_change = !before.status.is_final() || matches!(before.status, Status::Failed(_));
         ensure!(may_change || *rollout == before, "E1", "{:?} became {:?}", before.status, rollout.status);
         let is_superseded = matches!(rollout.status, Status::Superseded { .. });
@@ -233,23 +233,23 @@ impl Line {
     }
 }
 
-fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
+fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunRequest> {
     match chance.below(20) {
-        0 => Some(Asked::Cancel),
+        0 => Some(RunRequest::Cancel),
         1..3 => {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
-            failed.map(|stage| Asked::Retry { stage, from: berth_core::run::retry::From::Failed })
+            failed.map(|stage| RunRequest::Retry { stage, from: berth_core::run::retry::From::Failed })
         }
         3..7 => {
             let mut steps = scene.run.steps.iter().enumerate();
             let (at, nonce) = steps.find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))?;
-            Some(Asked::Report { at, nonce, ends: chance.pick(&Ends::ALL) })
+            Some(RunRequest::Report { at, nonce, ends: chance.pick(&AttemptEnd::ALL) })
         }
         7 => {
             let mut steps = scene.run.steps.iter();
             let at = steps.position(|step| step.status == StepStatus::Waiting)?;
             let resolution = chance.pick(&[Resolution::Retry, Resolution::Fail]);
-            Some(Asked::Resolve { at, resolution })
+            Some(RunRequest::Resolve { at, resolution })
         }
         // People answer at some point, without hurry.
         _ if matches!(scene.run.status(), RunStatus::Waiting) => None,
@@ -257,7 +257,7 @@ fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
     }
 }
 
-fn kept(decision: Decision<Rollout>) -> Rollout {
+fn keep_rollout(decision: Decision<Rollout>) -> Rollout {
     decision.answer
 }
 

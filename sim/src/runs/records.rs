@@ -10,7 +10,7 @@ use berth_core::run::{Attempt, Run, RunChange, StageRun, StepRun};
 use super::check::{Checked, ensure};
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Records {
+pub struct RunRecords {
     head: Option<Head>,
     /// Live attempts are derived from the attempts.
     steps: BTreeMap<usize, StepRun>,
@@ -30,17 +30,17 @@ struct Head {
 
 /// The transaction is rolled back: a nonce is unique among all attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict;
+pub struct NonceConflict;
 
-impl Records {
+impl RunRecords {
     /// As if every step had had this many attempts before.
     pub fn with_tries(tries: u32) -> Self {
         Self { offset: tries, ..Self::default() }
     }
 
-    pub fn conflicts(&self, change: &RunChange) -> Result<(), Conflict> {
+    pub fn conflicts(&self, change: &RunChange) -> Result<(), NonceConflict> {
         let mut opened = change.attempts.iter().filter(|it| it.end.is_none() && it.parked_at.is_none());
-        if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(Conflict) } else { Ok(()) }
+        if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(NonceConflict) } else { Ok(()) }
     }
 
     /// Writes a change that does not conflict.

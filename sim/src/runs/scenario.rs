@@ -13,22 +13,22 @@ use berth_core::run::retry::From;
 use berth_core::run::{Resolution, RunStatus, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 
-use super::check::{Violation, ensure};
-use super::command::Ends;
-use super::expected::Ending;
-use super::plans::{Shape, shape};
-use super::scene::{Asked, Scene};
-use crate::chance::Chance;
+use super::check::{RunViolation, ensure};
+use super::command::AttemptEnd;
+use super::expected::ScenarioEnding;
+use super::plans::{PlanShape, shape};
+use super::scene::{RunRequest, Scene};
+use crate::chance::SeededRandom;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    pub shape: Shape,
+    pub shape: PlanShape,
     /// Number of parallel steps.
     pub width: usize,
     /// In the order of the plan, like the next two.
     pub ranks: Vec<u64>,
     /// How executions end that no crash ends; after these, all succeed.
-    pub script: Vec<Vec<Ends>>,
+    pub script: Vec<Vec<AttemptEnd>>,
     pub answers: Vec<Vec<Resolution>>,
     /// Turns in which the process crashes.
     pub crashes: BTreeSet<u32>,
@@ -39,7 +39,7 @@ pub struct Scenario {
 pub(super) const TURNS_MAX: u32 = 2_000;
 
 pub fn scenario(seed: u64) -> Scenario {
-    let mut chance = Chance::from_seed(seed);
+    let mut chance = SeededRandom::from_seed(seed);
     let mut shape = shape(&mut chance);
     let is_idempotent = chance.percent(30);
     if is_idempotent {
@@ -64,20 +64,20 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }
 }
 
-fn ends(chance: &mut Chance, luck: u64) -> Vec<Ends> {
+fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<AttemptEnd> {
     match chance.below(40) {
         // Long runs of the same outcome, to reach limits.
-        0 => vec![Ends::NeverStarted; 8 + usize::from(chance.small(5))],
-        1 => vec![Ends::Lost; 2 + usize::from(chance.small(4))],
-        2 => vec![Ends::Failed; 1 + usize::from(chance.small(4))],
+        0 => vec![AttemptEnd::NeverStarted; 8 + usize::from(chance.small(5))],
+        1 => vec![AttemptEnd::Lost; 2 + usize::from(chance.small(4))],
+        2 => vec![AttemptEnd::Failed; 1 + usize::from(chance.small(4))],
         _ => (0..chance.below(6))
-            .map(|_| if chance.percent(luck) { Ends::Succeeded } else { chance.pick(&Ends::ALL) })
+            .map(|_| if chance.percent(luck) { AttemptEnd::Succeeded } else { chance.pick(&AttemptEnd::ALL) })
             .collect(),
     }
 }
 
 /// Plays the scenario, with the oracle checking every step, and returns the final state.
-pub fn play(scenario: &Scenario) -> Result<Ending, Violation> {
+pub fn play(scenario: &Scenario) -> Result<ScenarioEnding, RunViolation> {
     let mut scene = Scene::begin(&scenario.shape, 0, false)?;
     let mut player = Player {
         scenario,
@@ -101,7 +101,8 @@ impl Scenario {
         let is_retried = steps.all(|step| step.on_lost == OnLost::Retry);
         let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
         // A crash also interrupts a series of failed starts.
-        let false_starts = self.script.iter().map(|ends| ends.iter().filter(|it| **it == Ends::NeverStarted));
+        let false_starts =
+            self.script.iter().map(|ends| ends.iter().filter(|it| **it == AttemptEnd::NeverStarted));
         let is_few = false_starts.into_iter().all(|row| row.count() < 8);
         is_retried && is_few && losses == 0 && self.crashes.len() <= 3 && self.cancel_at.is_none()
     }
@@ -116,7 +117,7 @@ struct Player<'a> {
 
 impl Player<'_> {
     /// Returns false if nothing is left to do.
-    fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, Violation> {
+    fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, RunViolation> {
         // Longer than any pause.
         scene.now = scene.now.plus_seconds(3_600);
         if scene.run.status().is_final() {
@@ -124,11 +125,11 @@ impl Player<'_> {
             let from = self.scenario.retries.get(self.retried);
             let (Some(stage), Some(from)) = (failed, from) else { return Ok(false) };
             self.retried += 1;
-            scene.ask(&Asked::Retry { stage, from: *from })?;
+            scene.ask(&RunRequest::Retry { stage, from: *from })?;
             return Ok(true);
         }
         if self.scenario.crashes.contains(&turn) {
-            scene.crash(None, Ends::Lost)?;
+            scene.crash(None, AttemptEnd::Lost)?;
             return Ok(true);
         }
         let Some(asked) = self.next(turn, scene) else { return Ok(false) };
@@ -136,34 +137,35 @@ impl Player<'_> {
         Ok(true)
     }
 
-    fn next(&mut self, turn: u32, scene: &mut Scene) -> Option<Asked> {
+    fn next(&mut self, turn: u32, scene: &mut Scene) -> Option<RunRequest> {
         if self.scenario.cancel_at == Some(turn) {
-            return Some(Asked::Cancel);
+            return Some(RunRequest::Cancel);
         }
         if scene.run.queued_for().is_some() {
-            return Some(Asked::Enter);
+            return Some(RunRequest::Enter);
         }
         let steps = || scene.run.steps.iter().enumerate();
         let live = || steps().filter(|(_, step)| step.live.is_some()).map(|(at, _)| at);
         let rank = |at: &usize| self.scenario.ranks[*at];
         let ready = scene.run.ready(scene.now).into_iter().min_by_key(rank);
         if let Some(at) = ready.filter(|_| live().count() < self.scenario.width) {
-            return Some(Asked::Grant { at, nonce: scene.fresh() });
+            return Some(RunRequest::Grant { at, nonce: scene.fresh() });
         }
         if let Some(at) = live().max_by_key(rank) {
-            let ends = self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(Ends::Succeeded);
+            let ends =
+                self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(AttemptEnd::Succeeded);
             self.spoken[at] += 1;
             let nonce = scene.run.steps[at].live.as_ref()?.nonce.clone();
-            return Some(Asked::Report { at, nonce, ends });
+            return Some(RunRequest::Report { at, nonce, ends });
         }
         let (at, _) = steps().find(|(_, step)| step.status == StepStatus::Waiting)?;
         let resolution = *self.scenario.answers[at].get(self.answered[at])?;
         self.answered[at] += 1;
-        Some(Asked::Resolve { at, resolution })
+        Some(RunRequest::Resolve { at, resolution })
     }
 }
 
-fn ending(scene: &Scene) -> Ending {
+fn ending(scene: &Scene) -> ScenarioEnding {
     let executions = |id| u32::try_from(scene.records.attempts_of(id).count()).unwrap_or(u32::MAX);
     let run = match scene.run.status() {
         RunStatus::Running => "running",
@@ -173,7 +175,7 @@ fn ending(scene: &Scene) -> Ending {
         RunStatus::Failed(_) => "failed",
         RunStatus::Cancelled(_) => "cancelled",
     };
-    Ending {
+    ScenarioEnding {
         run,
         stages: scene.run.stages.iter().map(|stage| stage.status.as_str()).collect(),
         steps: scene.run.steps.iter().map(|step| (step.status.as_str(), executions(step.id))).collect(),
@@ -182,10 +184,10 @@ fn ending(scene: &Scene) -> Ending {
 
 impl Scene {
     /// Lets everything succeed from here on and resolves unknown outcomes, which must lead to an end.
-    pub fn conclude(&mut self) -> Result<(), Violation> {
+    pub fn conclude(&mut self) -> Result<(), RunViolation> {
         for _ in 0..TURNS_MAX {
             let is_queued = self.run.queued_for().is_some();
-            let Some(asked) = is_queued.then_some(Asked::Enter).or_else(|| self.onward()) else { break };
+            let Some(asked) = is_queued.then_some(RunRequest::Enter).or_else(|| self.onward()) else { break };
             self.ask(&asked)?;
         }
         let status = self.run.status();
@@ -194,20 +196,20 @@ impl Scene {
     }
 
     /// The next action towards a successful end, except for entering a stage.
-    pub(super) fn onward(&mut self) -> Option<Asked> {
+    pub(super) fn onward(&mut self) -> Option<RunRequest> {
         let steps = || self.run.steps.iter().enumerate();
         if let Some((at, nonce)) =
             steps().find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))
         {
-            return Some(Asked::Report { at, nonce, ends: Ends::Succeeded });
+            return Some(RunRequest::Report { at, nonce, ends: AttemptEnd::Succeeded });
         }
         if let Some(ready_at) = self.run.ready_at() {
             self.now = self.now.max(ready_at);
             let at = self.run.ready(self.now).first().copied()?;
-            return Some(Asked::Grant { at, nonce: self.fresh() });
+            return Some(RunRequest::Grant { at, nonce: self.fresh() });
         }
         let waiting = steps().find(|(_, step)| step.status == StepStatus::Waiting).map(|(at, _)| at);
-        waiting.map(|at| Asked::Resolve { at, resolution: Resolution::Ran })
+        waiting.map(|at| RunRequest::Resolve { at, resolution: Resolution::Ran })
     }
 }
 

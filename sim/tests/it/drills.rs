@@ -1,12 +1,12 @@
 //! Drills: clients, runners and servers that fail.
 
-use berth_sim::drill::{self, Tally};
+use berth_sim::drill::{self, DrillTally};
 use berth_testkit::outcome;
 
 #[test]
 fn drills_break_no_promise() {
     let seeds = 0..outcome::short_or_long(400, 2_000);
-    let mut total = Tally::default();
+    let mut total = DrillTally::default();
     for seed in seeds.clone() {
         match drill::run(seed) {
             Ok(tally) => total += tally,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::report::Order;
-use berth_sim::runs::{Answer, Asked, Scene, compare, line, run, scenario, sequence, trace};
+use berth_sim::runs::{RunAnswer, RunRequest, Scene, compare, line, run, scenario, sequence, trace};
 use berth_testkit::outcome;
 
 fn check_sequences(part: u64) {
@@ -92,13 +92,15 @@ fn sequences_cover_rare_events() {
                 }
                 let word = match (&asked, &told.answer) {
                     _ if told.is_conflict => "a nonce twice",
-                    (Asked::Grant { .. }, Answer::Granted(_)) if !told.is_change => "the same grant",
-                    (Asked::Grant { .. }, Answer::Refused(_)) => "a grant refused",
-                    (Asked::Report { .. }, Answer::Order(Order::Stale)) if !told.is_change => "a late report",
-                    (Asked::Beat { .. }, Answer::Order(Order::Cancel)) => "told to stop",
-                    (Asked::Resolve { .. }, Answer::Refused(_)) => "nothing to resolve",
-                    (Asked::Retry { .. }, Answer::Refused(_)) => "nothing to retry",
-                    (Asked::Cancel, Answer::Done) if !told.is_change => "cancelled already",
+                    (RunRequest::Grant { .. }, RunAnswer::Granted(_)) if !told.is_change => "the same grant",
+                    (RunRequest::Grant { .. }, RunAnswer::Refused(_)) => "a grant refused",
+                    (RunRequest::Report { .. }, RunAnswer::Order(Order::Stale)) if !told.is_change => {
+                        "a late report"
+                    }
+                    (RunRequest::Beat { .. }, RunAnswer::Order(Order::Cancel)) => "told to stop",
+                    (RunRequest::Resolve { .. }, RunAnswer::Refused(_)) => "nothing to resolve",
+                    (RunRequest::Retry { .. }, RunAnswer::Refused(_)) => "nothing to retry",
+                    (RunRequest::Cancel, RunAnswer::Done) if !told.is_change => "cancelled already",
                     _ => continue,
                 };
                 *answers.entry(word).or_insert(0) += 1;

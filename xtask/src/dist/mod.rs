@@ -11,7 +11,7 @@ pub(crate) use deb::INSTALL_CARGO_DEB;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::{Done, cargo, output, root, run};
+use crate::tool::{TaskResult, cargo, output, root, run};
 use crate::web;
 
 const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
@@ -34,7 +34,7 @@ pub(super) struct Staged {
     pub(super) made_at: String,
 }
 
-pub(crate) fn task(args: &[String]) -> Done {
+pub(crate) fn task(args: &[String]) -> TaskResult {
     let (mut binary, mut to) = (None, root().join("target/dist"));
     let mut words = args.iter();
     while let Some(word) = words.next() {
@@ -46,7 +46,7 @@ pub(crate) fn task(args: &[String]) -> Done {
     }
     let binary = match binary {
         Some(binary) => binary,
-        None => built()?,
+        None => build_release()?,
     };
     let binary = std::path::absolute(&binary).map_err(|error| error.to_string())?;
     make(&to)?;
@@ -59,7 +59,7 @@ pub(crate) fn task(args: &[String]) -> Done {
     Ok(())
 }
 
-fn built() -> Result<PathBuf, String> {
+fn build_release() -> Result<PathBuf, String> {
     web::prepare().map_err(|why| format!("the dashboard cannot be built: {why}"))?;
     println!("building berth with optimisation, a cold build takes many minutes");
     run(&mut cargo(["build", "--release", "--locked", "-p", "berth"]))?;
@@ -81,7 +81,7 @@ fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
     }
     run(Command::new(binary).arg("man").arg(&man))?;
     let notices = to.join(notices::FILE);
-    write(&notices, &notices::made()?)?;
+    write(&notices, &notices::render_notices()?)?;
     let made_at = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
     let made_at = made_at.ok_or("git does not say when the last commit was made")?;
     let (binary, version) = (binary.to_owned(), version.to_owned());
@@ -118,25 +118,25 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
     Ok(file)
 }
 
-fn sums(to: &Path, names: &[String]) -> Done {
+fn sums(to: &Path, names: &[String]) -> TaskResult {
     let told =
         output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum does not answer")?;
     write(&to.join("SHA256SUMS"), &(told + "\n"))
 }
 
-pub(super) fn make(dir: &Path) -> Done {
+pub(super) fn make(dir: &Path) -> TaskResult {
     std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))
 }
 
-pub(super) fn write(path: &Path, text: &str) -> Done {
+pub(super) fn write(path: &Path, text: &str) -> TaskResult {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-pub(super) fn copy(from: &Path, to: &Path) -> Done {
+pub(super) fn copy(from: &Path, to: &Path) -> TaskResult {
     std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
 }
 
-pub(super) fn copy_all(from: &Path, to: &Path) -> Done {
+pub(super) fn copy_all(from: &Path, to: &Path) -> TaskResult {
     make(to)?;
     let entries = std::fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
     entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())))

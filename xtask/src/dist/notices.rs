@@ -28,10 +28,10 @@ struct Package {
 }
 
 /// Renders all notices; each text once, below the packages that share it.
-pub(super) fn made() -> Result<String, String> {
+pub(super) fn render_notices() -> Result<String, String> {
     let mut packages = crates()?;
     packages.extend(from_npm(&root().join("web"))?);
-    rendered(&packages)
+    render_packages(&packages)
 }
 
 /// The target platform of releases; packages of other platforms may not be downloaded.
@@ -43,7 +43,7 @@ fn crates() -> Result<Vec<Package>, String> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()];
     let told = output(&mut cargo(args)).ok_or("cargo metadata does not answer")?;
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
-    let linked = linked()?;
+    let linked = linked_crates()?;
     let packages = told["packages"].as_array().into_iter().flatten();
     // Packages without a source are our own.
     let foreign = packages.filter(|it| {
@@ -54,7 +54,7 @@ fn crates() -> Result<Vec<Package>, String> {
 }
 
 /// Names and versions of the crates linked into `berth`, without build and test dependencies.
-fn linked() -> Result<BTreeSet<(String, String)>, String> {
+fn linked_crates() -> Result<BTreeSet<(String, String)>, String> {
     let args =
         ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", &platform(), "--prefix", "none"];
     let told = output(&mut cargo(args)).ok_or("cargo tree does not answer")?;
@@ -100,7 +100,7 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn rendered(packages: &[Package]) -> Result<String, String> {
+fn render_packages(packages: &[Package]) -> Result<String, String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = BTreeSet::new();
     for it in packages {
@@ -160,7 +160,7 @@ mod tests {
         // The second is only in Cargo.lock, through a feature that is not enabled.
         let others = ["expect-test", "ring", "berth-core", "cc"];
         assert!(!others.into_iter().any(has), "{found:?}");
-        let made = rendered(&found).unwrap();
+        let made = render_packages(&found).unwrap();
         assert!(made.contains("\ntokio 1.") && made.contains("Permission is hereby granted, free of charge"));
         // Each text occurs once, in a few variants.
         let apache = made.matches("\"Licensor\" shall mean the copyright owner").count();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::catalog::Sources;
 use super::read;
-use crate::tool::Done;
+use crate::tool::TaskResult;
 
 /// Files of `sim/mutations`, their path in the copy, and the file that declares them as a module.
 const MODULES: [(&str, &str, &str, &str); 3] = [
@@ -22,7 +22,7 @@ const MODULES: [(&str, &str, &str, &str); 3] = [
 
 /// Makes `copy` a copy of the workspace with the mutated sources. Unchanged files keep their modification time, so
 /// that cargo recompiles only what has changed.
-pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> Done {
+pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResult {
     for (file, place, parent, declaration) in MODULES {
         mutated.insert(place.to_owned(), read(&root.join("sim/mutations").join(file))?);
         let parent_text = match mutated.remove(parent) {
@@ -62,7 +62,7 @@ fn workspace_files(root: &Path) -> Result<Vec<String>, String> {
     Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-fn update(path: &Path, content: &[u8]) -> Done {
+fn update(path: &Path, content: &[u8]) -> TaskResult {
     if std::fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
@@ -72,7 +72,7 @@ fn update(path: &Path, content: &[u8]) -> Done {
 }
 
 /// Removes files that the workspace no longer has: cargo would still find tests and modules in them.
-fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> Done {
+fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> TaskResult {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {

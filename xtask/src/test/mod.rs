@@ -12,7 +12,7 @@ use std::time::Instant;
 use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 use tempfile::TempDir;
 
-use crate::tool::{self, Done, cargo, cargo_has};
+use crate::tool::{self, TaskResult, cargo, cargo_has};
 use crate::{clients, mutants, npm, schemathesis, web};
 use build::{Built, cargo_with_lints};
 use prepare::Tools;
@@ -49,7 +49,7 @@ struct Run {
     scratch: Option<TempDir>,
 }
 
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     let (form, is_strict) = parse(args)?;
     let results = own_dir()?.join(RESULTS);
     let _ = std::fs::remove_dir_all(&results);
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &[String]) -> Done {
 }
 
 /// Runs the checks of the dashboard alone.
-pub(crate) fn dashboard() -> Done {
+pub(crate) fn dashboard() -> TaskResult {
     web::install()?;
     let results = own_dir()?;
     web::check(&results.join("web.xml"))?;
@@ -232,7 +232,7 @@ fn target_dir(results: &Path) -> &Path {
     results.ancestors().nth(2).unwrap_or(results)
 }
 
-fn outcome(done: Done) -> Outcome {
+fn outcome(done: TaskResult) -> Outcome {
     done.map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 

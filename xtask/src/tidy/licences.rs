@@ -13,7 +13,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
     let Ok(rules) = std::fs::read_to_string(root.join("deny.toml")) else {
         return vec!["deny.toml: missing; it says which licences may be linked".into()];
     };
-    let allowed = allowed(&rules);
+    let allowed = allowed_licences(&rules);
     // For this platform only: packages of others may not be downloaded.
     let args =
         ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
@@ -24,7 +24,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
             "Cargo.lock: `cargo metadata --locked` does not answer; is the lock file up to date?".into(),
         ];
     };
-    let mut found = own(root, packages);
+    let mut found = check_own_licences(root, packages);
     for package in packages.iter().filter(|package| package["source"].is_string()) {
         let (name, version) =
             (package["name"].as_str().unwrap_or(""), package["version"].as_str().unwrap_or(""));
@@ -40,7 +40,7 @@ pub(super) fn check(root: &Path) -> Vec<String> {
 }
 
 /// Checks that our crates declare the licence in LICENSE.
-fn own(root: &Path, packages: &[Value]) -> Vec<String> {
+fn check_own_licences(root: &Path, packages: &[Value]) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("LICENSE")).unwrap_or_default();
     let is_apache = text.contains("Apache License") && text.contains("Version 2.0");
     let ours = packages.iter().filter(|package| package["source"].is_null());
@@ -51,7 +51,7 @@ fn own(root: &Path, packages: &[Value]) -> Vec<String> {
 }
 
 /// The names between `allow = [` and `]`.
-fn allowed(rules: &str) -> Vec<&str> {
+fn allowed_licences(rules: &str) -> Vec<&str> {
     let list = rules
         .split_once("\nallow = [")
         .and_then(|(_, rest)| rest.split_once("\n]"))
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn spdx_expression_is_evaluated() {
-        let allowed = allowed("x = 1\nallow = [\n  \"MIT\",\n  # why\n  \"Apache-2.0\",\n]\n");
+        let allowed = allowed_licences("x = 1\nallow = [\n  \"MIT\",\n  # why\n  \"Apache-2.0\",\n]\n");
         assert_eq!(allowed, ["MIT", "Apache-2.0"]);
         for good in [
             "MIT",

@@ -48,8 +48,12 @@ fn check_versions(packages: &[(String, String)]) -> Vec<String> {
     for (name, wanted) in VERSIONS {
         for (_, version) in packages.iter().filter(|(package, _)| package == name) {
             let (fine, words) = match wanted {
-                Wanted::AtLeast(least) => (numbers(version) >= *least, format!("at least {}", dotted(least))),
-                Wanted::Exactly(only) => (numbers(version) == *only, format!("exactly {}", dotted(only))),
+                Wanted::AtLeast(least) => {
+                    (numbers(version) >= *least, format!("at least {}", format_version(least)))
+                }
+                Wanted::Exactly(only) => {
+                    (numbers(version) == *only, format!("exactly {}", format_version(only)))
+                }
             };
             if !fine {
                 found.push(format!("Cargo.lock: {name} {version}, wanted {words}: `cargo update -p {name}`"));
@@ -76,7 +80,7 @@ fn numbers(version: &str) -> [u64; 3] {
     [0; 3].map(|_: u64| parts.next().unwrap_or(0))
 }
 
-fn dotted(version: &[u64; 3]) -> String {
+fn format_version(version: &[u64; 3]) -> String {
     version.map(|number| number.to_string()).join(".")
 }
 

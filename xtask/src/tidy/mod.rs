@@ -9,12 +9,12 @@ mod source;
 
 use std::path::{Path, PathBuf};
 
-use crate::tool::{Done, root};
+use crate::tool::{TaskResult, root};
 
 /// Generated or third-party directories.
 const SKIPPED: &[&str] = &["target", "node_modules", "dist"];
 
-pub(crate) fn run() -> Done {
+pub(crate) fn run() -> TaskResult {
     let found = violations(&root());
     for line in &found {
         eprintln!("{line}");

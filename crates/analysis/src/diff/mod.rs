@@ -9,9 +9,9 @@ mod parse;
 mod quote;
 mod refuse;
 
-pub use apply::{Changed, apply};
+pub use apply::{ChangedFile, apply};
 pub use make::diff;
-pub use refuse::{Permit, Reason, Refused};
+pub use refuse::{DiffPermit, DiffRejection, RejectionReason};
 
 pub const DIFF_BYTES_MAX: usize = 256 * 1024;
 pub const FILES_MAX: usize = 20;
@@ -22,34 +22,34 @@ pub const PATH_BYTES_MAX: usize = 512;
 
 /// A file before or after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct FileContent {
     pub content: Vec<u8>,
     pub is_executable: bool,
 }
 
 /// An entry of a commit's tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
-    File(File),
+pub enum TreeEntry {
+    File(FileContent),
     Directory,
     Symlink,
     Submodule,
 }
 
 /// The tree of one commit. Paths are relative, separated by `/`.
-pub trait Files {
-    fn entry(&self, path: &str) -> Option<Entry>;
+pub trait CommitTree {
+    fn entry(&self, path: &str) -> Option<TreeEntry>;
 }
 
-impl Files for std::collections::BTreeMap<String, Entry> {
-    fn entry(&self, path: &str) -> Option<Entry> {
+impl CommitTree for std::collections::BTreeMap<String, TreeEntry> {
+    fn entry(&self, path: &str) -> Option<TreeEntry> {
         let below = format!("{path}/");
         let is_directory = || self.keys().any(|known| known.starts_with(&below));
-        self.get(path).cloned().or_else(|| is_directory().then_some(Entry::Directory))
+        self.get(path).cloned().or_else(|| is_directory().then_some(TreeEntry::Directory))
     }
 }
 
-impl File {
+impl FileContent {
     pub(crate) const fn mode(&self) -> &'static str {
         if self.is_executable { "100755" } else { "100644" }
     }

@@ -10,7 +10,7 @@ use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_B
 
 /// Exceptions that an admin permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Permit {
+pub struct DiffPermit {
     /// Pipeline definitions, below `.berth/`.
     pub definitions: bool,
 }
@@ -18,8 +18,8 @@ pub struct Permit {
 /// Why a diff was rejected, and because of which file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Refused {
-    pub reason: Reason,
+pub struct DiffRejection {
+    pub reason: RejectionReason,
     /// As written in the diff: untrusted text.
     pub path: Option<String>,
 }
@@ -27,7 +27,7 @@ pub struct Refused {
 /// Serialized in snake_case; part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum RejectionReason {
     #[error("the diff cannot be read; write it as `git diff` does")]
     Malformed,
     #[error("the diff changes nothing")]
@@ -68,14 +68,14 @@ pub enum Reason {
     DoesNotApply,
 }
 
-impl Reason {
-    pub(super) fn at(self, path: &str) -> Refused {
-        Refused { reason: self, path: Some(path.to_owned()) }
+impl RejectionReason {
+    pub(super) fn at(self, path: &str) -> DiffRejection {
+        DiffRejection { reason: self, path: Some(path.to_owned()) }
     }
 }
 
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Self {
+impl From<RejectionReason> for DiffRejection {
+    fn from(reason: RejectionReason) -> Self {
         Self { reason, path: None }
     }
 }
@@ -153,11 +153,11 @@ const HOOK_FILES: &[&str] =
     &[".pre-commit-config.yaml", "lefthook.", ".lefthook.", ".huskyrc", ".lintstagedrc"];
 
 /// Checks whether a path may be changed. Case-insensitive, like some file systems.
-pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(), Refused> {
-    let refused = |reason: Reason| Err(reason.at(path));
+pub(super) fn check_path(path: &str, is_new: bool, permit: DiffPermit) -> Result<(), DiffRejection> {
+    let refused = |reason: RejectionReason| Err(reason.at(path));
     // Existing files keep their names; a new name must be valid on every platform.
     if !is_plain(path) || (is_new && path.contains(['"', '*', '?', '<', '>', '|'])) {
-        return refused(Reason::Path);
+        return refused(RejectionReason::Path);
     }
     let lower = path.to_lowercase();
     let parts: Vec<&str> = lower.split('/').collect();
@@ -165,27 +165,27 @@ pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(),
     let is_below = |list: &[&str]| directories.iter().any(|part| list.contains(part));
     let is_like = |list: &[&str]| list.iter().any(|known| name.starts_with(known));
     if parts[0] == ".berth" && !permit.definitions {
-        return refused(Reason::Definition);
+        return refused(RejectionReason::Definition);
     }
     if is_below(AUTOMATION_DIRECTORIES) || AUTOMATION_DIRECTORIES.contains(&name) || is_like(AUTOMATION_FILES)
     {
-        return refused(Reason::Automation);
+        return refused(RejectionReason::Automation);
     }
     if OWNERSHIP_FILES.contains(&name) {
-        return refused(Reason::Ownership);
+        return refused(RejectionReason::Ownership);
     }
     if LOCK_FILES.contains(&name) || name.ends_with(".lock") || name.ends_with("-lock.json") {
-        return refused(Reason::LockFile);
+        return refused(RejectionReason::LockFile);
     }
     let is_cargo_config = directories.last() == Some(&".cargo") && name.starts_with("config");
     if SETTINGS_FILES.contains(&name) || is_cargo_config {
-        return refused(Reason::PackageSettings);
+        return refused(RejectionReason::PackageSettings);
     }
     if is_below(HOOK_DIRECTORIES) || is_like(HOOK_FILES) {
-        return refused(Reason::Hook);
+        return refused(RejectionReason::Hook);
     }
     if name == ".gitmodules" {
-        return refused(Reason::Submodule);
+        return refused(RejectionReason::Submodule);
     }
     Ok(())
 }
@@ -203,15 +203,19 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// Rejects changes to scripts of a package.json, because they run at every install.
-pub(super) fn check_scripts(path: &str, before: Option<&str>, after: Option<&str>) -> Result<(), Refused> {
+pub(super) fn check_scripts(
+    path: &str,
+    before: Option<&str>,
+    after: Option<&str>,
+) -> Result<(), DiffRejection> {
     let name = path.rsplit('/').next().unwrap_or_default();
     if !name.eq_ignore_ascii_case("package.json") {
         return Ok(());
     }
-    let (before, after) = (scripts(before), scripts(after));
+    let (before, after) = (steering_values(before), steering_values(after));
     match (before, after) {
         (Ok(before), Ok(after)) if before == after => Ok(()),
-        _ => Err(Reason::PackageScripts.at(path)),
+        _ => Err(RejectionReason::PackageScripts.at(path)),
     }
 }
 
@@ -220,13 +224,13 @@ const STEERING: &[&str] = &["scripts", "packageManager", "pnpm", "gypfile", "pub
 
 /// Returns the values of [`STEERING`] keys. A duplicate key is an error, because parsers differ in which one they
 /// use.
-fn scripts(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
-    text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<Steering>(text).map(|found| found.0))
+fn steering_values(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<SteeringValues>(text).map(|found| found.0))
 }
 
-struct Steering(Vec<(String, Value)>);
+struct SteeringValues(Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Steering {
+impl<'de> Deserialize<'de> for SteeringValues {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         reader.deserialize_map(SteeringVisitor)
     }
@@ -235,13 +239,13 @@ impl<'de> Deserialize<'de> for Steering {
 struct SteeringVisitor;
 
 impl<'de> Visitor<'de> for SteeringVisitor {
-    type Value = Steering;
+    type Value = SteeringValues;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Steering, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SteeringValues, A::Error> {
         let mut found: Vec<(String, Value)> = Vec::new();
         while let Some((name, value)) = map.next_entry::<String, Value>()? {
             if found.iter().any(|(known, _)| *known == name) {
@@ -251,6 +255,6 @@ impl<'de> Visitor<'de> for SteeringVisitor {
                 found.push((name, value));
             }
         }
-        Ok(Steering(found))
+        Ok(SteeringValues(found))
     }
 }

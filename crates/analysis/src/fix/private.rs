@@ -3,7 +3,7 @@
 const DIRECTORIES: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "secrets", ".secrets", "private"];
 /// Prefixes of file names.
-const BEGINNINGS: &[&str] = &[
+const NAME_PREFIXES: &[&str] = &[
     ".env",
     "env.",
     "id_rsa",
@@ -37,7 +37,7 @@ const BEGINNINGS: &[&str] = &[
     "terraform.rc",
     ".terraformrc",
 ];
-const ENDS: &[&str] = &[
+const NAME_SUFFIXES: &[&str] = &[
     ".env",
     ".pem",
     ".key",
@@ -63,16 +63,17 @@ const ENDS: &[&str] = &[
     "_rsa",
 ];
 /// Content that marks such a file, whatever its name.
-const INSIDE: &[&str] = &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
+const CONTENT_MARKERS: &[&str] =
+    &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
 
 /// Whether a file probably contains secrets. Names are compared case-insensitively.
 pub fn is_private(path: &str, content: &str) -> bool {
     let lower = path.to_lowercase();
     let (directories, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
     directories.split('/').any(|part| DIRECTORIES.contains(&part))
-        || BEGINNINGS.iter().any(|known| name.starts_with(known))
-        || ENDS.iter().any(|known| name.ends_with(known))
-        || INSIDE.iter().any(|words| content.contains(words))
+        || NAME_PREFIXES.iter().any(|known| name.starts_with(known))
+        || NAME_SUFFIXES.iter().any(|known| name.ends_with(known))
+        || CONTENT_MARKERS.iter().any(|words| content.contains(words))
 }
 
 #[cfg(test)]

@@ -55,16 +55,16 @@ mod check {
 
     use super::*;
     use crate::pattern::compile;
-    use crate::rule::Weight;
+    use crate::rule::RuleWeight;
 
     /// Whether a rule has the conditions that its weight requires.
     fn has_its_parts(rule: &Rule) -> bool {
         match rule.weight {
-            Weight::Cause | Weight::General | Weight::Report => {
+            RuleWeight::Cause | RuleWeight::General | RuleWeight::Report => {
                 !rule.patterns.is_empty() && rule.cause.is_none()
             }
-            Weight::Exit => rule.patterns.is_empty() && !rule.exits.is_empty(),
-            Weight::Engine => rule.patterns.is_empty() && rule.cause.is_some(),
+            RuleWeight::Exit => rule.patterns.is_empty() && !rule.exits.is_empty(),
+            RuleWeight::Engine => rule.patterns.is_empty() && rule.cause.is_some(),
         }
     }
 

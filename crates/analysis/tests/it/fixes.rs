@@ -2,28 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use berth_analysis::diff::{Entry, File, Permit, apply};
-use berth_analysis::fix::{Fix, READ_FILE_BYTES_MAX, suggest, worth_reading};
-use berth_analysis::{Ending, Input, analyse};
+use berth_analysis::diff::{DiffPermit, FileContent, TreeEntry, apply};
+use berth_analysis::fix::{FixSuggestion, READ_FILE_BYTES_MAX, relevant_files, suggest_fix};
+use berth_analysis::{AnalysisInput, StepEnding, analyse};
 use expect_test::{Expect, expect};
 
 use crate::logs::{found, input};
 
-fn commit(files: &[(&str, &str, bool)]) -> BTreeMap<String, Entry> {
-    let entry = |content: &str, is_executable| Entry::File(File { content: content.into(), is_executable });
+fn commit(files: &[(&str, &str, bool)]) -> BTreeMap<String, TreeEntry> {
+    let entry = |content: &str, is_executable| {
+        TreeEntry::File(FileContent { content: content.into(), is_executable })
+    };
     files.iter().map(|(path, content, bit)| ((*path).to_owned(), entry(content, *bit))).collect()
 }
 
-fn fix(line: &str, exit: i32, run: &str, files: &[(&str, &str, bool)], permit: Permit) -> Option<Fix> {
+fn fix(
+    line: &str,
+    exit: i32,
+    run: &str,
+    files: &[(&str, &str, bool)],
+    permit: DiffPermit,
+) -> Option<FixSuggestion> {
     let lines: Vec<String> = line.lines().map(str::to_owned).collect();
-    let input = Input { run: Some(run), ..input(Ending::exited(exit), &lines) };
+    let input = AnalysisInput { run: Some(run), ..input(StepEnding::from_exit_code(exit), &lines) };
     let files = commit(files);
-    let fix = suggest(&input, &found(&input), &files, permit)?;
+    let fix = suggest_fix(&input, &found(&input), &files, permit)?;
     apply(&fix.diff, &files, permit).expect("a suggested fix applies");
     Some(fix)
 }
 
-fn check(fix: Option<Fix>, expected: &Expect) {
+fn check(fix: Option<FixSuggestion>, expected: &Expect) {
     expected.assert_eq(&fix.map_or("none".to_owned(), |fix| format!("{}\n{}", fix.summary, fix.diff)));
 }
 
@@ -36,7 +44,7 @@ fn fix_restores_executable_bit() {
         old mode 100644
         new mode 100755
     "#]];
-    let none = Permit::default();
+    let none = DiffPermit::default();
     for line in [
         "/tmp/step: 2: ./ops/deploy.sh: Permission denied",
         "bash: line 1: ops/deploy.sh: Permission denied",
@@ -57,7 +65,7 @@ fn fix_restores_executable_bit() {
 /// Names with spaces and shell characters, as shells and tools print them.
 #[test]
 fn file_names_with_spaces_and_shell_characters_are_found() {
-    let none = Permit::default();
+    let none = DiffPermit::default();
     for name in [
         "my deploy.sh",
         "run it",
@@ -112,8 +120,8 @@ fn relevant_files_are_limited_and_not_private() {
     let line =
         "deploy.sh: cannot read .env, server.pem, notes, long.txt, half.txt, again.txt: 'once more.txt'";
     let lines = vec![line.to_owned(), "error: it failed".to_owned()];
-    let input = Input { run: Some("./deploy.sh"), ..input(Ending::exited(1), &lines) };
-    let read = worth_reading(&input, &analyse(&input), &commit(&files));
+    let input = AnalysisInput { run: Some("./deploy.sh"), ..input(StepEnding::from_exit_code(1), &lines) };
+    let read = relevant_files(&input, &analyse(&input), &commit(&files));
     let paths: Vec<&str> = read.iter().map(|(path, _)| path.as_str()).collect();
     assert!(paths.contains(&"deploy.sh"), "{paths:?}");
     assert_eq!(paths.iter().filter(|path| path.ends_with(".txt")).count(), 1, "more is too much: {paths:?}");
@@ -138,7 +146,7 @@ fn fix_converts_windows_line_endings() {
          echo b
         \ No newline at end of file
     "#]];
-    let none = Permit::default();
+    let none = DiffPermit::default();
     let cases = [
         ("bash: line 1: ./deploy.sh: /bin/sh^M: bad interpreter: No such file or directory", 126),
         ("bash: line 1: ./deploy.sh: cannot execute: required file not found", 127),
@@ -146,7 +154,7 @@ fn fix_converts_windows_line_endings() {
     ];
     for (line, exit) in cases {
         let shown = fix(line, exit, "./deploy.sh", &[script], none);
-        let shown = shown.map(|fix| Fix { diff: fix.diff.replace('\r', ""), ..fix });
+        let shown = shown.map(|fix| FixSuggestion { diff: fix.diff.replace('\r', ""), ..fix });
         check(shown, &expected);
     }
     let fine = ("deploy.sh", "#!/bin/sh\necho a\n", true);
@@ -160,7 +168,7 @@ fn fix_corrects_misspelled_field_if_permitted() {
     let file = (".berth/shop/pipeline.yaml", definition, false);
     let message = &berth_definition::parse(definition).diagnostics[0].message;
     let log = &format!("error: {message}\n --> .berth/shop/pipeline.yaml:8:7");
-    let permit = Permit { definitions: true };
+    let permit = DiffPermit { definitions: true };
     let expected = expect![[r#"
         Fix a misspelled field in .berth/shop/pipeline.yaml
         diff --git a/.berth/shop/pipeline.yaml b/.berth/shop/pipeline.yaml
@@ -175,6 +183,6 @@ fn fix_corrects_misspelled_field_if_permitted() {
                params: { run: make }
     "#]];
     check(fix(log, 1, "berth pipeline validate", &[file], permit), &expected);
-    check(fix(log, 1, "berth pipeline validate", &[file], Permit::default()), &expect!["none"]);
+    check(fix(log, 1, "berth pipeline validate", &[file], DiffPermit::default()), &expect!["none"]);
     check(fix(log, 1, "berth pipeline validate", &[], permit), &expect!["none"]);
 }

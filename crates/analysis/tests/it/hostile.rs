@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use berth_analysis::rule::WORD_CHARS_MAX;
-use berth_analysis::{Analysis, Ending, Input, LINE_CHARS_MAX, LOG_BYTES_MAX, analyse, fingerprint, rules};
+use berth_analysis::{
+    AnalysisInput, AnalysisResult, LINE_CHARS_MAX, LOG_BYTES_MAX, StepEnding, analyse, fingerprint, rules,
+};
 
 use crate::logs::{all, found, input};
 
@@ -28,11 +30,13 @@ fn injection_in_log_is_treated_as_text() {
     for injection in INJECTIONS {
         let plain = vec!["npm error Missing script: \"build\"".to_owned(), "bye".to_owned()];
         let hostile = vec![plain[0].clone(), (*injection).to_owned(), "bye".to_owned()];
-        let (one, two) =
-            (found(&input(Ending::exited(1), &plain)), found(&input(Ending::exited(1), &hostile)));
+        let (one, two) = (
+            found(&input(StepEnding::from_exit_code(1), &plain)),
+            found(&input(StepEnding::from_exit_code(1), &hostile)),
+        );
         assert_eq!(one, two, "{injection:?} changed what another line says");
         let inside = vec![format!("cat: {injection}: No such file or directory")];
-        let finding = found(&input(Ending::exited(1), &inside));
+        let finding = found(&input(StepEnding::from_exit_code(1), &inside));
         assert_eq!(finding.category.as_str(), "file", "{injection:?}");
         let seen = |c: char| !c.is_control() && !('\u{200b}'..='\u{202e}').contains(&c) && c < '\u{e0000}';
         assert!(finding.root_cause.chars().all(seen), "{:?}", finding.root_cause);
@@ -43,11 +47,11 @@ fn injection_in_log_is_treated_as_text() {
 #[test]
 fn quoted_words_are_truncated_and_not_expanded() {
     let lines = vec![format!("cat: {}{{file}}: No such file or directory", "x".repeat(LINE_CHARS_MAX / 2))];
-    let finding = found(&input(Ending::exited(1), &lines));
+    let finding = found(&input(StepEnding::from_exit_code(1), &lines));
     assert!(finding.root_cause.chars().count() < WORD_CHARS_MAX + 80, "{}", finding.root_cause);
     let lines =
         vec!["sh: 1: {name}: not found".to_owned(), "bash: line 1: a{name}b: command not found".to_owned()];
-    let text = serde_json::to_string(&analyse(&input(Ending::exited(127), &lines))).unwrap();
+    let text = serde_json::to_string(&analyse(&input(StepEnding::from_exit_code(127), &lines))).unwrap();
     assert!(!text.contains("a{name}b is not there"), "{text}");
 }
 
@@ -65,7 +69,10 @@ fn longest_log_is_analyzed_in_bounded_time() {
     let count = LOG_BYTES_MAX / LINE_CHARS_MAX;
     let lines: Vec<String> = bad.iter().cycle().take(count).cloned().collect();
     let start = Instant::now();
-    let input = Input { last_good: Some(&lines[..count / 2]), ..input(Ending::exited(1), &lines) };
+    let input = AnalysisInput {
+        last_good: Some(&lines[..count / 2]),
+        ..input(StepEnding::from_exit_code(1), &lines)
+    };
     let analysis = analyse(&input);
     fingerprint(&input, &analysis);
     assert!(start.elapsed() < TIME_MAX, "{:?}", start.elapsed());
@@ -78,5 +85,8 @@ fn rule_texts_contain_no_markup() {
             assert!(!text.contains(['<', '>']) && !text.contains("]("), "{}: {text}", rule.id);
         }
     }
-    assert!(matches!(analyse(&input(Ending::exited(1), &[])), Analysis::NotEnoughEvidence(_)));
+    assert!(matches!(
+        analyse(&input(StepEnding::from_exit_code(1), &[])),
+        AnalysisResult::NotEnoughEvidence(_)
+    ));
 }

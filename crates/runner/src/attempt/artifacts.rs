@@ -5,22 +5,22 @@ use std::path::{Component, Path};
 
 use berth_api::runner::{FailureCause, Outcome};
 
-use super::{Attempt, failed};
+use super::{RunningAttempt, failed_outcome};
 
 /// Uploads every declared artifact and returns their digests by name.
-pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
+pub(crate) fn keep_artifacts(attempt: &RunningAttempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
     let mut kept = BTreeMap::new();
     if attempt.assignment.artifacts.is_empty() {
         return Ok(kept);
     }
-    let workspace = &attempt.place()?.workspace;
+    let workspace = &attempt.workspace_dirs()?.workspace;
     for (name, path) in &attempt.assignment.artifacts {
-        check(workspace, path).map_err(|problem| {
-            failed(FailureCause::MissingArtifact, format!("the artifact `{name}` {problem}"))
+        check_artifact_path(workspace, path).map_err(|problem| {
+            failed_outcome(FailureCause::MissingArtifact, format!("the artifact `{name}` {problem}"))
         })?;
         let parts = attempt.parts();
-        let digest = attempt.insist(&format!("keep the artifact `{name}`"), || {
-            parts.link.keep_artifact(parts.attempt, name, (workspace, path), &|| attempt.goes_on())
+        let digest = attempt.retry_link_call(&format!("keep the artifact `{name}`"), || {
+            parts.link.keep_artifact(parts.attempt, name, (workspace, path), &|| attempt.is_still_wanted())
         })?;
         kept.insert(name.clone(), digest);
     }
@@ -28,7 +28,7 @@ pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Ou
 }
 
 /// Checks that the path exists and stays inside the workspace.
-fn check(workspace: &Path, path: &str) -> Result<(), String> {
+fn check_artifact_path(workspace: &Path, path: &str) -> Result<(), String> {
     let is_below = Path::new(path)
         .components()
         .all(|component| matches!(component, Component::Normal(_) | Component::CurDir));

@@ -7,21 +7,27 @@ use std::process::Command;
 use berth_api::runner::{Assignment, Outcome};
 use berth_core::pipeline::grammar::{RESERVED_NAMES, RESERVED_PREFIXES, is_reserved};
 
-use super::invalid;
-use super::place::Place;
+use super::invalid_outcome;
+use super::place::AttemptDirs;
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Clears the inherited environment and sets the step's variables.
-pub(crate) fn apply(command: &mut Command, assignment: &Assignment, place: &Place) -> Result<(), Outcome> {
+pub(crate) fn apply_environment(
+    command: &mut Command,
+    assignment: &Assignment,
+    place: &AttemptDirs,
+) -> Result<(), Outcome> {
     let declared = assignment.env.keys().chain(assignment.secret_files.keys());
     for name in declared {
-        check_name(name).map_err(invalid)?;
+        check_variable_name(name).map_err(invalid_outcome)?;
     }
     let values = assignment.env.iter().chain(&assignment.facts);
     for (name, value) in values {
         if value.contains('\0') {
-            return Err(invalid(format!("the variable `{name}` holds a NUL byte, which no environment can")));
+            return Err(invalid_outcome(format!(
+                "the variable `{name}` holds a NUL byte, which no environment can"
+            )));
         }
     }
     command.env_clear();
@@ -37,7 +43,7 @@ pub(crate) fn apply(command: &mut Command, assignment: &Assignment, place: &Plac
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_variable_name(name: &str) -> Result<(), String> {
     if is_reserved(name) {
         return Err(format!(
             "`env` may not set `{name}`: {} and names that begin with {} are reserved; use another name",
@@ -59,13 +65,13 @@ mod tests {
     fn reserved_variable_names_are_rejected() {
         let beginnings = ["BERTH_X", "LD_PRELOAD", "GIT_SSH", "BASH_FUNC_read%%"];
         for name in beginnings.iter().chain(RESERVED_NAMES) {
-            assert!(check_name(name).expect_err(name).contains("reserved"), "{name}");
+            assert!(check_variable_name(name).expect_err(name).contains("reserved"), "{name}");
         }
         for name in ["", "a=b", "a\0b"] {
-            assert!(check_name(name).is_err(), "{name:?}");
+            assert!(check_variable_name(name).is_err(), "{name:?}");
         }
         for name in ["TOKEN", "IMAGE", "HOME", "LANG", "PATHS", "MY_BERTH_X"] {
-            assert!(check_name(name).is_ok(), "{name}");
+            assert!(check_variable_name(name).is_ok(), "{name}");
         }
     }
 }

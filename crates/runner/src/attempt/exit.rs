@@ -8,14 +8,14 @@ use berth_api::runner::{FailureCause, Outcome};
 const SIGKILL: i32 = 9;
 
 /// Returns `None` for a successful exit.
-pub(crate) fn failure(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
+pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
     let hint = if has_memory_limit {
         "perhaps it exceeded the step's memory limit"
     } else {
         "perhaps the machine ran out of memory"
     };
     if let Some(signal) = status.signal() {
-        let mut detail = format!("ended by signal {}", named(signal));
+        let mut detail = format!("ended by signal {}", signal_name(signal));
         if signal == SIGKILL {
             detail = format!("{detail}, which the runner did not send: {hint}");
         }
@@ -27,14 +27,14 @@ pub(crate) fn failure(status: ExitStatus, has_memory_limit: bool) -> Option<Outc
         127 => "exited with 127: a command was not found".into(),
         137 => format!("exited with 137: a command in it was ended by signal 9 (KILL): {hint}"),
         code @ 129..=192 => {
-            format!("exited with {code}: a command in it was ended by signal {}", named(code - 128))
+            format!("exited with {code}: a command in it was ended by signal {}", signal_name(code - 128))
         }
         code => format!("exited with {code}"),
     };
     Some(Outcome::Failed { cause: FailureCause::Exited, detail, exit_code: Some(code) })
 }
 
-fn named(signal: i32) -> String {
+fn signal_name(signal: i32) -> String {
     const NAMES: &[(i32, &str)] = &[
         (1, "HUP"),
         (2, "INT"),
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     fn check(raw: i32, expected: Option<(FailureCause, &str)>) {
-        let found = failure(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
+        let found = failure_outcome(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
             Outcome::Failed { cause, detail, .. } => (cause, detail),
             other => panic!("{other:?}"),
         });

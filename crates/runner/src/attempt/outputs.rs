@@ -15,12 +15,12 @@ use crate::settings::STEP_OUTPUT_BYTES_MAX;
 
 /// Declared outputs by name, and the names that were written without being declared.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Outputs {
+pub(crate) struct StepOutputs {
     pub(crate) values: BTreeMap<String, String>,
     pub(crate) undeclared: Vec<String>,
 }
 
-pub(crate) fn read(path: &Path, declared: &[String]) -> Result<Outputs, String> {
+pub(crate) fn read_outputs(path: &Path, declared: &[String]) -> Result<StepOutputs, String> {
     // The step may have replaced the file: do not follow symlinks, do not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new()
@@ -40,23 +40,23 @@ pub(crate) fn read(path: &Path, declared: &[String]) -> Result<Outputs, String> 
             "$BERTH_OUTPUT is longer than {STEP_OUTPUT_BYTES_MAX} bytes; keep large things as artifacts"
         ));
     }
-    parse(&bytes, declared)
+    parse_outputs(&bytes, declared)
 }
 
-fn parse(bytes: &[u8], declared: &[String]) -> Result<Outputs, String> {
-    let mut outputs = Outputs { values: BTreeMap::new(), undeclared: Vec::new() };
+fn parse_outputs(bytes: &[u8], declared: &[String]) -> Result<StepOutputs, String> {
+    let mut outputs = StepOutputs { values: BTreeMap::new(), undeclared: Vec::new() };
     let mut lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
     while let Some((number, line)) = lines.next() {
-        let line = text(number, line)?;
+        let line = decode_line(number, line)?;
         if line.trim().is_empty() {
             continue;
         }
         let (name, value) = match (line.split_once('='), line.split_once("<<")) {
             (Some((name, _)), Some((before, word))) if before.len() < name.len() => {
-                (before, until(word, number, &mut lines)?)
+                (before, read_multiline_value(word, number, &mut lines)?)
             }
             (Some((name, value)), _) => (name, value.to_owned()),
-            (None, Some((name, word))) => (name, until(word, number, &mut lines)?),
+            (None, Some((name, word))) => (name, read_multiline_value(word, number, &mut lines)?),
             (None, None) => {
                 return Err(format!(
                     "line {number} of $BERTH_OUTPUT is neither `name=value` nor `name<<WORD`"
@@ -76,7 +76,7 @@ fn parse(bytes: &[u8], declared: &[String]) -> Result<Outputs, String> {
     Ok(outputs)
 }
 
-fn until<'a>(
+fn read_multiline_value<'a>(
     word: &str,
     number: usize,
     lines: &mut impl Iterator<Item = (usize, &'a [u8])>,
@@ -87,7 +87,7 @@ fn until<'a>(
     }
     let mut value: Vec<&str> = Vec::new();
     for (number, line) in lines {
-        let line = text(number, line)?;
+        let line = decode_line(number, line)?;
         if line == word {
             return Ok(value.join("\n"));
         }
@@ -96,7 +96,7 @@ fn until<'a>(
     Err(format!("line {number} of $BERTH_OUTPUT begins a value, but no line `{word}` ends it"))
 }
 
-fn text(number: usize, line: &[u8]) -> Result<&str, String> {
+fn decode_line(number: usize, line: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(line).map_err(|_| format!("line {number} of $BERTH_OUTPUT is not UTF-8"))
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     fn check(bytes: &[u8], expected: Result<&[(&str, &str)], &str>) {
         let declared = ["image".to_owned(), "notes".to_owned()];
-        let found = parse(bytes, &declared).map(|outputs| outputs.values);
+        let found = parse_outputs(bytes, &declared).map(|outputs| outputs.values);
         let expected = expected.map_err(str::to_owned).map(|pairs| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         });
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn undeclared_outputs_are_reported() {
-        let found = parse(b"other=1\n", &["image".to_owned()]).expect("parsed");
+        let found = parse_outputs(b"other=1\n", &["image".to_owned()]).expect("parsed");
         assert_eq!(found.undeclared, ["other"]);
     }
 }

@@ -22,9 +22,9 @@ use berth_api::runner::SecretText;
 use rustix::fs::{Mode, OFlags, open, statfs};
 use rustix::process::geteuid;
 
-use super::removal::remove;
+use super::removal::remove_tree;
 use crate::chance;
-use crate::settings::Settings;
+use crate::settings::RunnerOptions;
 
 const ATTEMPTS: &str = "attempts";
 const NOTE: &str = "secrets";
@@ -33,7 +33,7 @@ const NOTE_BYTES_MAX: u64 = 4 * 1024;
 /// TMPFS_MAGIC of statfs(2).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-pub(crate) struct Place {
+pub(crate) struct AttemptDirs {
     /// Unique across attempts and runners.
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
@@ -45,53 +45,53 @@ pub(crate) struct Place {
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
     has_secret_task: std::cell::Cell<bool>,
-    is_given: std::cell::Cell<bool>,
+    is_given_to_user: std::cell::Cell<bool>,
 }
 
 pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
     work_dir.join(ATTEMPTS)
 }
 
-impl Place {
-    pub(crate) fn create(settings: &Settings) -> io::Result<Self> {
-        let id = chance::name()?;
+impl AttemptDirs {
+    pub(crate) fn create(settings: &RunnerOptions) -> io::Result<Self> {
+        let id = chance::random_hex()?;
         let dir = attempts_dir(&settings.work_dir).join(&id);
         let [workspace, home, tmp] = ["workspace", "home", "tmp"].map(|name| dir.join(name));
         for dir in [&dir, &workspace, &home, &tmp] {
-            private_dir(dir)?;
+            create_private_dir(dir)?;
         }
-        let output = dir.join(format!("output-{}", &chance::name()?[..8]));
-        private_file(&output, b"")?;
-        let secrets = secret_place(&settings.secret_places);
+        let output = dir.join(format!("output-{}", &chance::random_hex()?[..8]));
+        write_private_file(&output, b"")?;
+        let secrets = find_tmpfs(&settings.secret_dirs);
         Ok(Self {
             workspace,
             home,
             tmp,
             output,
             secrets: secrets
-                .map(|dir| dir.join(private_name(settings)).join(format!("berth-{id}")))
+                .map(|dir| dir.join(secrets_parent_name(settings)).join(format!("berth-{id}")))
                 .unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
             has_secret_task: std::cell::Cell::new(false),
-            is_given: std::cell::Cell::new(false),
+            is_given_to_user: std::cell::Cell::new(false),
             dir,
             id,
         })
     }
 
-    pub(crate) fn put_secrets(
+    pub(crate) fn write_secret_files(
         &self,
-        settings: &Settings,
+        settings: &RunnerOptions,
         files: &BTreeMap<String, SecretText>,
     ) -> Result<(), String> {
         let mut paths = BTreeMap::new();
         if !files.is_empty() {
-            self.need_tmpfs("`secret_files`", settings)?;
+            self.require_tmpfs("`secret_files`", settings)?;
             let written = (|| {
-                self.make_secrets(settings)?;
+                self.create_secrets_dir(settings)?;
                 for (index, (name, value)) in files.iter().enumerate() {
                     let path = self.secrets.join(index.to_string());
-                    private_file(&path, value.reveal().as_bytes())?;
+                    write_private_file(&path, value.reveal().as_bytes())?;
                     paths.insert(name.clone(), path);
                 }
                 Ok::<(), io::Error>(())
@@ -103,25 +103,25 @@ impl Place {
     }
 
     /// Writes the input of a custom step to a file, on the tmpfs if it contains a secret.
-    pub(crate) fn put_task(
+    pub(crate) fn write_task_file(
         &self,
-        settings: &Settings,
+        settings: &RunnerOptions,
         task: &str,
         is_secret: bool,
     ) -> Result<PathBuf, String> {
         let cannot = |error: io::Error| format!("cannot write the step's input: {error}");
         if !is_secret {
             let path = self.dir.join("task.json");
-            private_file(&path, task.as_bytes()).map_err(cannot)?;
+            write_private_file(&path, task.as_bytes()).map_err(cannot)?;
             return Ok(path);
         }
-        self.need_tmpfs("params that hold a secret", settings)?;
+        self.require_tmpfs("params that hold a secret", settings)?;
         if !self.has_secrets() {
-            self.make_secrets(settings).map_err(cannot)?;
+            self.create_secrets_dir(settings).map_err(cannot)?;
         }
         self.has_secret_task.set(true);
         let path = self.secrets.join("task.json");
-        private_file(&path, task.as_bytes()).map_err(cannot)?;
+        write_private_file(&path, task.as_bytes()).map_err(cannot)?;
         Ok(path)
     }
 
@@ -129,35 +129,35 @@ impl Place {
         self.has_secret_task.get() || self.secret_files.get().is_some_and(|files| !files.is_empty())
     }
 
-    fn need_tmpfs(&self, what: &str, settings: &Settings) -> Result<(), String> {
+    fn require_tmpfs(&self, what: &str, settings: &RunnerOptions) -> Result<(), String> {
         if !self.secrets.as_os_str().is_empty() {
             return Ok(());
         }
         Err(format!(
             "{what} need a tmpfs, and none of {:?} is one: secrets are not written to a disk",
-            settings.secret_places
+            settings.secret_dirs
         ))
     }
 
     /// Writes the note before the directory, so that a crash in between leaves no secrets that cleanup cannot
     /// find.
-    fn make_secrets(&self, settings: &Settings) -> io::Result<()> {
-        private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
+    fn create_secrets_dir(&self, settings: &RunnerOptions) -> io::Result<()> {
+        write_private_file(&secrets_note_path(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
         if let Some(parent) = self.secrets.parent() {
-            own_private_dir(parent)?;
-            settings.confinement.admit(parent)?;
+            ensure_private_dir(parent)?;
+            settings.confinement.allow_traverse(parent)?;
         }
-        private_dir(&self.secrets)
+        create_private_dir(&self.secrets)
     }
 
     /// Changes the owner of all files to the step user. Call it once everything is in place, before the first
     /// process starts; later calls do nothing.
-    pub(crate) fn give(&self, settings: &Settings) -> io::Result<()> {
-        if self.is_given.replace(true) {
+    pub(crate) fn give_to_step_user(&self, settings: &RunnerOptions) -> io::Result<()> {
+        if self.is_given_to_user.replace(true) {
             return Ok(());
         }
-        settings.confinement.give(&self.dir)?;
-        if self.has_secrets() { settings.confinement.give(&self.secrets) } else { Ok(()) }
+        settings.confinement.give_to_step_user(&self.dir)?;
+        if self.has_secrets() { settings.confinement.give_to_step_user(&self.secrets) } else { Ok(()) }
     }
 
     pub(crate) fn remove_secrets(&self) {
@@ -167,12 +167,12 @@ impl Place {
     }
 }
 
-fn note_of(dir: &Path) -> PathBuf {
+fn secrets_note_path(dir: &Path) -> PathBuf {
     dir.with_extension(NOTE)
 }
 
 /// Maps an entry of the attempts directory to the attempt directory it belongs to.
-pub(crate) fn attempt_of(entry: PathBuf) -> PathBuf {
+pub(crate) fn attempt_dir_of_entry(entry: PathBuf) -> PathBuf {
     if entry.extension() == Some(OsStr::new(NOTE)) { entry.with_extension("") } else { entry }
 }
 
@@ -180,24 +180,24 @@ pub(crate) fn attempt_of(entry: PathBuf) -> PathBuf {
 /// are gone.
 pub(crate) fn remove_attempt(dir: &Path) {
     remove_secrets_of(dir);
-    remove(dir);
-    remove(&note_of(dir));
+    remove_tree(dir);
+    remove_tree(&secrets_note_path(dir));
 }
 
 fn remove_secrets_of(dir: &Path) {
-    if let Some(path) = read_note(&note_of(dir)) {
+    if let Some(path) = read_secrets_note(&secrets_note_path(dir)) {
         // An unsandboxed step could have written the note: only remove a directory with the name that the runner
         // would have chosen.
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
         if is_ours && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            remove(&path);
+            remove_tree(&path);
         }
     }
 }
 
 /// Reads the note without following symlinks, blocking on a FIFO or reading an endless file.
-fn read_note(path: &Path) -> Option<PathBuf> {
+fn read_secrets_note(path: &Path) -> Option<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
@@ -209,7 +209,7 @@ fn read_note(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the first candidate that is on a tmpfs.
-fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
+fn find_tmpfs(places: &[PathBuf]) -> Option<PathBuf> {
     let is_tmpfs = |path: &&PathBuf| {
         statfs(path.as_path())
             .is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC))
@@ -218,15 +218,15 @@ fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// Name of the directory for secrets: one per runner user and step user.
-fn private_name(settings: &Settings) -> String {
+fn secrets_parent_name(settings: &RunnerOptions) -> String {
     let own = format!("berth-{}", geteuid().as_raw());
     settings.confinement.user().map_or(own.clone(), |user| format!("{own}-{}", user.uid()))
 }
 
 /// Creates the directory, or checks an existing one: the tmpfs is world-writable, so another user could have
 /// created it.
-fn own_private_dir(path: &Path) -> io::Result<()> {
-    match private_dir(path) {
+fn ensure_private_dir(path: &Path) -> io::Result<()> {
+    match create_private_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
@@ -238,10 +238,10 @@ fn own_private_dir(path: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("{} belongs to another user, or other users may enter it", path.display())))
 }
 
-fn private_dir(path: &Path) -> io::Result<()> {
+fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-fn private_file(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_private_file(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }

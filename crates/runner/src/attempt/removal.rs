@@ -15,7 +15,7 @@ use rustix::path::Arg;
 use crate::chance;
 
 /// Removes as much as possible; failures are logged.
-pub fn remove(path: &Path) {
+pub fn remove_tree(path: &Path) {
     match remove_all(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -33,14 +33,15 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
     // The flat directory is inside the removed one, so that a crash leaves nothing elsewhere.
     let top = open_dir(CWD, path)?;
-    let mut flat = Flat { top: top.as_fd(), name: chance::name()?, dir: None, done: 0, found: 0 };
-    let mut problem = flat.empty(top.as_fd()).err();
+    let mut flat =
+        FlatRemoval { top: top.as_fd(), name: chance::random_hex()?, dir: None, done: 0, found: 0 };
+    let mut problem = flat.empty_dir(top.as_fd()).err();
     while let Some(dir) = &flat.dir
         && flat.done < flat.found
     {
         let (dir, name) = (dir.try_clone()?, flat.done.to_string());
         flat.done += 1;
-        let emptied = open_dir(dir.as_fd(), name.as_str()).and_then(|below| flat.empty(below.as_fd()));
+        let emptied = open_dir(dir.as_fd(), name.as_str()).and_then(|below| flat.empty_dir(below.as_fd()));
         let removed = emptied.and_then(|()| unlinkat(&dir, name.as_str(), AtFlags::REMOVEDIR));
         problem = problem.or(removed.err());
     }
@@ -53,7 +54,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
-struct Flat<'a> {
+struct FlatRemoval<'a> {
     top: BorrowedFd<'a>,
     /// Name of the flat directory below `top`; random, so that a step cannot have created it.
     name: String,
@@ -63,10 +64,10 @@ struct Flat<'a> {
     found: u64,
 }
 
-impl Flat<'_> {
+impl FlatRemoval<'_> {
     /// Removes the files of a directory and moves its subdirectories away. readdir may skip entries while others
     /// are removed, so it is repeated until it finds nothing to remove.
-    fn empty(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn empty_dir(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         loop {
             let (mut removed, mut problem) = (0_u64, None);
             for entry in Dir::read_from(dir)? {
@@ -76,9 +77,9 @@ impl Flat<'_> {
                     continue;
                 }
                 let done = match entry.file_type() {
-                    FileType::Directory => self.take(dir, name),
+                    FileType::Directory => self.move_up(dir, name),
                     _ => match unlinkat(dir, name, AtFlags::empty()) {
-                        Err(Errno::ISDIR) => self.take(dir, name),
+                        Err(Errno::ISDIR) => self.move_up(dir, name),
                         other => other,
                     },
                 };
@@ -94,7 +95,7 @@ impl Flat<'_> {
     }
 
     /// Removes an empty directory; moves any other one to the flat directory.
-    fn take(&mut self, from: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+    fn move_up(&mut self, from: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
         if unlinkat(from, name, AtFlags::REMOVEDIR).is_ok() {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl Flat<'_> {
         match renameat(from, name, dir, number.as_str()) {
             // Renaming changes its entry `..`, so the directory itself must be writable.
             Err(Errno::ACCESS) => {
-                open_up(from, name)?;
+                make_writable(from, name)?;
                 renameat(from, name, dir, number.as_str())?;
             }
             other => other?,
@@ -119,13 +120,13 @@ impl Flat<'_> {
 
 /// Opens a directory after making it writable: a step may have left read-only directories.
 fn open_dir(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<OwnedFd, Errno> {
-    open_up(at, name)?;
+    make_writable(at, name)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, name, flags, Mode::empty())
 }
 
 /// Makes a directory writable through an O_PATH descriptor, so that a symlink is never followed.
-fn open_up(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+fn make_writable(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(at, name, flags, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::RWXU)
@@ -155,7 +156,7 @@ mod tests {
         let top = dir.path().join("top");
         fs::create_dir(&top).expect("directory");
         nest(&top, 20_000);
-        remove(&top);
+        remove_tree(&top);
         assert!(!top.exists());
     }
 
@@ -173,11 +174,11 @@ mod tests {
         for closed in ["7/0", "7", "8", ""] {
             fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o000)).expect("closed");
         }
-        remove(&top);
+        remove_tree(&top);
         assert!(!top.exists() && outside.join("kept").exists());
         fs::write(&top, "a file").expect("file");
-        remove(&top);
+        remove_tree(&top);
         assert!(!top.exists());
-        remove(&top);
+        remove_tree(&top);
     }
 }

@@ -5,16 +5,16 @@ mod http_check;
 mod script;
 mod wait_for;
 
-use crate::attempt::{Attempt, Done};
+use crate::attempt::{RunningAttempt, StepResult};
 
-pub(crate) trait StepKind: Sync {
+pub(crate) trait BuiltinStep: Sync {
     fn name(&self) -> &'static str;
 
-    fn run(&self, attempt: &Attempt<'_>) -> Done;
+    fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult;
 }
 
-pub(crate) static BUILTINS: &[&dyn StepKind] =
-    &[&script::Script, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::Dummy];
+pub(crate) static BUILTINS: &[&dyn BuiltinStep] =
+    &[&script::ScriptStep, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::DummyStep];
 
 #[cfg(test)]
 mod tests {

@@ -17,52 +17,52 @@ use berth_api::runner::{AttemptRef, Link, LinkError, Order};
 use berth_core::mask::Masker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use pending::Pending;
-use state::{Sender, State, gap};
+use pending::PendingLog;
+use state::{LogState, SenderState, gap_line};
 
 use crate::backoff::Backoff;
-use crate::control::{Control, Why};
-use crate::settings::Settings;
+use crate::control::{StopReason, StopSignal};
+use crate::settings::RunnerOptions;
 
 /// How long bytes may wait for more before they are sent.
-const HOLD: Duration = Duration::from_millis(50);
+const SEND_DELAY: Duration = Duration::from_millis(50);
 /// How often the gap line is offered to a server that refuses the log.
-const OFFER_EVERY: Duration = Duration::from_secs(5);
+const OFFER_INTERVAL: Duration = Duration::from_secs(5);
 
-pub(crate) struct Log {
-    sent: Arc<Sent>,
+pub(crate) struct AttemptLog {
+    sent: Arc<LogChannel>,
     sender: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Returns true once the runner has to end and retries are pointless.
-pub(crate) type GiveUp = Arc<dyn Fn() -> bool + Send + Sync>;
+pub(crate) type GiveUpCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
-struct Sent {
+struct LogChannel {
     link: Arc<dyn Link>,
     attempt: AttemptRef,
-    control: Arc<Control>,
-    give_up: GiveUp,
+    control: Arc<StopSignal>,
+    give_up: GiveUpCheck,
     bytes_max: u64,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Condvar,
 }
 
-impl Log {
+impl AttemptLog {
     /// `start` is the length of the log so far, from earlier calls of the same attempt.
     pub(crate) fn new(
         link: Arc<dyn Link>,
         attempt: AttemptRef,
-        control: Arc<Control>,
+        control: Arc<StopSignal>,
         masker: &Masker,
-        settings: &Settings,
-        give_up: GiveUp,
+        settings: &RunnerOptions,
+        give_up: GiveUpCheck,
         start: u64,
     ) -> Self {
-        let state = State {
+        let state = LogState {
             stream: masker.stream(),
             aside: masker.stream(),
-            pending: Pending::new(settings.work_dir.clone(), settings.step_log_spill_bytes_max),
+            pending: PendingLog::new(settings.work_dir.clone(), settings.step_log_spill_bytes_max),
             oldest: None,
             offset: start,
             accepted: start,
@@ -76,9 +76,9 @@ impl Log {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
-            sender: Sender::Busy,
+            sender: SenderState::Busy,
         };
-        let sent = Sent {
+        let sent = LogChannel {
             link,
             attempt,
             control,
@@ -128,12 +128,12 @@ impl Log {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         if !state.ends_line && state.refused.is_none() && !state.is_over {
-            state.put(b"\n");
+            state.push_bytes(b"\n");
         }
     }
 
     /// Writes a line of the runner. It is masked like the step's output, because it may quote it.
-    pub(crate) fn line(&self, text: &str) {
+    pub(crate) fn write_line(&self, text: &str) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         let mut masked = Vec::new();
@@ -144,8 +144,8 @@ impl Log {
         if state.refused.is_some() {
             state.lost += masked.len() as u64;
         } else if !state.is_over {
-            state.tell_lost();
-            state.put(&masked);
+            state.push_gap_line();
+            state.push_bytes(&masked);
         }
         drop(state);
         self.tick();
@@ -161,7 +161,7 @@ impl Log {
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let is_attended = self.sender.lock().is_some();
         let oldest = if is_attended { None } else { self.sent.state.lock().oldest };
-        oldest.map(|oldest| HOLD.saturating_sub(oldest.elapsed()))
+        oldest.map(|oldest| SEND_DELAY.saturating_sub(oldest.elapsed()))
     }
 
     /// Starts or wakes the sender thread if a chunk is due.
@@ -188,7 +188,7 @@ impl Log {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         if state.refused.is_none() {
-            state.tell_lost();
+            state.push_gap_line();
         }
         state.closed = Some(Instant::now());
         drop(state);
@@ -202,7 +202,7 @@ impl Log {
             state = self.sent.send_one(state);
         }
         if state.lost > 0 && !state.is_over {
-            state = self.sent.offer(state);
+            state = self.sent.offer_gap_line(state);
         }
         if state.lost > 0 {
             tracing::warn!(step = %self.sent.attempt.step_id, lost = state.lost, "end of log lost");
@@ -211,52 +211,57 @@ impl Log {
     }
 }
 
-impl Sent {
+impl LogChannel {
     /// Sender thread: sends due chunks until the log is closed. [`finish`](AttemptLog::finish) sends the rest.
     fn run(&self) {
         let mut state = self.state.lock();
         while state.closed.is_none() && !state.is_over {
-            if state.refused.is_some_and(|since| since.elapsed() >= OFFER_EVERY) && state.lost > 0 {
-                state = self.offer(state);
+            if state.refused.is_some_and(|since| since.elapsed() >= OFFER_INTERVAL) && state.lost > 0 {
+                state = self.offer_gap_line(state);
                 continue;
             }
             if state.is_due() {
                 state = self.send_one(state);
                 continue;
             }
-            let wait =
-                state.oldest.map_or(Duration::from_secs(1), |oldest| HOLD.saturating_sub(oldest.elapsed()));
-            state.sender = if state.oldest.is_some() { Sender::UntilDue } else { Sender::UntilBytes };
+            let wait = state
+                .oldest
+                .map_or(Duration::from_secs(1), |oldest| SEND_DELAY.saturating_sub(oldest.elapsed()));
+            state.sender = if state.oldest.is_some() {
+                SenderState::WaitingForDue
+            } else {
+                SenderState::WaitingForBytes
+            };
             self.changed.wait_for(&mut state, wait);
-            state.sender = Sender::Busy;
+            state.sender = SenderState::Busy;
         }
     }
 
     /// Whether the step has ended and the server has taken nothing of its log for too long.
-    fn is_tried_enough(&self) -> bool {
+    fn is_out_of_patience(&self) -> bool {
         let state = self.state.lock();
         let since = state.closed.map(|closed| state.taken.map_or(closed, |taken| taken.max(closed)));
         since.is_some_and(|since| since.elapsed() >= self.patience)
     }
 
-    fn obey(&self, order: Order) {
+    fn apply_order(&self, order: Order) {
         match order {
             Order::Continue => {}
-            Order::Cancel => self.control.stop(Why::Cancelled { reason: None }, None),
-            Order::Stale => self.control.stop(Why::Stale, None),
+            Order::Cancel => self.control.stop(StopReason::Cancelled { reason: None }, None),
+            Order::Stale => self.control.stop(StopReason::Stale, None),
         }
     }
 
     /// Offers the gap line once. If the server takes it, sending resumes.
-    fn offer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn offer_gap_line<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let lost = std::mem::take(&mut state.lost);
         let begin = if state.sent_ends_line { "" } else { "\n" };
-        let (line, offset) = (format!("{begin}{}\n", gap(lost)), state.offset);
+        let (line, offset) = (format!("{begin}{}\n", gap_line(lost)), state.offset);
         state.refused = Some(Instant::now());
         drop(state);
         let answer = self.link.append_log(&self.attempt, offset, line.as_bytes());
         if let Ok(order) = answer {
-            self.obey(order);
+            self.apply_order(order);
         }
         let mut state = self.state.lock();
         match answer {
@@ -279,14 +284,14 @@ impl Sent {
         while Instant::now() < until
             && !self.control.is_stale()
             && !(self.give_up)()
-            && !self.is_tried_enough()
+            && !self.is_out_of_patience()
         {
-            std::thread::sleep(HOLD.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(SEND_DELAY.min(until.saturating_duration_since(Instant::now())));
         }
     }
 
     /// Sends one chunk, with retries until it is delivered, refused or no longer wanted.
-    fn send_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn send_one<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let (chunk, offset) = (state.take_chunk(), state.offset);
         if chunk.is_empty() {
             return state;
@@ -296,21 +301,21 @@ impl Sent {
         let end = loop {
             match self.link.append_log(&self.attempt, offset, &chunk) {
                 Ok(order) => {
-                    self.obey(order);
-                    break if order == Order::Stale { End::Unwanted } else { End::There };
+                    self.apply_order(order);
+                    break if order == Order::Stale { SendResult::Abandoned } else { SendResult::Delivered };
                 }
                 Err(LinkError::Refused(text)) => {
                     tracing::warn!(step = %self.attempt.step_id, reason = text, "log chunk refused");
-                    break End::Refused;
+                    break SendResult::Refused;
                 }
                 Err(LinkError::Unavailable(text)) => {
                     self.state.lock().is_away = true;
                     if self.control.is_stale() || (self.give_up)() {
-                        break End::Unwanted;
+                        break SendResult::Abandoned;
                     }
-                    if self.is_tried_enough() {
+                    if self.is_out_of_patience() {
                         tracing::warn!(step = %self.attempt.step_id, error = text, "log delivery given up");
-                        break End::Refused;
+                        break SendResult::Refused;
                     }
                     self.pause(backoff.next());
                 }
@@ -318,14 +323,14 @@ impl Sent {
         };
         let mut state = self.state.lock();
         match end {
-            End::There => {
+            SendResult::Delivered => {
                 state.is_away = false;
                 state.taken = Some(Instant::now());
                 state.offset = offset + chunk.len() as u64;
                 state.sent_ends_line = chunk.last().is_none_or(|last| *last == b'\n');
             }
-            End::Refused => state.refuse(&chunk),
-            End::Unwanted => {
+            SendResult::Refused => state.refuse(&chunk),
+            SendResult::Abandoned => {
                 state.is_over = true;
                 state.pending.clear();
             }
@@ -335,8 +340,8 @@ impl Sent {
 }
 
 /// How sending a chunk ended.
-enum End {
-    There,
+enum SendResult {
+    Delivered,
     Refused,
-    Unwanted,
+    Abandoned,
 }

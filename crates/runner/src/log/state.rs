@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use berth_core::mask::Stream;
 
-use super::HOLD;
-use super::pending::Pending;
+use super::SEND_DELAY;
+use super::pending::PendingLog;
 use crate::settings::LOG_CHUNK_BYTES_MAX;
 
-pub(super) struct State {
+pub(super) struct LogState {
     pub(super) stream: Stream,
     /// Masks lines from other sources. Its own stream, so that it does not split a secret in the output.
     pub(super) aside: Stream,
     /// Masked and unsent bytes; the first one is at `offset`.
-    pub(super) pending: Pending,
+    pub(super) pending: PendingLog,
     pub(super) oldest: Option<Instant>,
     pub(super) offset: u64,
     /// Bytes accepted so far, without lines of the runner.
@@ -32,18 +32,18 @@ pub(super) struct State {
     pub(super) ends_line: bool,
     /// The same for the bytes that were sent.
     pub(super) sent_ends_line: bool,
-    pub(super) sender: Sender,
+    pub(super) sender: SenderState,
 }
 
 /// What the sender thread is doing, so that it is only woken when needed.
 #[derive(Clone, Copy)]
-pub(super) enum Sender {
+pub(super) enum SenderState {
     Busy,
-    UntilDue,
-    UntilBytes,
+    WaitingForDue,
+    WaitingForBytes,
 }
 
-impl State {
+impl LogState {
     pub(super) fn accept(&mut self, masked: &[u8], bytes_max: u64) {
         if masked.is_empty() || self.is_truncated || self.is_over {
             return;
@@ -55,15 +55,15 @@ impl State {
         if is_full || self.refused.is_some() {
             self.lost += taken.len() as u64;
         } else {
-            self.tell_lost();
-            self.put(taken);
+            self.push_gap_line();
+            self.push_bytes(taken);
         }
         self.accepted += taken.len() as u64;
         if taken.len() < masked.len() {
             self.is_truncated = true;
             if self.refused.is_none() {
-                self.tell_lost();
-                self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
+                self.push_gap_line();
+                self.push_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
             }
         }
     }
@@ -77,17 +77,17 @@ impl State {
     }
 
     /// Queues the gap line. If it cannot be queued, the count is kept for a later one.
-    pub(super) fn tell_lost(&mut self) {
-        if self.lost > 0 && self.pending.push(self.as_line(&gap(self.lost)).as_bytes()) {
+    pub(super) fn push_gap_line(&mut self) {
+        if self.lost > 0 && self.pending.push(self.as_line(&gap_line(self.lost)).as_bytes()) {
             self.lost = 0;
-            self.kept(b'\n');
+            self.note_pushed(b'\n');
         }
     }
 
     /// Takes the next chunk to send.
     pub(super) fn take_chunk(&mut self) -> Vec<u8> {
         let chunk = self.pending.take(LOG_CHUNK_BYTES_MAX);
-        self.lost += self.pending.lost();
+        self.lost += self.pending.take_lost();
         self.oldest = (!self.pending.is_empty()).then(Instant::now);
         chunk
     }
@@ -105,43 +105,43 @@ impl State {
         format!("{begin}{text}\n")
     }
 
-    pub(super) fn put_line(&mut self, text: &str) {
-        self.put(self.as_line(text).as_bytes());
+    pub(super) fn push_line(&mut self, text: &str) {
+        self.push_bytes(self.as_line(text).as_bytes());
     }
 
-    pub(super) fn put(&mut self, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         // Only spill to disk while the server is unavailable; a slow server makes the writer wait.
         let count = bytes.len();
         let goes_behind = self.is_away && !self.pending.fits_memory(count) && self.pending.fits(count);
         let is_kept = if goes_behind { self.pending.spill(bytes) } else { self.pending.push(bytes) };
         match is_kept {
-            true => self.kept(*last),
+            true => self.note_pushed(*last),
             false => self.lost += bytes.len() as u64,
         }
     }
 
-    fn kept(&mut self, last: u8) {
+    fn note_pushed(&mut self, last: u8) {
         self.ends_line = last == b'\n';
         self.oldest.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn is_due(&self) -> bool {
-        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HOLD);
+        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= SEND_DELAY);
         !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX as u64)
     }
 
     /// Whether the sender thread is waiting for the current state.
     pub(super) fn is_awaited(&self) -> bool {
         match self.sender {
-            Sender::Busy => false,
-            Sender::UntilDue => self.is_due(),
-            Sender::UntilBytes => !self.pending.is_empty(),
+            SenderState::Busy => false,
+            SenderState::WaitingForDue => self.is_due(),
+            SenderState::WaitingForBytes => !self.pending.is_empty(),
         }
     }
 }
 
-pub(super) fn gap(lost: u64) -> String {
+pub(super) fn gap_line(lost: u64) -> String {
     format!("[berth] log gap: {lost} bytes lost")
 }
 
@@ -151,12 +151,12 @@ mod tests {
 
     use super::*;
 
-    fn away(dir: &std::path::Path) -> State {
+    fn away(dir: &std::path::Path) -> LogState {
         let masker = Masker::new(&[] as &[&str]);
-        State {
+        LogState {
             stream: masker.stream(),
             aside: masker.stream(),
-            pending: Pending::new(dir.to_owned(), u64::MAX),
+            pending: PendingLog::new(dir.to_owned(), u64::MAX),
             oldest: None,
             offset: 0,
             accepted: 0,
@@ -169,7 +169,7 @@ mod tests {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
-            sender: Sender::Busy,
+            sender: SenderState::Busy,
         }
     }
 
@@ -181,8 +181,8 @@ mod tests {
         let mend = state.pending.break_disk();
         // Bytes that do not fit in memory would go to the spill file.
         state.accept(b"lost 6", u64::MAX);
-        state.tell_lost();
-        state.put(b"a line\n");
+        state.push_gap_line();
+        state.push_bytes(b"a line\n");
         assert_eq!(state.lost, 13);
         mend(&mut state.pending);
         state.is_away = false;

@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::{Pid, getpid, test_kill_process};
 
 /// Parent directory of the attempts' cgroups; `None` if the runner may not create any.
-static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
+static RUNNER_CGROUP: OnceLock<Option<PathBuf>> = OnceLock::new();
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Prefix of a runner's directory; its pid follows.
 const PREFIX: &str = "berth-";
 
-pub(super) struct Cgroup {
+pub(super) struct AttemptCgroup {
     dir: PathBuf,
 }
 
-impl Cgroup {
+impl AttemptCgroup {
     /// Creates a cgroup and moves the process into it.
-    pub(super) fn around(pid: Pid) -> Option<Self> {
-        let own = OWN.get_or_init(|| match make_own() {
+    pub(super) fn create_for(pid: Pid) -> Option<Self> {
+        let own = RUNNER_CGROUP.get_or_init(|| match create_runner_cgroup() {
             Ok(dir) => Some(dir),
             Err(error) => {
                 tracing::debug!(%error, "cgroups unavailable");
@@ -47,7 +47,7 @@ impl Cgroup {
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for AttemptCgroup {
     fn drop(&mut self) {
         // Fails while a process is left; the next start of a runner removes it.
         let _ = fs::remove_dir(&self.dir);
@@ -56,8 +56,8 @@ impl Drop for Cgroup {
 
 /// Removes empty cgroups of runners that no longer exist.
 fn remove_left_over(base: &Path) {
-    for runner in directories(base).filter(|dir| is_of_dead_runner(dir)) {
-        directories(&runner).chain([runner.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
+    for runner in subdirectories(base).filter(|dir| is_of_dead_runner(dir)) {
+        subdirectories(&runner).chain([runner.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
     }
 }
 
@@ -67,13 +67,13 @@ fn is_of_dead_runner(dir: &Path) -> bool {
     number.and_then(Pid::from_raw).is_some_and(|pid| pid != getpid() && test_kill_process(pid).is_err())
 }
 
-fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+fn subdirectories(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
-fn make_own() -> io::Result<PathBuf> {
-    let base = base().ok_or_else(|| io::Error::other("cgroup v2 is not mounted"))?;
+fn create_runner_cgroup() -> io::Result<PathBuf> {
+    let base = own_cgroup_dir().ok_or_else(|| io::Error::other("cgroup v2 is not mounted"))?;
     remove_left_over(&base);
     let dir = base.join(format!("{PREFIX}{}", getpid().as_raw_nonzero()));
     match fs::create_dir(&dir) {
@@ -83,14 +83,14 @@ fn make_own() -> io::Result<PathBuf> {
 }
 
 /// Returns the directory of the runner's own cgroup (version 2).
-fn base() -> Option<PathBuf> {
+fn own_cgroup_dir() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    locate(&mounts, &own).filter(|dir| dir.join("cgroup.procs").exists())
+    locate_cgroup(&mounts, &own).filter(|dir| dir.join("cgroup.procs").exists())
 }
 
 /// Derives the directory from the contents of `mountinfo` and `cgroup` in `/proc/self`.
-fn locate(mounts: &str, own: &str) -> Option<PathBuf> {
+fn locate_cgroup(mounts: &str, own: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     // The optional fields end with a dash.
     let mounted = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
@@ -118,7 +118,7 @@ mod tests {
             ("", "0::/\n", None),
             (unified, "9:cpu:/x\n", None),
         ] {
-            assert_eq!(locate(mounts, own), found.map(PathBuf::from), "{mounts} {own}");
+            assert_eq!(locate_cgroup(mounts, own), found.map(PathBuf::from), "{mounts} {own}");
         }
     }
 }

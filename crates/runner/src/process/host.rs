@@ -4,17 +4,17 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::TICK;
-use crate::control::Why;
+use crate::control::StopReason;
 
 /// The attempt or build that a process runs for.
-pub(crate) trait Host {
-    fn asked(&self) -> Option<Why>;
+pub(crate) trait ProcessHost {
+    fn stop_reason(&self) -> Option<StopReason>;
 
     /// A descriptor that becomes readable when the process has to stop.
-    fn wake(&self) -> Option<BorrowedFd<'_>>;
+    fn stop_descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// How often to check [`stop_reason`](Self::stop_reason), at least.
-    fn tick(&self) -> Duration {
+    fn poll_interval(&self) -> Duration {
         TICK
     }
 
@@ -26,12 +26,12 @@ pub(crate) trait Host {
     fn memory_bytes_max(&self) -> Option<u64>;
 
     /// Called before a process is started; an error prevents the start.
-    fn begins(&self) -> std::io::Result<()> {
+    fn before_start(&self) -> std::io::Result<()> {
         Ok(())
     }
 
     /// Called after a process was started.
-    fn begun(&self);
+    fn after_start(&self);
 
     /// Receives output of the process.
     fn write(&self, bytes: &[u8]);
@@ -43,36 +43,36 @@ pub(crate) trait Host {
     fn has_room(&self) -> bool;
 
     /// When [`tick_log`](Self::tick_log) has to be called next.
-    fn due_in(&self) -> Option<Duration>;
+    fn log_due_in(&self) -> Option<Duration>;
 
-    fn see_to_log(&self);
+    fn tick_log(&self);
 }
 
 /// Observes something besides the output while a process runs.
-pub(crate) trait Beside {
+pub(crate) trait ProcessMonitor {
     /// A descriptor that becomes readable when there is something to check.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// The longest time between two checks.
-    fn tick(&self) -> Duration;
+    fn poll_interval(&self) -> Duration;
 
     /// Returns true once the process has done its work; it is killed if it does not exit soon.
-    fn look(&mut self, host: &dyn Host) -> bool;
+    fn poll(&mut self, host: &dyn ProcessHost) -> bool;
 }
 
 /// Observes nothing.
-pub(crate) struct Nothing;
+pub(crate) struct NoMonitor;
 
-impl Beside for Nothing {
+impl ProcessMonitor for NoMonitor {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    fn tick(&self) -> Duration {
+    fn poll_interval(&self) -> Duration {
         TICK
     }
 
-    fn look(&mut self, _: &dyn Host) -> bool {
+    fn poll(&mut self, _: &dyn ProcessHost) -> bool {
         false
     }
 }

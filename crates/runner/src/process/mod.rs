@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
 
-use crate::control::{Why, timespec};
-use crate::sandbox::Cage;
-pub(crate) use host::{Beside, Host, Nothing};
-use proc::Seen;
-use tree::Tree;
+use crate::control::{StopReason, timespec};
+use crate::sandbox::StepSandbox;
+pub(crate) use host::{NoMonitor, ProcessHost, ProcessMonitor};
+use proc::ProcessStat;
+use tree::ProcessTree;
 
 const READ_BYTES: usize = 64 * 1024;
 /// The longest time between two checks of the clock.
@@ -31,15 +31,15 @@ const STOP_TICK: Duration = Duration::from_millis(20);
 /// How often to check for room when the log buffer is full.
 const FULL_TICK: Duration = Duration::from_millis(5);
 /// How long output may still arrive after the main process has exited, for example from `tee`.
-const SETTLE: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 /// Time and size limit for draining the pipe after a step. Normally there is no writer left, but a daemon that was
 /// not found could write forever.
-const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How often ended orphans are reaped while a step runs.
-const REAP_EVERY: Duration = Duration::from_secs(10);
+const REAP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a process that has done its work may take to exit.
-const ENOUGH_GRACE: Duration = Duration::from_secs(2);
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// Makes the shell wait for a line on stdin, so that no command runs before the process is in its cgroup and its
 /// memory is limited. Without a newline, so that line numbers in the shell's errors match the script.
@@ -50,60 +50,61 @@ pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 
 /// How a process ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
     /// Why it was stopped; `None` if it exited by itself.
-    pub(crate) halt: Option<Halt>,
+    pub(crate) halt: Option<HaltReason>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Halt {
-    Told(Why),
+pub(crate) enum HaltReason {
+    Stopped(StopReason),
     TimedOut,
     /// Its monitor returned true, and it did not exit soon enough.
-    Enough,
+    MonitorDone,
 }
 
 /// Runs `command` until it has exited and no process of it is left, at most until `by`. After an error no process
 /// is left either (see [`ProcessTree`]'s `Drop`); the host knows whether anything ran.
 pub(crate) fn run(
-    host: &dyn Host,
-    cage: &Cage<'_>,
+    host: &dyn ProcessHost,
+    cage: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
-    beside: &mut dyn Beside,
-) -> std::io::Result<Ended> {
+    beside: &mut dyn ProcessMonitor,
+) -> std::io::Result<ProcessExit> {
     command.stdin(Stdio::null());
     start(host, cage, command, by, beside, None)
 }
 
 /// Runs shell text as [`run`] does, behind [`GATE`].
 pub(crate) fn run_text(
-    host: &dyn Host,
-    cage: &Cage<'_>,
+    host: &dyn ProcessHost,
+    cage: &StepSandbox<'_>,
     mut command: Command,
     text: &str,
     by: Instant,
-) -> std::io::Result<Ended> {
+) -> std::io::Result<ProcessExit> {
     let (reader, gate) = std::io::pipe()?;
     command.args(["-e", "-c", &format!("{GATE}{text}")]).stdin(reader);
-    start(host, cage, command, by, &mut Nothing, Some(gate))
+    start(host, cage, command, by, &mut NoMonitor, Some(gate))
 }
 
 fn start(
-    host: &dyn Host,
-    cage: &Cage<'_>,
+    host: &dyn ProcessHost,
+    cage: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
-    beside: &mut dyn Beside,
+    beside: &mut dyn ProcessMonitor,
     gate: Option<PipeWriter>,
-) -> std::io::Result<Ended> {
-    host.begins()?;
+) -> std::io::Result<ProcessExit> {
+    host.before_start()?;
     let (reader, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&reader, true)?;
     command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let (tree, child) = Tree::start(cage.mark(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
-    host.begun();
+    let (tree, child) =
+        ProcessTree::start(cage.attempt_id_entry(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
+    host.after_start();
     // The command holds our ends of the pipes; dropping it makes the end of output visible.
     drop(command);
     if let Some(bytes) = host.memory_bytes_max() {
@@ -113,7 +114,7 @@ fn start(
     if let Some(mut gate) = gate {
         gate.write_all(b"\n").ok();
     }
-    let watch = Watch {
+    let watch = ProcessWatch {
         host,
         cage,
         handle,
@@ -121,8 +122,8 @@ fn start(
         child,
         reader: Some(reader),
         buffer: vec![0; READ_BYTES],
-        beside,
-        enough_by: None,
+        monitor: beside,
+        exit_by: None,
     };
     watch.run(by)
 }
@@ -134,43 +135,43 @@ fn limit_memory(pid: Pid, bytes: u64) {
     }
 }
 
-struct Watch<'a> {
-    host: &'a dyn Host,
-    cage: &'a Cage<'a>,
-    tree: Tree,
+struct ProcessWatch<'a> {
+    host: &'a dyn ProcessHost,
+    cage: &'a StepSandbox<'a>,
+    tree: ProcessTree,
     child: Child,
     handle: OwnedFd,
     /// `None` once all writers have closed the pipe.
     reader: Option<PipeReader>,
     buffer: Vec<u8>,
-    beside: &'a mut dyn Beside,
+    monitor: &'a mut dyn ProcessMonitor,
     /// When to kill a process that has done its work.
-    enough_by: Option<Instant>,
+    exit_by: Option<Instant>,
 }
 
-impl Watch<'_> {
-    fn run(mut self, by: Instant) -> std::io::Result<Ended> {
+impl ProcessWatch<'_> {
+    fn run(mut self, by: Instant) -> std::io::Result<ProcessExit> {
         let mut reaped = Instant::now();
         let halt = loop {
             if self.has_ended() {
                 break None;
             }
-            if let Some(why) = self.host.asked() {
-                break Some(Halt::Told(why));
+            if let Some(why) = self.host.stop_reason() {
+                break Some(HaltReason::Stopped(why));
             }
             let now = Instant::now();
             if now >= by {
-                break Some(Halt::TimedOut);
+                break Some(HaltReason::TimedOut);
             }
-            if self.enough_by.is_some_and(|enough_by| now >= enough_by) {
-                break Some(Halt::Enough);
+            if self.exit_by.is_some_and(|enough_by| now >= enough_by) {
+                break Some(HaltReason::MonitorDone);
             }
-            if now - reaped > REAP_EVERY {
+            if now - reaped > REAP_INTERVAL {
                 reaped = now;
                 self.tree.members();
             }
-            let until = self.enough_by.map_or(by, |enough_by| enough_by.min(by));
-            self.wait(self.host.tick().min(until - now), Wake::Watched);
+            let until = self.exit_by.map_or(by, |enough_by| enough_by.min(by));
+            self.wait(self.host.poll_interval().min(until - now), WakeSources::All);
         };
         // The process may have exited just before it was to be stopped; then its exit counts.
         let halt = if self.has_ended() { None } else { halt };
@@ -179,23 +180,23 @@ impl Watch<'_> {
             Some(_) => self.stop(),
         }
         let status = self.child.wait()?;
-        self.tree.end();
+        self.tree.kill_remaining();
         self.drain();
-        Ok(Ended { status, halt })
+        Ok(ProcessExit { status, halt })
     }
 
     /// Reads late output of processes that the main process left behind.
     fn settle(&mut self) {
-        let until = Instant::now() + SETTLE;
+        let until = Instant::now() + SETTLE_TIME;
         while self.reader.is_some() && Instant::now() < until {
-            self.wait(until - Instant::now(), Wake::OutputOnly);
+            self.wait(until - Instant::now(), WakeSources::OutputOnly);
         }
     }
 
     /// Sends SIGTERM, waits for the grace period, then sends SIGKILL.
     fn stop(&mut self) {
         let usual = Instant::now() + self.host.grace();
-        let mut held = self.tell_to_end();
+        let mut held = self.send_term();
         loop {
             let kill_by = self.host.kill_by().map_or(usual, |earlier| earlier.min(usual));
             let now = Instant::now();
@@ -207,7 +208,7 @@ impl Watch<'_> {
                 held.iter().for_each(|shell| shell.signal(Signal::TERM));
                 held.iter().for_each(|shell| shell.signal(Signal::CONT));
             }
-            self.wait(STOP_TICK.min(kill_by - now), Wake::Stopping);
+            self.wait(STOP_TICK.min(kill_by - now), WakeSources::Stopping);
         }
         self.tree.kill();
     }
@@ -215,7 +216,7 @@ impl Watch<'_> {
     /// Sends SIGTERM to every process. In a sandbox, the exit of the wrapper or of the shell would kill the
     /// commands while they clean up: both are spared, and the shell is held with SIGSTOP until its commands have
     /// exited.
-    fn tell_to_end(&self) -> Option<Seen> {
+    fn send_term(&self) -> Option<ProcessStat> {
         let members = self.tree.members();
         let main = self.tree.pid();
         if !self.cage.main_is_wrapper() {
@@ -238,7 +239,7 @@ impl Watch<'_> {
 
     /// Reads what is left in the pipe.
     fn drain(&mut self) {
-        let mut until = Instant::now() + DRAIN;
+        let mut until = Instant::now() + DRAIN_TIME_MAX;
         let mut bytes = 0;
         while self.reader.is_some() && bytes < DRAIN_BYTES_MAX && Instant::now() < until {
             if !self.host.has_room() {
@@ -261,27 +262,27 @@ impl Watch<'_> {
     }
 
     /// Polls for output and the sources in `wake`, reads available output, and sends due log chunks.
-    fn wait(&mut self, limit: Duration, wake: Wake) {
+    fn wait(&mut self, limit: Duration, wake: WakeSources) {
         let has_room = self.host.has_room();
         let mut limit = if has_room { limit } else { limit.min(FULL_TICK) };
-        if let Some(due) = self.host.due_in() {
+        if let Some(due) = self.host.log_due_in() {
             limit = limit.min(due.max(Duration::from_millis(1)));
         }
-        limit = limit.min(self.beside.tick());
+        limit = limit.min(self.monitor.poll_interval());
         let mut fds = Vec::with_capacity(4);
         if let Some(reader) = self.reader.as_ref().filter(|_| has_room) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
         let outputs = fds.len();
-        if has_room && let Some(descriptor) = self.beside.descriptor() {
+        if has_room && let Some(descriptor) = self.monitor.descriptor() {
             fds.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         }
-        if wake == Wake::Watched
-            && let Some(told) = self.host.wake()
+        if wake == WakeSources::All
+            && let Some(told) = self.host.stop_descriptor()
         {
             fds.push(PollFd::from_borrowed_fd(told, PollFlags::IN));
         }
-        if wake != Wake::OutputOnly && !(wake == Wake::Stopping && self.has_ended()) {
+        if wake != WakeSources::OutputOnly && !(wake == WakeSources::Stopping && self.has_ended()) {
             fds.push(PollFd::new(&self.handle, PollFlags::IN));
         }
         // EINTR only shortens the wait.
@@ -289,13 +290,13 @@ impl Watch<'_> {
         let is_readable = ready && fds[..outputs].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
         // Poll the monitor first: a process that writes to both usually prints last.
-        if self.beside.look(self.host) {
-            self.enough_by.get_or_insert_with(|| Instant::now() + ENOUGH_GRACE);
+        if self.monitor.poll(self.host) {
+            self.exit_by.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
         }
         if is_readable {
             self.read();
         }
-        self.host.see_to_log();
+        self.host.tick_log();
     }
 
     /// Forwards one chunk of output and returns its length, or 0 if none is available. Drops the reader at EOF.
@@ -319,9 +320,9 @@ impl Watch<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wake {
+enum WakeSources {
     /// Output, exit of the process, and the stop descriptor.
-    Watched,
+    All,
     /// Output and exit of the process; it is already being stopped.
     Stopping,
     OutputOnly,

@@ -8,18 +8,18 @@ use std::time::Instant;
 
 use berth_core::registry::{InputMode, REGISTRY_ARG_BYTES_MAX};
 
-use super::exchange::Exchange;
+use super::exchange::CallFiles;
 use crate::attempt::environment::PATH;
-use crate::process::{self, Ended, Host};
-use crate::sandbox::Cage;
+use crate::process::{self, ProcessExit, ProcessHost};
+use crate::sandbox::StepSandbox;
 
-pub(super) struct Call<'a> {
-    pub(super) host: &'a dyn Host,
-    pub(super) cage: &'a Cage<'a>,
+pub(super) struct RegistryCall<'a> {
+    pub(super) host: &'a dyn ProcessHost,
+    pub(super) cage: &'a StepSandbox<'a>,
     /// Directory of the built registry.
     pub(super) registry: &'a Path,
     pub(super) start: &'a str,
-    pub(super) task: Handed,
+    pub(super) task: TaskInput,
     /// The call's files are created in here.
     pub(super) parent: &'a Path,
     pub(super) by: Instant,
@@ -27,15 +27,15 @@ pub(super) struct Call<'a> {
 }
 
 /// How the task is passed to the process.
-pub(super) enum Handed {
+pub(super) enum TaskInput {
     Argument(String),
     File(PathBuf),
 }
 
-pub(super) struct Finished {
+pub(super) struct CallResult {
     /// `None` if there is no file; `Err` if it is not a regular, readable file.
     pub(super) answer: Result<Option<Vec<u8>>, String>,
-    pub(super) ended: Ended,
+    pub(super) ended: ProcessExit,
 }
 
 /// Checks that a task can be passed; the error is for users.
@@ -52,17 +52,17 @@ pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Call<'_> {
+impl RegistryCall<'_> {
     /// Runs the call; `prepare` sets the environment. After an error the host knows whether anything ran.
-    pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<Finished> {
+    pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<CallResult> {
         let Self { host, cage, registry, start, task, parent, by, answer_bytes_max } = self;
-        let mut exchange = Exchange::new(parent, answer_bytes_max)?;
-        cage.confinement.give(&parent.join(&exchange.id))?;
+        let mut exchange = CallFiles::new(parent, answer_bytes_max)?;
+        cage.confinement.give_to_step_user(&parent.join(&exchange.id))?;
         let mut command = cage.command("/bin/sh");
         command.arg("-c").arg(format!("{start} \"$@\"")).arg("sh");
         match &task {
-            Handed::Argument(text) => command.arg("--input").arg(text),
-            Handed::File(path) => command.arg("--input-file").arg(path),
+            TaskInput::Argument(text) => command.arg("--input").arg(text),
+            TaskInput::File(path) => command.arg("--input-file").arg(path),
         };
         command.arg("--output").arg(&exchange.answer_path);
         command.arg("--log-dir").arg(&exchange.log_dir).args(["--execution-id", &exchange.id]);
@@ -70,7 +70,7 @@ impl Call<'_> {
         prepare(&mut command);
         command.env("PATH", path_with_tools(registry));
         let ended = process::run(host, cage, command, by, &mut exchange)?;
-        Ok(Finished { answer: exchange.finish(host), ended })
+        Ok(CallResult { answer: exchange.finish(host), ended })
     }
 }
 

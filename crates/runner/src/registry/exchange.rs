@@ -19,44 +19,44 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::de::IgnoredAny;
 
 use super::file;
-use super::journal::Journal;
+use super::journal::StepLogFile;
 use crate::chance;
-use crate::process::{Beside, Host};
+use crate::process::{ProcessHost, ProcessMonitor};
 
 const ANSWER: &str = "answer.json";
 /// Poll interval without inotify.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Poll interval with inotify, for events it may have missed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const INOTIFY_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Reads from the inotify descriptor per poll.
-const TOLD_READS_MAX: usize = 16;
+const INOTIFY_READS_MAX: usize = 16;
 /// How much of the file's end is checked before it is parsed.
 const TAIL_BYTES: u64 = 16;
 
-pub(super) struct Exchange {
+pub(super) struct CallFiles {
     pub(super) id: String,
     pub(super) answer_path: PathBuf,
     pub(super) log_dir: PathBuf,
     dir: OwnedFd,
     logs: OwnedFd,
-    told: Option<OwnedFd>,
-    journal: Journal,
+    inotify: Option<OwnedFd>,
+    journal: StepLogFile,
     bytes_max: u64,
     /// Length and mtime of the last incomplete answer.
-    seen: Option<(u64, i64, i64)>,
+    last_incomplete: Option<(u64, i64, i64)>,
     is_answered: bool,
 }
 
-impl Exchange {
+impl CallFiles {
     pub(super) fn new(parent: &Path, bytes_max: usize) -> io::Result<Self> {
-        let id = format!("call-{}", chance::name()?);
+        let id = format!("call-{}", chance::random_hex()?);
         let path = parent.join(&id);
         let log_dir = path.join("logs");
         for dir in [&path, &log_dir] {
             DirBuilder::new().mode(0o700).create(dir)?;
         }
         // Without inotify the files are polled more often.
-        let told = watch(&[&path, &log_dir]).inspect_err(|error| {
+        let told = watch_dirs(&[&path, &log_dir]).inspect_err(|error| {
             tracing::warn!(%error, "inotify unavailable; polling files");
         });
         Ok(Self {
@@ -64,10 +64,10 @@ impl Exchange {
             logs: open_dir(&log_dir)?,
             answer_path: path.join(ANSWER),
             log_dir,
-            told: told.ok(),
-            journal: Journal::new(format!("{id}.jsonl")),
+            inotify: told.ok(),
+            journal: StepLogFile::new(format!("{id}.jsonl")),
             bytes_max: bytes_max as u64,
-            seen: None,
+            last_incomplete: None,
             is_answered: false,
             id,
         })
@@ -75,7 +75,7 @@ impl Exchange {
 
     /// Reads the rest of the log and the answer after the process has ended. Returns `None` if there is no file or
     /// an empty one.
-    pub(super) fn finish(mut self, host: &dyn Host) -> Result<Option<Vec<u8>>, String> {
+    pub(super) fn finish(mut self, host: &dyn ProcessHost) -> Result<Option<Vec<u8>>, String> {
         self.journal.finish(self.logs.as_fd(), host);
         let wrong = |error: io::Error| format!("its answer cannot be read: {error}");
         let found = match file::open_in(self.dir.as_fd(), ANSWER) {
@@ -91,10 +91,10 @@ impl Exchange {
         let Ok(found) = file::open_in(self.dir.as_fd(), ANSWER) else { return false };
         let Ok(meta) = found.metadata() else { return false };
         let looks = Some((meta.len(), meta.mtime(), meta.mtime_nsec()));
-        if self.seen == looks || meta.len() > self.bytes_max {
+        if self.last_incomplete == looks || meta.len() > self.bytes_max {
             return false;
         }
-        self.seen = looks;
+        self.last_incomplete = looks;
         let mut tail = [0; TAIL_BYTES as usize];
         let length = found.read_at(&mut tail, meta.len().saturating_sub(TAIL_BYTES)).unwrap_or(0);
         let last = tail[..length].iter().rfind(|byte| !byte.is_ascii_whitespace());
@@ -102,39 +102,39 @@ impl Exchange {
             return false;
         }
         let bytes = file::read(found, self.bytes_max).unwrap_or_default();
-        is_whole(&bytes)
+        is_complete_json(&bytes)
     }
 }
 
 /// Whether the bytes are a complete JSON document.
-pub(super) fn is_whole(answer: &[u8]) -> bool {
+pub(super) fn is_complete_json(answer: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(answer).is_ok()
 }
 
-impl Beside for Exchange {
+impl ProcessMonitor for CallFiles {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.told.as_ref().map(AsFd::as_fd)
+        self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    fn tick(&self) -> Duration {
-        if self.told.is_some() { LOOK_AGAIN } else { LOOK_EVERY }
+    fn poll_interval(&self) -> Duration {
+        if self.inotify.is_some() { INOTIFY_POLL_INTERVAL } else { POLL_INTERVAL }
     }
 
-    fn look(&mut self, host: &dyn Host) -> bool {
-        if let Some(told) = &self.told {
+    fn poll(&mut self, host: &dyn ProcessHost) -> bool {
+        if let Some(told) = &self.inotify {
             let mut buffer = [0; 4096];
             let mut reads = 0;
-            while reads < TOLD_READS_MAX && rustix::io::read(told, &mut buffer).is_ok() {
+            while reads < INOTIFY_READS_MAX && rustix::io::read(told, &mut buffer).is_ok() {
                 reads += 1;
             }
         }
-        self.journal.look(self.logs.as_fd(), host);
+        self.journal.write_new_lines(self.logs.as_fd(), host);
         self.is_answered = self.is_answered || self.has_answer();
         self.is_answered
     }
 }
 
-fn watch(dirs: &[&Path]) -> io::Result<OwnedFd> {
+fn watch_dirs(dirs: &[&Path]) -> io::Result<OwnedFd> {
     let told = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     for dir in dirs {
         let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;

@@ -19,7 +19,7 @@ const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
 const PACKAGE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Manifest {
+pub struct RegistryManifest {
     /// Shell commands, run in order.
     pub build: Vec<String>,
     pub start: String,
@@ -28,7 +28,7 @@ pub struct Manifest {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ManifestFile {
     build: Option<String>,
     start: String,
     #[serde(default)]
@@ -36,42 +36,46 @@ struct Written {
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct PackageJson {
     #[serde(default)]
     scripts: BTreeMap<String, String>,
 }
 
-impl Manifest {
+impl RegistryManifest {
     /// Reads the manifest; the error is for users.
     pub fn read(dir: &Path) -> Result<Self, String> {
-        if let Some(bytes) = read(dir, MANIFEST_NAME, MANIFEST_BYTES_MAX)? {
-            return own(&bytes);
+        if let Some(bytes) = read_file(dir, MANIFEST_NAME, MANIFEST_BYTES_MAX)? {
+            return parse_manifest(&bytes);
         }
-        let Some(bytes) = read(dir, PACKAGE, PACKAGE_BYTES_MAX)? else {
+        let Some(bytes) = read_file(dir, PACKAGE, PACKAGE_BYTES_MAX)? else {
             return Err(format!(
                 "there is neither a {MANIFEST_NAME} nor a {PACKAGE} at the top: it is no step registry. \
                  `berth registry new` makes one"
             ));
         };
         let has_lock = LOCKS.iter().any(|lock| dir.join(lock).is_file());
-        node(&bytes, has_lock)
+        parse_package_json(&bytes, has_lock)
     }
 }
 
-fn own(bytes: &[u8]) -> Result<Manifest, String> {
+fn parse_manifest(bytes: &[u8]) -> Result<RegistryManifest, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| format!("{MANIFEST_NAME} is not UTF-8"))?;
-    let written: Written =
+    let written: ManifestFile =
         serde_saphyr::from_str(text).map_err(|error| format!("{MANIFEST_NAME} cannot be read: {error}"))?;
     let build = written.build.filter(|text| !text.trim().is_empty());
-    Ok(Manifest {
-        build: build.map(|text| command(MANIFEST_NAME, "build", &text)).transpose()?.into_iter().collect(),
-        start: command(MANIFEST_NAME, "start", &written.start)?,
+    Ok(RegistryManifest {
+        build: build
+            .map(|text| check_command(MANIFEST_NAME, "build", &text))
+            .transpose()?
+            .into_iter()
+            .collect(),
+        start: check_command(MANIFEST_NAME, "start", &written.start)?,
         input: written.input,
     })
 }
 
-fn node(bytes: &[u8], has_lock: bool) -> Result<Manifest, String> {
-    let mut package: Package =
+fn parse_package_json(bytes: &[u8], has_lock: bool) -> Result<RegistryManifest, String> {
+    let mut package: PackageJson =
         serde_json::from_slice(bytes).map_err(|error| format!("{PACKAGE} cannot be read: {error}"))?;
     let mut script = |name: &str| {
         let found = package.scripts.remove(name);
@@ -81,19 +85,19 @@ fn node(bytes: &[u8], has_lock: bool) -> Result<Manifest, String> {
                  or a {MANIFEST_NAME} instead"
             )
         })?;
-        command(PACKAGE, name, &text)
+        check_command(PACKAGE, name, &text)
     };
     script(BUILD_SCRIPT)?;
     let start = script(START_SCRIPT)?;
     let install = if has_lock { "npm ci" } else { "npm install" };
-    Ok(Manifest {
+    Ok(RegistryManifest {
         build: vec![install.into(), format!("npm run {BUILD_SCRIPT}")],
         start,
         input: InputMode::Argument,
     })
 }
 
-fn command(of: &str, name: &str, text: &str) -> Result<String, String> {
+fn check_command(of: &str, name: &str, text: &str) -> Result<String, String> {
     let problem = if text.trim().is_empty() {
         "is empty"
     } else if text.contains('\0') {
@@ -109,7 +113,7 @@ fn command(of: &str, name: &str, text: &str) -> Result<String, String> {
     Err(format!("`{name}` in {of} {problem}"))
 }
 
-fn read(dir: &Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
+fn read_file(dir: &Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{name} cannot be read: {error}");
     match file::open(&dir.join(name)) {
         Ok(found) => file::read(found, bytes_max).map(Some).map_err(|error| wrong(&error)),
@@ -127,8 +131,10 @@ mod tests {
         for (name, text) in files {
             std::fs::write(dir.path().join(name), text).expect("file");
         }
-        match Manifest::read(dir.path()) {
-            Ok(Manifest { build, start, input }) => format!("{} > {start} {input:?}", build.join(" ; ")),
+        match RegistryManifest::read(dir.path()) {
+            Ok(RegistryManifest { build, start, input }) => {
+                format!("{} > {start} {input:?}", build.join(" ; "))
+            }
             Err(told) => told,
         }
     }
@@ -184,7 +190,7 @@ mod tests {
     fn symlinked_manifest_is_rejected() {
         let dir = tempfile::tempdir().expect("directory");
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(MANIFEST_NAME)).expect("link");
-        let told = Manifest::read(dir.path()).expect_err("refused");
+        let told = RegistryManifest::read(dir.path()).expect_err("refused");
         assert!(told.starts_with("berth-registry.yaml cannot be read"), "{told}");
     }
 }

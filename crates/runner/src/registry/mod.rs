@@ -24,12 +24,12 @@ use serde_json::Value;
 
 use crate::sandbox::Confinement;
 
-pub(crate) use cache::Cache;
-pub(crate) use step::run as run_step;
+pub(crate) use cache::RegistryCache;
+pub(crate) use step::run_custom_step as run_step;
 
-pub use build::{BuildFailed, build};
+pub use build::{RegistryBuildError, build};
 pub use local::call;
-pub use manifest::{MANIFEST_NAME, Manifest};
+pub use manifest::{MANIFEST_NAME, RegistryManifest};
 
 /// Limit for the output of a build or a local call.
 pub const BUILD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -46,7 +46,7 @@ pub const REGISTRIES_KEPT_MAX: usize = 16;
 pub const REGISTRIES_KEPT_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
 /// Parameters of a build. The environment of this process is not passed on.
-pub struct BuildRequest<'a> {
+pub struct RegistryBuildRequest<'a> {
     /// The checkout. The build runs in it, and its content afterwards is the built registry.
     pub source: PathBuf,
     /// An empty directory for temporary files of the build; the caller removes it.
@@ -65,7 +65,7 @@ pub struct BuildRequest<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Built {
+pub struct BuiltRegistry {
     /// Shell command, run in the directory of the built registry.
     pub start: String,
     pub input: InputMode,
@@ -73,7 +73,7 @@ pub struct Built {
 }
 
 /// One call outside of a deployment: for metadata, or for an author who tries a step.
-pub struct CallRequest<'a> {
+pub struct RegistryCallRequest<'a> {
     /// Directory of the built registry; read-only.
     pub registry: &'a Path,
     pub start: &'a str,
@@ -91,7 +91,7 @@ pub struct CallRequest<'a> {
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Called {
+pub enum RegistryCallOutcome {
     Answered {
         /// Content of the file, not yet parsed.
         answer: Vec<u8>,
@@ -105,7 +105,7 @@ pub enum Called {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum CallFailed {
+pub enum RegistryCallError {
     /// Nothing was started because the task is too long; the text is for users.
     #[error("{0}")]
     TooLong(String),
@@ -114,7 +114,7 @@ pub enum CallFailed {
 }
 
 /// Builds the task of a call that executes a step.
-pub fn task(
+pub fn execution_task(
     step_type: &str,
     params: &serde_json::Map<String, Value>,
     approved_by: Option<&str>,
@@ -122,10 +122,10 @@ pub fn task(
 ) -> Value {
     let mut task = serde_json::json!({ "job": "EXECUTE", "type": step_type, "params": params });
     if let Some(approver) = approved_by {
-        task["approvalContext"] = serde_json::json!({ "approved": true, "approverId": approver });
+        execution_task["approvalContext"] = serde_json::json!({ "approved": true, "approverId": approver });
     }
     if let Some(state) = polling_state {
-        task["pollingState"] = state.clone();
+        execution_task["pollingState"] = state.clone();
     }
-    task
+    execution_task
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const ENTRY_BYTES: u64 = 512;
 
 /// Returns the size of all entries below `dir`, without following symlinks. Stops counting above `bytes_max`.
-pub(super) fn of(dir: &Path, bytes_max: u64) -> io::Result<u64> {
+pub(super) fn dir_size(dir: &Path, bytes_max: u64) -> io::Result<u64> {
     let mut bytes = 0_u64;
     let mut waiting: Vec<PathBuf> = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {

@@ -39,8 +39,10 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<F
     }
     let packed = || -> io::Result<File> {
         let file = tempfile::tempfile_in(workspace.parent().unwrap_or(workspace))?;
-        let mut tar =
-            tar::Builder::new(zstd::Encoder::new(Watched { file: &file, wanted }, COMPRESSION_LEVEL)?);
+        let mut tar = tar::Builder::new(zstd::Encoder::new(
+            CancellableWriter { file: &file, wanted },
+            COMPRESSION_LEVEL,
+        )?);
         tar.follow_symlinks(false);
         tar.sparse(false);
         if at.is_dir() {
@@ -59,12 +61,12 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<F
 }
 
 /// A writer that fails once the transfer is no longer wanted.
-struct Watched<'a> {
+struct CancellableWriter<'a> {
     file: &'a File,
     wanted: Wanted<'a>,
 }
 
-impl Write for Watched<'_> {
+impl Write for CancellableWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match (self.wanted)() {
             true => self.file.write(bytes),

@@ -15,79 +15,80 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Shorter than the server's idle timeout of ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-pub struct Client {
+pub struct ServerClient {
     agent: Agent,
     /// Without a trailing slash.
     server: String,
     bearer: String,
-    is_dismissed: AtomicBool,
+    is_rejected: AtomicBool,
 }
 
 /// Why a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
+pub enum RequestError {
     /// The server cannot be reached or cannot respond now.
     Unavailable(String),
     /// The server rejected the credential; the text is for users.
-    Unknown(String),
+    Unauthenticated(String),
     /// The server refused the request; the text is for users.
     Refused(String),
 }
 
-impl std::fmt::Display for Answered {
+impl std::fmt::Display for RequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Answered::Unavailable(text) | Answered::Unknown(text) | Answered::Refused(text) => {
-                f.write_str(text)
-            }
+            RequestError::Unavailable(text)
+            | RequestError::Unauthenticated(text)
+            | RequestError::Refused(text) => f.write_str(text),
         }
     }
 }
 
-impl std::error::Error for Answered {}
+impl std::error::Error for RequestError {}
 
-impl From<Answered> for LinkError {
-    fn from(answered: Answered) -> Self {
+impl From<RequestError> for LinkError {
+    fn from(answered: RequestError) -> Self {
         match answered {
-            Answered::Unavailable(text) => LinkError::Unavailable(text),
+            RequestError::Unavailable(text) => LinkError::Unavailable(text),
             // A retry would not help: the runner ends.
-            Answered::Unknown(text) | Answered::Refused(text) => LinkError::Refused(text),
+            RequestError::Unauthenticated(text) | RequestError::Refused(text) => LinkError::Refused(text),
         }
     }
 }
 
 #[derive(serde::Deserialize)]
-struct Data<T> {
+struct ResponseData<T> {
     data: T,
 }
 
-impl Client {
+impl ServerClient {
     /// `bearer` is the runner's credential, or a registration token.
     pub fn new(server: &str, bearer: &str) -> Self {
-        let config = crate::http::config().timeout_connect(Some(CONNECT_MAX)).max_idle_age(IDLE_MAX).build();
+        let config =
+            crate::http::client_config().timeout_connect(Some(CONNECT_MAX)).max_idle_age(IDLE_MAX).build();
         Self {
             agent: Agent::new_with_config(config),
             server: server.trim_end_matches('/').to_owned(),
             bearer: bearer.to_owned(),
-            is_dismissed: AtomicBool::new(false),
+            is_rejected: AtomicBool::new(false),
         }
     }
 
     /// Whether the server has rejected the credential.
-    pub fn is_dismissed(&self) -> bool {
-        self.is_dismissed.load(Ordering::Relaxed)
+    pub fn is_rejected(&self) -> bool {
+        self.is_rejected.load(Ordering::Relaxed)
     }
 
     /// Sends a JSON request and parses the response, within `limit`.
-    pub fn say<T: DeserializeOwned>(
+    pub fn post_json<T: DeserializeOwned>(
         &self,
         what: &str,
         said: &impl Serialize,
         limit: Duration,
-    ) -> Result<T, Answered> {
-        let body = serde_json::to_vec(said).map_err(|error| Answered::Refused(error.to_string()))?;
+    ) -> Result<T, RequestError> {
+        let body = serde_json::to_vec(said).map_err(|error| RequestError::Refused(error.to_string()))?;
         let request = self.post(what, "application/json").config().timeout_global(Some(limit)).build();
-        self.read(request.send(&body[..]))
+        self.read_response(request.send(&body[..]))
     }
 
     pub(super) fn send_bytes<T: DeserializeOwned>(
@@ -95,58 +96,59 @@ impl Client {
         what: &str,
         bytes: &[u8],
         limit: Duration,
-    ) -> Result<T, Answered> {
+    ) -> Result<T, RequestError> {
         let request = self.post(what, "application/octet-stream");
-        self.read(request.config().timeout_global(Some(limit)).build().send(bytes))
+        self.read_response(request.config().timeout_global(Some(limit)).build().send(bytes))
     }
 
     /// Sends a body of known length from a reader.
-    pub(super) fn send_all<T: DeserializeOwned>(
+    pub(super) fn send_reader<T: DeserializeOwned>(
         &self,
         what: &str,
         (body, length): (impl Read + 'static, u64),
         limit: Duration,
-    ) -> Result<T, Answered> {
+    ) -> Result<T, RequestError> {
         let request = self.post(what, "application/zstd").header("content-length", length);
         let request = request.config().timeout_global(Some(limit)).build();
-        self.read(request.send(SendBody::from_owned_reader(body)))
+        self.read_response(request.send(SendBody::from_owned_reader(body)))
     }
 
-    pub(super) fn fetch(&self, what: &str, limit: Duration) -> Result<impl Read + use<>, Answered> {
+    pub(super) fn fetch(&self, what: &str, limit: Duration) -> Result<impl Read + use<>, RequestError> {
         let request =
-            self.agent.get(self.at(what)).header("authorization", format!("Bearer {}", self.bearer));
+            self.agent.get(self.url(what)).header("authorization", format!("Bearer {}", self.bearer));
         let answer = request.config().timeout_global(Some(limit)).build().call();
-        Ok(self.good(answer)?.into_body().into_reader())
+        Ok(self.check_status(answer)?.into_body().into_reader())
     }
 
     fn post(&self, what: &str, media_type: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
-        let request = self.agent.post(self.at(what)).header("content-type", media_type);
+        let request = self.agent.post(self.url(what)).header("content-type", media_type);
         request.header("authorization", format!("Bearer {}", self.bearer))
     }
 
-    fn at(&self, what: &str) -> String {
+    fn url(&self, what: &str) -> String {
         format!("{}/api/v1/runner/{what}", self.server)
     }
 
-    fn read<T: DeserializeOwned>(
+    fn read_response<T: DeserializeOwned>(
         &self,
         answer: Result<http::Response<Body>, ureq::Error>,
-    ) -> Result<T, Answered> {
-        let mut answer = self.good(answer)?;
+    ) -> Result<T, RequestError> {
+        let mut answer = self.check_status(answer)?;
         let bytes = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let bytes =
-            bytes.map_err(|error| Answered::Unavailable(format!("the response was cut off: {error}")))?;
-        let read: Data<T> = serde_json::from_slice(&bytes)
-            .map_err(|error| Answered::Unavailable(format!("the response cannot be parsed: {error}")))?;
+            bytes.map_err(|error| RequestError::Unavailable(format!("the response was cut off: {error}")))?;
+        let read: ResponseData<T> = serde_json::from_slice(&bytes)
+            .map_err(|error| RequestError::Unavailable(format!("the response cannot be parsed: {error}")))?;
         Ok(read.data)
     }
 
-    fn good(
+    fn check_status(
         &self,
         answer: Result<http::Response<Body>, ureq::Error>,
-    ) -> Result<http::Response<Body>, Answered> {
-        let mut answer = answer
-            .map_err(|error| Answered::Unavailable(format!("{} cannot be reached: {error}", self.server)))?;
+    ) -> Result<http::Response<Body>, RequestError> {
+        let mut answer = answer.map_err(|error| {
+            RequestError::Unavailable(format!("{} cannot be reached: {error}", self.server))
+        })?;
         let status = answer.status().as_u16();
         if status == 200 {
             return Ok(answer);
@@ -157,20 +159,20 @@ impl Client {
         let detail = problem["detail"].as_str();
         // Not a response of Berth; probably from a proxy in front of it.
         let Some(detail) = detail else {
-            return Err(Answered::Unavailable(format!(
+            return Err(RequestError::Unavailable(format!(
                 "{} responded with {status}, but not as a Berth server does",
                 self.server
             )));
         };
         Err(match status {
             401 => {
-                self.is_dismissed.store(true, Ordering::Relaxed);
-                Answered::Unknown(detail.to_owned())
+                self.is_rejected.store(true, Ordering::Relaxed);
+                RequestError::Unauthenticated(detail.to_owned())
             }
             408 | 429 | 500..=599 => {
-                Answered::Unavailable(format!("the server responded with {status}: {detail}"))
+                RequestError::Unavailable(format!("the server responded with {status}: {detail}"))
             }
-            _ => Answered::Refused(detail.to_owned()),
+            _ => RequestError::Refused(detail.to_owned()),
         })
     }
 }

@@ -14,7 +14,7 @@ const BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Credential {
+pub struct RunnerCredential {
     /// The credential is sent to this server only.
     pub server: String,
     pub runner_id: String,
@@ -22,7 +22,7 @@ pub struct Credential {
     pub credential: SecretText,
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for RunnerCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credential")
             .field("server", &self.server)
@@ -31,7 +31,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-impl Credential {
+impl RunnerCredential {
     pub fn load(work_dir: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(work_dir.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -11,45 +11,45 @@ use berth_api::runner::{
     Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
-use super::client::Client;
+use super::client::ServerClient;
 use super::{archive, transfer};
 
 /// Network time allowed on top of the server's own wait.
-const ON_THE_WAY_MAX: Duration = Duration::from_secs(5);
+const NETWORK_TIME_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
 
-pub struct Remote {
-    client: Arc<Client>,
+pub struct RemoteLink {
+    client: Arc<ServerClient>,
     on_the_way: Duration,
 }
 
-impl Remote {
-    pub fn new(client: Arc<Client>, welcome: &Welcome) -> Self {
+impl RemoteLink {
+    pub fn new(client: Arc<ServerClient>, welcome: &Welcome) -> Self {
         // A response that arrives after the self-stop is useless.
-        let on_the_way = ON_THE_WAY_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
-        Self { client, on_the_way }
+        let network_time = NETWORK_TIME_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
+        Self { client, on_the_way: network_time }
     }
 
     /// Tells the server that this process has ended and runs nothing.
     pub fn goodbye(&self, boot: &str) -> Result<(), LinkError> {
         let said = Goodbye { boot: boot.to_owned() };
-        let done: Farewell = self.client.say("goodbye", &said, ON_THE_WAY_MAX)?;
+        let done: Farewell = self.client.post_json("goodbye", &said, NETWORK_TIME_MAX)?;
         let Farewell {} = done;
         Ok(())
     }
 }
 
-impl Link for Remote {
+impl Link for RemoteLink {
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
         let said = AcquireAsked { asked: asked.clone(), wait_ms: millis(wait) };
-        let heard: Acquired = self.client.say("acquire", &said, wait + ON_THE_WAY_MAX)?;
+        let heard: Acquired = self.client.post_json("acquire", &said, wait + NETWORK_TIME_MAX)?;
         Ok(heard.assignments)
     }
 
     fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
         let said = HeartbeatSent { beat: beat.clone(), wait_ms: millis(wait) };
-        let heard: HeartbeatHeard = self.client.say("heartbeat", &said, wait + self.on_the_way)?;
+        let heard: HeartbeatHeard = self.client.post_json("heartbeat", &said, wait + self.on_the_way)?;
         Ok(heard.told)
     }
 
@@ -60,7 +60,7 @@ impl Link for Remote {
     }
 
     fn report(&self, report: &Report) -> Result<Reported, LinkError> {
-        Ok(self.client.say("report", report, REPORT_MAX)?)
+        Ok(self.client.post_json("report", report, REPORT_MAX)?)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {

@@ -14,16 +14,16 @@ mod seen;
 mod spool;
 mod transfer;
 
-pub use client::{Answered, Client};
-pub use credential::Credential;
-pub use home::Home;
-pub use link::Remote;
-pub(crate) use seen::Holder;
-pub use seen::Seen;
-pub(crate) use spool::Begins;
-pub use spool::{Left, Spool};
+pub use client::{RequestError, ServerClient};
+pub use credential::RunnerCredential;
+pub use home::RemoteWorkDir;
+pub use link::RemoteLink;
+pub(crate) use seen::EnvironmentHolder;
+pub use seen::SeenFences;
+pub(crate) use spool::StartDecision;
+pub use spool::{AttemptSpool, RecoveredSpool};
 
 /// Returns a random id for a runner process.
 pub fn new_boot() -> std::io::Result<String> {
-    crate::chance::name()
+    crate::chance::random_hex()
 }

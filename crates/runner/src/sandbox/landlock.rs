@@ -18,13 +18,13 @@ use landlock::{
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use super::Cage;
+use super::StepSandbox;
 
 /// Controls truncation (Linux 6.2). Older kernels are rejected.
-const LEAST: ABI = ABI::V3;
+const ABI_MIN: ABI = ABI::V3;
 /// Newest supported ABI; older kernels enforce what they know. From 6 on, signals and abstract sockets are scoped;
 /// from 9 on, sockets with a path.
-const KNOWN: ABI = ABI::V9;
+const ABI_MAX: ABI = ABI::V9;
 /// Without capabilities the kernel denies access to the environment of processes outside of the Landlock domain.
 const PROCESSES: &str = "/proc";
 /// Devices that programs expect to be writable.
@@ -32,7 +32,7 @@ const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 
 pub(super) fn probe() -> Result<(), String> {
     let status = on_fresh_thread(|| {
-        let all = AccessFs::from_all(KNOWN);
+        let all = AccessFs::from_all(ABI_MAX);
         restrict(&[(PathBuf::from("/"), all)])
     })
     .map_err(|error| format!("this kernel has no Landlock, or an older one than Linux 6.2: {error}"))?;
@@ -42,7 +42,7 @@ pub(super) fn probe() -> Result<(), String> {
     }
 }
 
-pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child> {
+pub(super) fn spawn(cage: &StepSandbox<'_>, command: &mut Command) -> io::Result<Child> {
     let rules = rules(cage);
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
@@ -74,34 +74,34 @@ fn on_fresh_thread<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::R
 fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(LEAST))
+        .handle_access(AccessFs::from_all(ABI_MIN))
         .map(|ruleset| ruleset.set_compatibility(CompatLevel::BestEffort))
-        .and_then(|ruleset| ruleset.handle_access(AccessFs::from_all(KNOWN)))
-        .and_then(|ruleset| ruleset.scope(Scope::from_all(KNOWN)))
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::from_all(ABI_MAX)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(ABI_MAX)))
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
     for (path, access) in rules {
         // A path that does not exist needs no rule.
         let Ok(opened) = PathFd::new(path) else { continue };
         let is_dir = path.is_dir();
-        let access = if is_dir { *access } else { *access & AccessFs::from_file(KNOWN) };
+        let access = if is_dir { *access } else { *access & AccessFs::from_file(ABI_MAX) };
         ruleset = ruleset.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)?;
     }
     Ok(ruleset.restrict_self().map_err(io::Error::other)?.ruleset)
 }
 
-fn rules(cage: &Cage<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
-    let read = AccessFs::from_read(KNOWN);
+fn rules(cage: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    let read = AccessFs::from_read(ABI_MAX);
     let visible = &cage.confinement.visible;
-    let hidden: Vec<&Path> = visible.covered().collect();
+    let hidden: Vec<&Path> = visible.covered_paths().collect();
     let seen = visible.dirs.iter().chain(&visible.exposed).flat_map(|dir| readable(dir, &hidden));
     let mut rules: Vec<_> = seen.map(|path| (path, read)).collect();
     rules.push((PathBuf::from(PROCESSES), read));
-    let connect = AccessFs::from_read(KNOWN) | AccessFs::ResolveUnix;
+    let connect = AccessFs::from_read(ABI_MAX) | AccessFs::ResolveUnix;
     rules.extend(visible.exposed.iter().map(|path| (path.clone(), connect)));
-    rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(KNOWN))));
-    rules.extend(cage.own.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(KNOWN))));
-    rules.extend(cage.read.iter().map(|path| (PathBuf::from(path), read)));
+    rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(ABI_MAX))));
+    rules.extend(cage.writable.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(ABI_MAX))));
+    rules.extend(cage.readable.iter().map(|path| (PathBuf::from(path), read)));
     rules
 }
 

@@ -13,15 +13,15 @@ use berth_api::runner::{Isolation, Network};
 
 use berth_core::runner::EXPOSED_MAX;
 
-use crate::process::tree::mark;
-use crate::settings::{Sandbox, StartError};
+use crate::process::tree::attempt_id_entry;
+use crate::settings::{RunnerStartError, SandboxMode};
 
-pub use user::{StepUser, UserError};
-pub use visible::HideError;
-use visible::Visible;
+pub use user::{StepUserAccount, StepUserError};
+pub use visible::HiddenPathError;
+use visible::VisiblePaths;
 
 #[derive(Debug, Clone)]
-enum Level {
+enum IsolationLevel {
     Process,
     Landlock,
     Bubblewrap(PathBuf),
@@ -30,21 +30,21 @@ enum Level {
 /// The isolation of steps and builds on this machine, detected once at start.
 #[derive(Debug, Clone)]
 pub struct Confinement {
-    level: Level,
-    visible: Visible,
+    level: IsolationLevel,
+    visible: VisiblePaths,
     /// `None`: the user of this process.
-    user: Option<StepUser>,
+    user: Option<StepUserAccount>,
 }
 
 /// The sandbox for the processes of one attempt or build.
-pub(crate) struct Cage<'a> {
+pub(crate) struct StepSandbox<'a> {
     pub(crate) confinement: &'a Confinement,
     /// Mounted as `/tmp`.
     pub(crate) tmp: &'a Path,
     /// Writable paths.
-    pub(crate) own: Vec<&'a Path>,
+    pub(crate) writable: Vec<&'a Path>,
     /// Read-only paths.
-    pub(crate) read: Vec<&'a Path>,
+    pub(crate) readable: Vec<&'a Path>,
     pub(crate) network: Network,
     /// Value of `BERTH_ATTEMPT_ID`, by which processes are found.
     pub(crate) id: &'a str,
@@ -53,33 +53,40 @@ pub(crate) struct Cage<'a> {
 impl Confinement {
     /// Detects the sandbox. No step or build can read `hidden` paths, even in a visible directory; all of them can
     /// read `exposed` paths.
-    pub fn choose(sandbox: Sandbox, hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, StartError> {
+    pub fn choose(
+        sandbox: SandboxMode,
+        hidden: &[PathBuf],
+        exposed: &[PathBuf],
+    ) -> Result<Self, RunnerStartError> {
         Self::choose_as(None, sandbox, hidden, exposed)
     }
 
     /// Like [`choose`](Self::choose), for steps that run as `user`.
     pub fn choose_as(
-        user: Option<StepUser>,
-        sandbox: Sandbox,
+        user: Option<StepUserAccount>,
+        sandbox: SandboxMode,
         hidden: &[PathBuf],
         exposed: &[PathBuf],
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, RunnerStartError> {
         if exposed.len() > EXPOSED_MAX {
-            return Err(StartError::TooManyExposed);
+            return Err(RunnerStartError::TooManyExposed);
         }
         // Without a sandbox a step sees everything.
-        let visible =
-            if sandbox == Sandbox::Off { Visible::default() } else { Visible::find(hidden, exposed)? };
-        let refused = |why| StartError::Sandbox(sandbox, why);
-        let bubblewrap = || bubblewrap::probe(&visible, user.as_ref()).map(Level::Bubblewrap);
+        let visible = if sandbox == SandboxMode::Off {
+            VisiblePaths::default()
+        } else {
+            VisiblePaths::find(hidden, exposed)?
+        };
+        let refused = |why| RunnerStartError::Sandbox(sandbox, why);
+        let bubblewrap = || bubblewrap::probe(&visible, user.as_ref()).map(IsolationLevel::Bubblewrap);
         let level = match sandbox {
-            Sandbox::Off => Level::Process,
-            Sandbox::Landlock => landlock::probe().map(|()| Level::Landlock).map_err(refused)?,
-            Sandbox::Bubblewrap | Sandbox::Auto => bubblewrap().map_err(refused)?,
-            Sandbox::Local => bubblewrap().or_else(|no_bubblewrap| {
+            SandboxMode::Off => IsolationLevel::Process,
+            SandboxMode::Landlock => landlock::probe().map(|()| IsolationLevel::Landlock).map_err(refused)?,
+            SandboxMode::Bubblewrap | SandboxMode::Auto => bubblewrap().map_err(refused)?,
+            SandboxMode::Local => bubblewrap().or_else(|no_bubblewrap| {
                 tracing::warn!(reason = no_bubblewrap, "bubblewrap unavailable; using Landlock");
                 let both = |no_landlock| refused(format!("{no_bubblewrap}; {no_landlock}"));
-                landlock::probe().map(|()| Level::Landlock).map_err(both)
+                landlock::probe().map(|()| IsolationLevel::Landlock).map_err(both)
             })?,
         };
         Ok(Self { level, visible, user })
@@ -87,33 +94,33 @@ impl Confinement {
 
     pub fn isolation(&self) -> Isolation {
         match self.level {
-            Level::Process => Isolation::Process,
-            Level::Landlock => Isolation::Landlock,
-            Level::Bubblewrap(_) => Isolation::Bubblewrap,
+            IsolationLevel::Process => Isolation::Process,
+            IsolationLevel::Landlock => Isolation::Landlock,
+            IsolationLevel::Bubblewrap(_) => Isolation::Bubblewrap,
         }
     }
 
     /// Paths that the operator exposes.
-    pub fn exposed(&self) -> Vec<String> {
+    pub fn exposed_paths(&self) -> Vec<String> {
         self.visible.chosen.iter().map(|path| path.display().to_string()).collect()
     }
 
     /// Returns an error for the step's author if the network mode is not available here.
     pub(crate) fn check_network(&self, network: Network) -> Result<(), String> {
         match (network, &self.level) {
-            (Network::Host, _) | (Network::None, Level::Bubblewrap(_)) => Ok(()),
-            (Network::None, Level::Process | Level::Landlock) => Err(format!(
+            (Network::Host, _) | (Network::None, IsolationLevel::Bubblewrap(_)) => Ok(()),
+            (Network::None, IsolationLevel::Process | IsolationLevel::Landlock) => Err(format!(
                 "`network: none` needs the sandbox bubblewrap, and this runner has {}; nothing of the step ran",
-                self.word()
+                self.level_name()
             )),
         }
     }
 
-    fn word(&self) -> &'static str {
+    fn level_name(&self) -> &'static str {
         match self.level {
-            Level::Process => "none",
-            Level::Landlock => "landlock",
-            Level::Bubblewrap(_) => "bubblewrap",
+            IsolationLevel::Process => "none",
+            IsolationLevel::Landlock => "landlock",
+            IsolationLevel::Bubblewrap(_) => "bubblewrap",
         }
     }
 
@@ -122,38 +129,38 @@ impl Confinement {
         self.user.is_some()
     }
 
-    pub(crate) fn user(&self) -> Option<&StepUser> {
+    pub(crate) fn user(&self) -> Option<&StepUserAccount> {
         self.user.as_ref()
     }
 
     /// Changes the owner of `path` to the step user, if there is one.
-    pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
-        self.user.as_ref().map_or(Ok(()), |user| user.give(path))
+    pub(crate) fn give_to_step_user(&self, path: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.take_ownership(path))
     }
 
     /// Lets the step user read `path`.
-    pub(crate) fn show(&self, path: &Path) -> io::Result<()> {
-        self.user.as_ref().map_or(Ok(()), |user| user.show(path))
+    pub(crate) fn allow_read(&self, path: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.allow_read(path))
     }
 
     /// Lets the step user traverse a directory.
-    pub fn admit(&self, dir: &Path) -> io::Result<()> {
-        self.user.as_ref().map_or(Ok(()), |user| user.admit(dir))
+    pub fn allow_traverse(&self, dir: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.allow_traverse(dir))
     }
 
     /// Checks that the step user can enter a directory.
-    pub fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
-        self.user.as_ref().map_or(Ok(()), |user| user.check_enters(dir))
+    pub fn check_can_enter(&self, dir: &Path) -> Result<(), StepUserError> {
+        self.user.as_ref().map_or(Ok(()), |user| user.check_can_enter(dir))
     }
 
     /// Hides one more directory.
-    pub(crate) fn hiding(mut self, dir: &Path) -> Result<Self, StartError> {
+    pub(crate) fn with_hidden(mut self, dir: &Path) -> Result<Self, RunnerStartError> {
         self.visible.hide(dir)?;
         Ok(self)
     }
 }
 
-impl Cage<'_> {
+impl StepSandbox<'_> {
     pub(crate) fn isolation(&self) -> Isolation {
         self.confinement.isolation()
     }
@@ -161,8 +168,8 @@ impl Cage<'_> {
     /// Returns a command that runs `program` in the sandbox; arguments added to it go to the program.
     pub(crate) fn command(&self, program: &str) -> Command {
         match &self.confinement.level {
-            Level::Process | Level::Landlock => Command::new(program),
-            Level::Bubblewrap(bwrap) => {
+            IsolationLevel::Process | IsolationLevel::Landlock => Command::new(program),
+            IsolationLevel::Bubblewrap(bwrap) => {
                 let mut command = Command::new(bwrap);
                 command.args(bubblewrap::arguments(self)).arg("--").arg(program);
                 command
@@ -174,17 +181,17 @@ impl Cage<'_> {
         self.confinement.check_network(self.network).map_err(io::Error::other)?;
         self.check_paths()?;
         if let Some(user) = &self.confinement.user {
-            user.run(command);
+            user.run_as(command);
         }
         match self.confinement.level {
-            Level::Process | Level::Bubblewrap(_) => command.spawn(),
-            Level::Landlock => landlock::spawn(self, command),
+            IsolationLevel::Process | IsolationLevel::Bubblewrap(_) => command.spawn(),
+            IsolationLevel::Landlock => landlock::spawn(self, command),
         }
     }
 
     /// A non-canonical path could make a different directory accessible than the one it names.
     fn check_paths(&self) -> io::Result<()> {
-        let all = self.own.iter().chain(&self.read).chain([&self.tmp]);
+        let all = self.writable.iter().chain(&self.readable).chain([&self.tmp]);
         for path in all {
             if path.canonicalize()? != *path {
                 return Err(io::Error::other(format!("{} is not a canonical path", path.display())));
@@ -194,13 +201,13 @@ impl Cage<'_> {
     }
 
     /// The environment entry that identifies its processes.
-    pub(crate) fn mark(&self) -> Vec<u8> {
-        mark(self.id)
+    pub(crate) fn attempt_id_entry(&self) -> Vec<u8> {
+        attempt_id_entry(self.id)
     }
 
     /// Whether the main process is the sandbox's wrapper: killing it would kill the step without a chance to clean
     /// up.
     pub(crate) fn main_is_wrapper(&self) -> bool {
-        matches!(self.confinement.level, Level::Bubblewrap(_))
+        matches!(self.confinement.level, IsolationLevel::Bubblewrap(_))
     }
 }

@@ -10,19 +10,19 @@ use rustix::process::geteuid;
 
 const USERS: &str = "/etc/passwd";
 /// Mode of a directory that the user can traverse but not list.
-const PASSED: u32 = 0o710;
+const TRAVERSE_ONLY: u32 = 0o710;
 /// Owner permissions that are copied to the group.
 const OWNER_READS: u32 = 0o500;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepUser {
+pub struct StepUserAccount {
     name: String,
     uid: u32,
     gid: u32,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum UserError {
+pub enum StepUserError {
     #[error("steps can run as the user {0} only if this program runs as root")]
     NotRoot(String),
     #[error("there is no user {0} in {USERS}: create it with `useradd --system --no-create-home {0}`")]
@@ -38,16 +38,16 @@ pub enum UserError {
     Outside { user: String, dir: String, source: io::Error },
 }
 
-impl StepUser {
+impl StepUserAccount {
     /// Finds a user of this machine by name.
-    pub fn find(name: &str) -> Result<Self, UserError> {
+    pub fn find(name: &str) -> Result<Self, StepUserError> {
         if !geteuid().is_root() {
-            return Err(UserError::NotRoot(name.to_owned()));
+            return Err(StepUserError::NotRoot(name.to_owned()));
         }
-        let users = std::fs::read_to_string(USERS).map_err(UserError::Unreadable)?;
-        let user = lookup(&users, name).ok_or_else(|| UserError::Unknown(name.to_owned()))?;
+        let users = std::fs::read_to_string(USERS).map_err(StepUserError::Unreadable)?;
+        let user = find_in_passwd(&users, name).ok_or_else(|| StepUserError::Unknown(name.to_owned()))?;
         if user.uid == 0 || user.gid == 0 {
-            return Err(UserError::Root(name.to_owned()));
+            return Err(StepUserError::Root(name.to_owned()));
         }
         Ok(user)
     }
@@ -57,17 +57,17 @@ impl StepUser {
     }
 
     /// Makes the command run as the user; the standard library drops root's supplementary groups.
-    pub(super) fn run(&self, command: &mut Command) {
+    pub(super) fn run_as(&self, command: &mut Command) {
         command.uid(self.uid).gid(self.gid);
     }
 
     /// Changes the owner of everything at `path`. Symlinks themselves are changed, not their targets.
-    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn take_ownership(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, _| lchown(path, Some(self.uid), Some(self.gid)))
     }
 
     /// Lets the user read everything at `path`, without changing its owner.
-    pub(super) fn show(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn allow_read(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, found| {
             lchown(path, None, Some(self.gid))?;
             if found.is_symlink() {
@@ -79,18 +79,18 @@ impl StepUser {
     }
 
     /// Lets the user traverse a directory.
-    pub(super) fn admit(&self, dir: &Path) -> io::Result<()> {
+    pub(super) fn allow_traverse(&self, dir: &Path) -> io::Result<()> {
         lchown(dir, None, Some(self.gid))?;
-        set_mode(dir, PASSED)
+        set_mode(dir, TRAVERSE_ONLY)
     }
 
     /// Enters the directory as the user, because the permissions of all parents count.
-    pub(super) fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
+    pub(super) fn check_can_enter(&self, dir: &Path) -> Result<(), StepUserError> {
         let mut command = Command::new("/bin/true");
-        self.run(&mut command);
+        self.run_as(&mut command);
         command.current_dir(dir).env_clear().stdin(Stdio::null());
         let entered = command.status();
-        entered.map(drop).map_err(|source| UserError::Outside {
+        entered.map(drop).map_err(|source| StepUserError::Outside {
             user: self.name.clone(),
             dir: dir.display().to_string(),
             source,
@@ -98,12 +98,12 @@ impl StepUser {
     }
 }
 
-fn lookup(users: &str, name: &str) -> Option<StepUser> {
+fn find_in_passwd(users: &str, name: &str) -> Option<StepUserAccount> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
         let found = fields.next().filter(|found| *found == name)?;
         let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(StepUser { name: found.to_owned(), uid, gid })
+        Some(StepUserAccount { name: found.to_owned(), uid, gid })
     })
 }
 
@@ -134,7 +134,7 @@ mod tests {
     fn user_is_found_by_full_name() {
         let users =
             "root:x:0:0:root:/root:/bin/sh\nberth-steps:x:990:991::/:/bin/false\nberth:x:7:8::/:/x\ncut:x\n";
-        let found = |name| lookup(users, name).map(|user| (user.uid, user.gid));
+        let found = |name| find_in_passwd(users, name).map(|user| (user.uid, user.gid));
         assert_eq!(found("berth"), Some((7, 8)));
         assert_eq!(found("berth-steps"), Some((990, 991)));
         assert_eq!((found("steps"), found("cut"), found("")), (None, None, None));

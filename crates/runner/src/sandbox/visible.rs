@@ -31,7 +31,7 @@ const ENTERED_BY_ALL: u32 = 0o005;
 
 /// Paths are absolute and, except for links, canonical.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Visible {
+pub(super) struct VisiblePaths {
     /// System directories, read-only.
     pub(super) dirs: Vec<PathBuf>,
     /// Symbolic links of the system, such as `/bin`, with their targets.
@@ -45,7 +45,7 @@ pub(super) struct Visible {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum HideError {
+pub enum HiddenPathError {
     #[error("{path} must be hidden from steps, but cannot be found: {source}")]
     Missing { path: PathBuf, source: io::Error },
     #[error("{path} cannot be exposed to steps: {source}")]
@@ -58,10 +58,10 @@ pub enum HideError {
     Settings(io::Error),
 }
 
-impl Visible {
+impl VisiblePaths {
     /// Hides a file together with its directory: a mount over a single file would disappear when the file is
     /// replaced by rename.
-    pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HideError> {
+    pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HiddenPathError> {
         let (mut dirs, mut links) = (Vec::new(), Vec::new());
         for path in SYSTEM.iter().map(PathBuf::from) {
             match std::fs::read_link(&path) {
@@ -71,12 +71,12 @@ impl Visible {
             }
         }
         let canonical = |path: &PathBuf| {
-            path.canonicalize().map_err(|source| HideError::Unexposed { path: path.clone(), source })
+            path.canonicalize().map_err(|source| HiddenPathError::Unexposed { path: path.clone(), source })
         };
         let chosen: Vec<PathBuf> = exposed.iter().map(canonical).collect::<Result<_, _>>()?;
         let exposed = chosen.iter().cloned().chain(Path::new(RESOLVER).canonicalize()).collect();
         let mut visible = Self { dirs, links, exposed, chosen, hidden: Vec::new() };
-        visible.hidden = private_settings().map_err(HideError::Settings)?;
+        visible.hidden = private_settings().map_err(HiddenPathError::Settings)?;
         for path in hidden {
             visible.hide(path)?;
         }
@@ -84,22 +84,22 @@ impl Visible {
     }
 
     /// Hides one more directory, or the directory of a file.
-    pub(super) fn hide(&mut self, path: &Path) -> Result<(), HideError> {
-        let missing = |source| HideError::Missing { path: path.to_owned(), source };
+    pub(super) fn hide(&mut self, path: &Path) -> Result<(), HiddenPathError> {
+        let missing = |source| HiddenPathError::Missing { path: path.to_owned(), source };
         let mut dir = path.canonicalize().map_err(missing)?;
         if !dir.is_dir() {
             dir.pop();
         }
         // Hiding it would hide part of the system.
         if self.dirs.iter().any(|system| system.starts_with(&dir)) {
-            return Err(HideError::Needed { path: path.to_owned(), dir });
+            return Err(HiddenPathError::Needed { path: path.to_owned(), dir });
         }
         self.hidden.push(dir);
         Ok(())
     }
 
     /// Hidden paths inside visible directories, which have to be covered.
-    pub(super) fn covered(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn covered_paths(&self) -> impl Iterator<Item = &Path> {
         let seen = |path: &&PathBuf| self.dirs.iter().chain(&self.exposed).any(|dir| path.starts_with(dir));
         self.hidden.iter().filter(seen).map(PathBuf::as_path)
     }
@@ -109,11 +109,11 @@ impl Visible {
 fn private_settings() -> io::Result<Vec<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut left = SETTINGS_MAX;
-    search(Path::new(SETTINGS), &mut found, &mut left)?;
+    collect_private(Path::new(SETTINGS), &mut found, &mut left)?;
     Ok(found.into_iter().collect())
 }
 
-fn search(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Result<()> {
+fn collect_private(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many files"))?;
         let path = entry?.path();
@@ -124,7 +124,7 @@ fn search(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Re
         }
         let for_all = if about.is_dir() { ENTERED_BY_ALL } else { READ_BY_ALL };
         match (about.mode() & for_all == for_all, about.is_dir()) {
-            (true, true) => search(&path, found, left)?,
+            (true, true) => collect_private(&path, found, left)?,
             (true, false) => {}
             (false, is_dir) if is_dir || dir == Path::new(SETTINGS) => drop(found.insert(path)),
             (false, _) => drop(found.insert(dir.to_owned())),
@@ -142,13 +142,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("directory");
         let key = dir.path().join("root.key");
         std::fs::write(&key, "key").expect("file");
-        let visible = Visible::find(std::slice::from_ref(&key), &[]).expect("hidden");
+        let visible = VisiblePaths::find(std::slice::from_ref(&key), &[]).expect("hidden");
         assert!(visible.hidden.contains(&dir.path().canonicalize().expect("canonical")));
         for needed in ["/etc/passwd", "/etc", "/"] {
-            let refused = Visible::find(&[needed.into()], &[]);
-            assert!(matches!(refused, Err(HideError::Needed { .. })), "{needed}: {refused:?}");
+            let refused = VisiblePaths::find(&[needed.into()], &[]);
+            assert!(matches!(refused, Err(HiddenPathError::Needed { .. })), "{needed}: {refused:?}");
         }
-        let missing = Visible::find(&[dir.path().join("not there")], &[]);
-        assert!(matches!(missing, Err(HideError::Missing { .. })), "{missing:?}");
+        let missing = VisiblePaths::find(&[dir.path().join("not there")], &[]);
+        assert!(matches!(missing, Err(HiddenPathError::Missing { .. })), "{missing:?}");
     }
 }

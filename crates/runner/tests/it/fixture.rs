@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, Outcome};
-use berth_runner::{Confinement, Runner, Sandbox, Settings, StartError};
+use berth_runner::{Confinement, RunnerOptions, RunnerStartError, SandboxMode, StepRunner};
 use berth_testkit::outcome;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use crate::link::{PATIENCE, TestLink};
 
 pub(crate) struct Fixture {
     pub(crate) link: Arc<TestLink>,
-    runner: Option<Runner>,
+    runner: Option<StepRunner>,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -24,12 +24,12 @@ impl Fixture {
         Self::with(|_| {})
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut RunnerOptions)) -> Self {
         let dir = tempfile::tempdir().expect("directory");
         let link = Arc::new(TestLink::default());
         let mut settings = settings(dir.path().join("work"));
         change(&mut settings);
-        let runner = Runner::start(settings, link.clone()).expect("runner");
+        let runner = StepRunner::start(settings, link.clone()).expect("runner");
         Self { link, runner: Some(runner), dir }
     }
 
@@ -48,9 +48,11 @@ impl Fixture {
 }
 
 /// Reports that a sandbox level does not work here. Landlock depends on the kernel; bubblewrap can be installed.
-pub(crate) fn skip_level(sandbox: Sandbox, why: &str) {
+pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     match sandbox {
-        Sandbox::Bubblewrap => outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})")),
+        SandboxMode::Bubblewrap => {
+            outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"))
+        }
         _ => outcome::impossible(&format!("sandbox {sandbox:?}"), why),
     }
 }
@@ -70,10 +72,10 @@ impl Drop for Fixture {
 }
 
 /// `None` if the level does not work here.
-pub(crate) fn confinement(sandbox: Sandbox, hidden: &[PathBuf]) -> Option<Confinement> {
+pub(crate) fn confinement(sandbox: SandboxMode, hidden: &[PathBuf]) -> Option<Confinement> {
     match Confinement::choose(sandbox, hidden, &[]) {
         Ok(confinement) => Some(confinement),
-        Err(StartError::Sandbox(_, why)) => {
+        Err(RunnerStartError::Sandbox(_, why)) => {
             skip_level(sandbox, &why);
             None
         }
@@ -81,9 +83,9 @@ pub(crate) fn confinement(sandbox: Sandbox, hidden: &[PathBuf]) -> Option<Confin
     }
 }
 
-pub(crate) fn settings(work_dir: PathBuf) -> Settings {
+pub(crate) fn settings(work_dir: PathBuf) -> RunnerOptions {
     let mut settings =
-        Settings::new(work_dir, "boot-1".into(), confinement(Sandbox::Off, &[]).expect("none"));
+        RunnerOptions::new(work_dir, "boot-1".into(), confinement(SandboxMode::Off, &[]).expect("none"));
     settings.stop_grace = Duration::from_secs(1);
     settings.shutdown_grace = Duration::from_secs(1);
     settings.acquire_wait = Duration::from_millis(200);

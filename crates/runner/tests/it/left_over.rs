@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use berth_runner::{LeftOver, Runner, kill_left_over};
+use berth_runner::{LeftoverCounts, StepRunner, kill_leftovers};
 
 use crate::fixture::{settings, sleepers, unique_sleep};
 use crate::link::TestLink;
@@ -28,17 +28,17 @@ fn leftover_processes_directories_and_secrets_are_removed_at_start() {
         .expect("process");
     let mut other = Command::new("sleep").arg(&stranger).spawn().expect("process");
     crate::fixture::eventually("they run", || sleepers(&marked).len() == 3);
-    let found = kill_left_over(&work).expect("looked");
+    let found = kill_leftovers(&work).expect("looked");
     left.wait().expect("waited");
-    assert_eq!(found, LeftOver { processes: 3, attempts: 1 });
+    assert_eq!(found, LeftoverCounts { processes: 3, attempts: 1 });
     assert_eq!(sleepers(&marked), Vec::<String>::new());
     assert_eq!(sleepers(&stranger).len(), 1, "others are left alone");
     other.kill().and_then(|()| other.wait()).expect("ended");
     assert!(!attempt.exists() && !secrets.exists() && !attempt.with_extension("secrets").exists());
-    assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 0 });
+    assert_eq!(kill_leftovers(&work).expect("looked"), LeftoverCounts { processes: 0, attempts: 0 });
     assert_eq!(
-        kill_left_over(&dir.path().join("none")).expect("looked"),
-        LeftOver { processes: 0, attempts: 0 }
+        kill_leftovers(&dir.path().join("none")).expect("looked"),
+        LeftoverCounts { processes: 0, attempts: 0 }
     );
 }
 
@@ -52,7 +52,7 @@ fn secrets_note_with_foreign_directory_is_ignored() {
         std::fs::create_dir_all(dir).expect("directory");
     }
     std::fs::write(attempt.with_extension("secrets"), foreign.to_str().expect("text")).expect("file");
-    let runner = Runner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
+    let runner = StepRunner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
     assert!(!attempt.exists() && foreign.exists());
     runner.stop();
 }
@@ -70,6 +70,6 @@ fn secrets_note_replaced_by_fifo_or_endless_file_does_not_block() {
                 mkdir -p tree.secrets/a; cp /bin/sh alone.secrets";
     let made = Command::new("sh").args(["-ec", text]).current_dir(&attempts).status().expect("made");
     assert!(made.success());
-    assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 4 });
+    assert_eq!(kill_leftovers(&work).expect("looked"), LeftoverCounts { processes: 0, attempts: 4 });
     assert_eq!(std::fs::read_dir(&attempts).expect("attempts").count(), 0);
 }

@@ -4,13 +4,13 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Order, Outcome};
-use berth_runner::{Runner, StartError};
+use berth_runner::{RunnerStartError, StepRunner};
 
 use crate::fixture::{Fixture, eventually, script, settings, sleepers, step, succeeded, unique_sleep};
 
 #[test]
 fn next_step_arrives_in_response_to_report() {
-    let fixture = Fixture::with(|settings| settings.places = 1);
+    let fixture = Fixture::with(|settings| settings.slots = 1);
     let rest = (1..20).map(|number| script(&format!("s{number}"), "echo here")).collect();
     fixture.link.give_chain("s0", rest);
     fixture.link.give(script("s0", "true"));
@@ -24,7 +24,7 @@ fn next_step_arrives_in_response_to_report() {
 
 #[test]
 fn parallel_steps_are_limited_by_slots() {
-    let fixture = Fixture::with(|settings| settings.places = 3);
+    let fixture = Fixture::with(|settings| settings.slots = 3);
     for number in 0..5 {
         fixture.link.give(script(&format!("s{number}"), "echo up; sleep 1000"));
     }
@@ -111,8 +111,8 @@ fn unavailable_server_is_polled_again() {
 #[test]
 fn work_directory_is_locked_by_one_runner() {
     let fixture = Fixture::new();
-    let second = Runner::start(settings(fixture.dir.path().join("work")), fixture.link.clone());
-    assert!(matches!(second, Err(StartError::InUse(_))), "{:?}", second.err());
+    let second = StepRunner::start(settings(fixture.dir.path().join("work")), fixture.link.clone());
+    assert!(matches!(second, Err(RunnerStartError::InUse(_))), "{:?}", second.err());
 }
 
 #[test]

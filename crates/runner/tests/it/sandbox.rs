@@ -3,14 +3,14 @@
 use std::net::TcpListener;
 
 use berth_api::runner::{Assignment, FailureCause, Isolation, Network, Order, Outcome, SecretText};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::{Confinement, SandboxMode};
 
 use serde_json::json;
 
 use crate::fixture::{Fixture, confinement, failed, script, sleepers, step, succeeded, unique_sleep};
 
 /// `None` if the level does not work here.
-fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
+fn fixture(sandbox: SandboxMode, hidden: &std::path::Path) -> Option<Fixture> {
     let confinement = confinement(sandbox, &[hidden.to_owned()])?;
     Some(Fixture::with(|settings| settings.confinement = confinement))
 }
@@ -22,7 +22,7 @@ fn server_dir() -> tempfile::TempDir {
     dir
 }
 
-fn check_walls(sandbox: Sandbox, isolation: Isolation) {
+fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
     let hidden = server_dir();
     let Some(fixture) = fixture(sandbox, hidden.path()) else { return };
     let key = hidden.path().join("root.key");
@@ -61,18 +61,18 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
 
 #[test]
 fn step_is_confined_by_landlock() {
-    check_walls(Sandbox::Landlock, Isolation::Landlock);
+    check_walls(SandboxMode::Landlock, Isolation::Landlock);
 }
 
 #[test]
 fn step_is_confined_by_bubblewrap() {
-    check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
+    check_walls(SandboxMode::Bubblewrap, Isolation::Bubblewrap);
 }
 
 #[test]
 fn step_in_bubblewrap_does_not_see_other_steps() {
     let hidden = server_dir();
-    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let Some(fixture) = fixture(SandboxMode::Bubblewrap, hidden.path()) else { return };
     let mut first = script("first", "echo ready; sleep 1000");
     first.env.insert("TOKEN".into(), "hunter22".into());
     fixture.link.give(first);
@@ -88,7 +88,7 @@ fn step_in_bubblewrap_does_not_see_other_steps() {
 #[test]
 fn cancelled_step_in_bubblewrap_can_clean_up() {
     let hidden = server_dir();
-    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let Some(fixture) = fixture(SandboxMode::Bubblewrap, hidden.path()) else { return };
     let run = "trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo ready; while :; do sleep 0.05; done";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
@@ -130,7 +130,7 @@ fn step_inherits_no_descriptors() {
 #[test]
 fn command_in_bubblewrap_can_clean_up_on_cancel() {
     let hidden = server_dir();
-    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let Some(fixture) = fixture(SandboxMode::Bubblewrap, hidden.path()) else { return };
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
@@ -140,7 +140,7 @@ fn command_in_bubblewrap_can_clean_up_on_cancel() {
     assert!(log.ends_with("cleaned\n[berth] stopped: enough\n") && !log.contains("no\n"), "{log}");
 }
 
-fn check_hidden_file(sandbox: Sandbox) {
+fn check_hidden_file(sandbox: SandboxMode) {
     let dir = server_dir();
     let key = dir.path().join("root.key");
     let Some(fixture) = fixture(sandbox, &key) else { return };
@@ -154,7 +154,7 @@ fn check_hidden_file(sandbox: Sandbox) {
     assert_eq!(std::fs::read_to_string(&key).expect("still there"), "key");
 }
 
-fn check_exposed(sandbox: Sandbox) {
+fn check_exposed(sandbox: SandboxMode) {
     let dir = server_dir();
     if confinement(sandbox, &[]).is_none() {
         return;
@@ -173,22 +173,22 @@ fn check_exposed(sandbox: Sandbox) {
 
 #[test]
 fn exposed_path_is_readable_in_bubblewrap() {
-    check_exposed(Sandbox::Bubblewrap);
+    check_exposed(SandboxMode::Bubblewrap);
 }
 
 #[test]
 fn exposed_path_is_readable_with_landlock() {
-    check_exposed(Sandbox::Landlock);
+    check_exposed(SandboxMode::Landlock);
 }
 
 #[test]
 fn hidden_file_is_unreadable_with_landlock() {
-    check_hidden_file(Sandbox::Landlock);
+    check_hidden_file(SandboxMode::Landlock);
 }
 
 #[test]
 fn hidden_file_is_unreadable_in_bubblewrap() {
-    check_hidden_file(Sandbox::Bubblewrap);
+    check_hidden_file(SandboxMode::Bubblewrap);
 }
 
 /// A mount over a single file would disappear when another file is renamed over it, as in a rotation.
@@ -199,11 +199,11 @@ fn hidden_key_stays_hidden_after_rename_in_bubblewrap() {
     std::fs::create_dir(&keys).expect("directory");
     let key = keys.join("root.key");
     std::fs::write(&key, "old key").expect("file");
-    if confinement(Sandbox::Bubblewrap, &[]).is_none() {
+    if confinement(SandboxMode::Bubblewrap, &[]).is_none() {
         return;
     }
     let chosen =
-        Confinement::choose(Sandbox::Bubblewrap, std::slice::from_ref(&key), &[dir.path().to_owned()]);
+        Confinement::choose(SandboxMode::Bubblewrap, std::slice::from_ref(&key), &[dir.path().to_owned()]);
     let fixture = Fixture::with(|settings| settings.confinement = chosen.expect("it works here"));
     let go = dir.path().join("go");
     let run = format!(
@@ -233,7 +233,7 @@ fn reach(listener: &TcpListener) -> String {
 
 #[test]
 fn network_none_allows_loopback_only() {
-    let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+    let Some(confinement) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     listener.set_nonblocking(true).expect("nonblocking");
@@ -248,7 +248,7 @@ fn network_none_allows_loopback_only() {
     assert_eq!(fixture.link.report_of("host").network, Some(Network::Host));
 }
 
-fn check_network_refused(sandbox: Sandbox) {
+fn check_network_refused(sandbox: SandboxMode) {
     let Some(confinement) = confinement(sandbox, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let mark = fixture.dir.path().join("ran");
@@ -264,17 +264,17 @@ fn check_network_refused(sandbox: Sandbox) {
 
 #[test]
 fn network_none_fails_closed_with_landlock() {
-    check_network_refused(Sandbox::Landlock);
+    check_network_refused(SandboxMode::Landlock);
 }
 
 #[test]
 fn network_none_fails_closed_without_a_sandbox() {
-    check_network_refused(Sandbox::Off);
+    check_network_refused(SandboxMode::Off);
 }
 
 #[test]
 fn network_none_rejects_http_check() {
-    let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+    let Some(confinement) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let check = step("a", "http_check", json!({"url": "http://127.0.0.1:1/", "within": "1s"}));
     let outcome = fixture.run(Assignment { network: Network::None, ..check });

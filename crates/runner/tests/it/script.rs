@@ -164,7 +164,7 @@ fn secret_files_are_on_tmpfs_and_removed_with_the_step() {
 
 #[test]
 fn secret_files_without_tmpfs_are_rejected() {
-    let fixture = Fixture::with(|settings| settings.secret_places = vec!["/proc".into(), "/nowhere".into()]);
+    let fixture = Fixture::with(|settings| settings.secret_dirs = vec!["/proc".into(), "/nowhere".into()]);
     let mut assignment = script("a", "true");
     assignment.secret_files.insert("KEY".into(), SecretText::new("hunter22".into()));
     let outcome = fixture.run(assignment);
@@ -230,7 +230,7 @@ fn read_only_directories_are_removed() {
 
 #[test]
 fn step_that_replaces_output_file_does_not_block() {
-    let fixture = Fixture::with(|settings| settings.places = 1);
+    let fixture = Fixture::with(|settings| settings.slots = 1);
     succeeded(&fixture.run(script("pipe", "mkfifo ../secrets")));
     succeeded(&fixture.run(script("after", "true")));
 }

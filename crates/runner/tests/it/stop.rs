@@ -196,7 +196,7 @@ fn runner_shutdown_interrupts_steps() {
 
 #[test]
 fn cancel_at_any_instant_leaves_no_processes() {
-    let fixture = Fixture::with(|settings| settings.places = 2);
+    let fixture = Fixture::with(|settings| settings.slots = 2);
     let mark = unique_sleep();
     // A simple generator: the instants are spread out, and the same in every run.
     let mut seed = 42_u64;

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use berth_api::remote::Welcome;
 use berth_api::runner::{AttemptRef, Link as _, LinkError};
-use berth_runner::remote::{Client, Remote};
+use berth_runner::remote::{RemoteLink, ServerClient};
 
 /// The transfer timeout is 15 minutes.
 const SOON: Duration = Duration::from_secs(10);
 
 /// A server that sends these bytes to each client, and then nothing. The receiver signals a connection.
-fn silent_after(said: &'static [u8]) -> (Remote, Receiver<TcpStream>) {
+fn silent_after(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let (sender, visitors) = channel();
@@ -41,7 +41,10 @@ fn silent_after(said: &'static [u8]) -> (Remote, Receiver<TcpStream>) {
         epoch: None,
         labels: Vec::new(),
     };
-    (Remote::new(Arc::new(Client::new(&format!("http://{address}"), "credential")), &welcome), visitors)
+    (
+        RemoteLink::new(Arc::new(ServerClient::new(&format!("http://{address}"), "credential")), &welcome),
+        visitors,
+    )
 }
 
 fn attempt() -> AttemptRef {
@@ -52,7 +55,7 @@ fn attempt() -> AttemptRef {
 /// Wanted until the server has been reached.
 fn check_ends<T: std::fmt::Debug>(
     said: &'static [u8],
-    ask: impl FnOnce(&Remote, &dyn Fn() -> bool) -> Result<T, LinkError>,
+    ask: impl FnOnce(&RemoteLink, &dyn Fn() -> bool) -> Result<T, LinkError>,
 ) {
     let (remote, visitors) = silent_after(said);
     let is_wanted = Arc::new(AtomicBool::new(true));

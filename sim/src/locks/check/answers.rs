@@ -14,41 +14,46 @@ use berth_core::environment::release::Released;
 use berth_core::environment::{EndReason, Lock, Session, Ticket};
 
 use super::clock::is_busy;
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure, work};
-use crate::locks::answer::Answer;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure, work};
+use crate::locks::answer::LockAnswer;
 use crate::locks::cast;
-use crate::locks::command::{Ask, Outcomes};
+use crate::locks::command::{LockRequest, ReportedOutcome};
 
-pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+pub(super) fn check(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     match (&seen.step.ask, &seen.step.decision.answer) {
-        (_, Answer::Refused(refusal)) => check_refusal(memory, before, refusal, seen),
-        (ask, Answer::Claimed(claimed)) => check_claimed(before, ask, claimed, moves, seen),
-        (_, Answer::Released(released)) => check_released(memory, released, moves, seen),
-        (ask, Answer::Session(session)) => check_session(ask, session, moves, seen),
-        (Ask::Deploy { by, on_conflict, .. }, Answer::Deployment(it)) => {
+        (_, LockAnswer::Refused(refusal)) => check_refusal(memory, before, refusal, seen),
+        (ask, LockAnswer::Claimed(claimed)) => check_claimed(before, ask, claimed, moves, seen),
+        (_, LockAnswer::Released(released)) => check_released(memory, released, moves, seen),
+        (ask, LockAnswer::Session(session)) => check_session(ask, session, moves, seen),
+        (LockRequest::Deploy { by, on_conflict, .. }, LockAnswer::Deployment(it)) => {
             check_deploy(before, *by, *on_conflict, it, seen)
         }
-        (Ask::Grant { .. }, Answer::Deployment(it)) => {
+        (LockRequest::Grant { .. }, LockAnswer::Deployment(it)) => {
             let attempt = it.status.attempt().map(|attempt| &attempt.nonce);
             let fine = attempt == seen.step.subject.nonce.as_ref() && seen.after.deployments.contains(it);
             ensure!(fine, "E2", "a grant is answered that is not there");
             Ok(())
         }
-        (Ask::Cancel { .. }, Answer::Deployment(it)) => {
+        (LockRequest::Cancel { .. }, LockAnswer::Deployment(it)) => {
             let fine = it.status.is_final() || matches!(it.status, Status::Cancelling { .. });
             ensure!(fine, "E9", "deployment {} is {} after its cancellation", it.number, it.status.as_str());
             Ok(())
         }
-        (Ask::Leave { .. }, Answer::Ticket(it)) => {
+        (LockRequest::Leave { .. }, LockAnswer::Ticket(it)) => {
             let waits = seen.after.tickets.iter().any(|other| other.id == it.id);
             ensure!(!waits, "L17", "ticket {} left and is still in line", it.number);
             Ok(())
         }
-        (Ask::Report { outcome, .. }, Answer::Order(order)) => {
+        (LockRequest::Report { outcome, .. }, LockAnswer::Order(order)) => {
             check_report(before, *outcome, *order, moves, seen)
         }
-        (Ask::Beat { .. }, Answer::Order(order)) => check_beat(before, *order, seen),
+        (LockRequest::Beat { .. }, LockAnswer::Order(order)) => check_beat(before, *order, seen),
         _ => Ok(()),
     }
 }
@@ -57,22 +62,28 @@ fn holds(lock: &Lock, session: &Session) -> bool {
     lock.session.as_ref().is_some_and(|active| active.id == session.id)
 }
 
-fn check_claimed(before: &Lock, ask: &Ask, claimed: &Claimed, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_claimed(
+    before: &Lock,
+    ask: &LockRequest,
+    claimed: &Claimed,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     match claimed {
         Claimed::Session(opened) => {
             ensure!(holds(seen.after, &opened.session), "L3", "a claim was answered and somebody else holds");
             let by = ask.person().map(|person| cast::person(person).id);
             ensure!(by == Some(opened.session.holder.id), "L3", "a claim was answered for somebody else");
             let wanted = match ask {
-                Ask::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
-                Ask::Force { commit, .. } => *commit,
+                LockRequest::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
+                LockRequest::Force { commit, .. } => *commit,
                 _ => None,
             };
-            let planned = moves.planned().find(|it| Some(it.id) == opened.deployment);
+            let planned = moves.planned_deployments().find(|it| Some(it.id) == opened.deployment);
             let fine = planned.map(|it| it.commit.clone()) == wanted.map(cast::commit);
             ensure!(fine, "claim", "commit {wanted:?} was wished, {planned:?} is deployed");
-            if let (Ask::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
-                let mut taken = moves.ended();
+            if let (LockRequest::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
+                let mut taken = moves.ended_sessions();
                 let fine = taken.any(|it| {
                     it.fence == expected
                         && it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden)
@@ -85,7 +96,7 @@ fn check_claimed(before: &Lock, ask: &Ask, claimed: &Claimed, moves: &Moves<'_>,
     Ok(())
 }
 
-fn check_queued(before: &Lock, ask: &Ask, ticket: &Ticket, seen: &Seen<'_>) -> Checked {
+fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &ObservedStep<'_>) -> Checked {
     let Some(holder) = &seen.after.session else {
         ensure!(false, "L3", "somebody was sent to the line of a free environment");
         return Ok(());
@@ -94,13 +105,13 @@ fn check_queued(before: &Lock, ask: &Ask, ticket: &Ticket, seen: &Seen<'_>) -> C
     ensure!(is_there, "L17", "a ticket was given that does not wait");
     let now = seen.step.moment.now;
     match (ask, &ticket.takeover) {
-        (Ask::Claim { wait_seconds: Some(seconds), .. }, None) => {
+        (LockRequest::Claim { wait_seconds: Some(seconds), .. }, None) => {
             let last = seen.after.tickets.last().map(|it| it.id);
             ensure!(last == Some(ticket.id), "L17", "a newcomer is not the last in line");
             let fine = ticket.expires_at == now.plus_seconds(*seconds);
             ensure!(fine, "L17", "a place in line is kept for another time than asked");
         }
-        (Ask::Force { mode, .. }, Some(plan)) => {
+        (LockRequest::Force { mode, .. }, Some(plan)) => {
             ensure!(plan.target == holder.id, "L5", "a takeover is meant for somebody else");
             let expected = seen.step.subject.expected;
             ensure!(expected.is_none_or(|it| it == holder.fence), "L5", "a takeover ignores its fence");
@@ -123,12 +134,17 @@ fn is_live(lock: &Lock, session: &Session) -> bool {
 }
 
 /// L4: the session ended now, or had ended before and stays unchanged.
-fn check_released(memory: &Memory, released: &Released, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_released(
+    memory: &EnvironmentMemory,
+    released: &Released,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
     let session = &released.session;
     ensure!(session.id == named.id, "L4", "session {} was named, {} answered", named.number, session.number);
     ensure!(!holds(seen.after, named), "L4", "session {} was released and still holds", named.number);
-    let ended_now = moves.ended().find(|it| it.id == named.id);
+    let ended_now = moves.ended_sessions().find(|it| it.id == named.id);
     let reason = ended_now.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     ensure!(
         released.released == (reason == Some(EndReason::Released)),
@@ -141,20 +157,25 @@ fn check_released(memory: &Memory, released: &Released, moves: &Moves<'_>, seen:
     Ok(())
 }
 
-fn check_session(ask: &Ask, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_session(
+    ask: &LockRequest,
+    session: &Session,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
     ensure!(holds(seen.after, session), "L8", "a session is answered that does not hold");
     let by = ask.person().map(|person| cast::person(person).id);
     ensure!(by == Some(named.holder.id), "holder", "somebody else than the holder was obeyed");
     match ask {
-        Ask::Extend { .. } => {
+        LockRequest::Extend { .. } => {
             let fine = session.id == named.id && session.extensions == named.extensions + 1;
             ensure!(fine, "L16", "an extension is not counted");
             let nearer = named.expires_at.is_some_and(|at| session.expires_at.is_none_or(|new| new < at));
             ensure!(!nearer, "L21", "an extension brought the end nearer");
         }
-        Ask::HandOver { .. } => {
-            let ended = moves.ended().find(|it| it.id == named.id);
+        LockRequest::HandOver { .. } => {
+            let ended = moves.ended_sessions().find(|it| it.id == named.id);
             let successor = ended.and_then(|it| it.end.as_ref()).and_then(|end| end.successor);
             ensure!(successor == Some(session.id), "L5", "a hand-over does not name its successor");
         }
@@ -168,7 +189,7 @@ fn check_deploy(
     by: u8,
     on_conflict: OnConflict,
     deployment: &Deployment,
-    seen: &Seen<'_>,
+    seen: &ObservedStep<'_>,
 ) -> Checked {
     let Some(session) = seen.after.session.as_ref() else {
         ensure!(false, "L8", "a deployment was accepted and nobody holds the environment");
@@ -195,10 +216,10 @@ fn check_deploy(
 /// L10: a report counts if and only if it is for the current attempt and its session is active; then it is stored.
 fn check_report(
     before: &Lock,
-    outcome: Outcomes,
+    outcome: ReportedOutcome,
     order: Order,
-    moves: &Moves<'_>,
-    seen: &Seen<'_>,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
 ) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
@@ -222,7 +243,7 @@ fn check_report(
     Ok(())
 }
 
-fn check_beat(before: &Lock, order: Order, seen: &Seen<'_>) -> Checked {
+fn check_beat(before: &Lock, order: Order, seen: &ObservedStep<'_>) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
     let attempt = named.status.attempt();
@@ -240,7 +261,12 @@ fn check_beat(before: &Lock, order: Order, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<'_>) -> Checked {
+fn check_refusal(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    refusal: &Refusal,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let (ask, lock) = (&seen.step.ask, seen.after);
     let by = ask.person().map(|person| cast::person(person).id);
     let named = seen.step.subject.session.as_ref();
@@ -253,7 +279,7 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
             ensure!(locked.is_self == is_self, "L3", "self is {} in a refusal", locked.is_self);
             ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal miscounts the line");
             ensure!(
-                matches!(ask, Ask::Claim { wait_seconds: None, .. }),
+                matches!(ask, LockRequest::Claim { wait_seconds: None, .. }),
                 "L3",
                 "refused, and would have waited"
             );
@@ -268,11 +294,13 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
         }
         Refusal::NotSessionHolder(holder) => {
             let owner = match ask {
-                Ask::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
+                LockRequest::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
                 _ => named.filter(|named| holds(lock, named)).map(|it| &it.holder),
             };
-            let may_force =
-                matches!(ask, Ask::Release { may_force: true, .. } | Ask::Leave { may_force: true, .. });
+            let may_force = matches!(
+                ask,
+                LockRequest::Release { may_force: true, .. } | LockRequest::Leave { may_force: true, .. }
+            );
             let fine = owner == Some(holder) && by != Some(holder.id) && !may_force;
             ensure!(fine, "holder", "{} was refused as a stranger", ask);
         }
@@ -292,11 +320,13 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
     Ok(())
 }
 
-fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
+fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let fine = match &seen.step.ask {
-        Ask::Claim { .. } => !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX,
-        Ask::Force { mode, .. } => {
+        LockRequest::Claim { .. } => {
+            !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX
+        }
+        LockRequest::Force { mode, .. } => {
             let active = lock.session.as_ref().map(|session| session.id);
             let announced =
                 |it: &Ticket| it.takeover.as_ref().is_some_and(|plan| Some(plan.target) == active);
@@ -304,13 +334,13 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
                 || lock.tickets.len() >= TICKETS_WAITING_MAX
                 || (*mode != Mode::Now && lock.tickets.iter().any(announced))
         }
-        Ask::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
-        Ask::Deploy { on_conflict, .. } => {
+        LockRequest::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
+        LockRequest::Deploy { on_conflict, .. } => {
             let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
             (*on_conflict == OnConflict::Reject && busy)
                 || lock.deployments.len() >= DEPLOYMENTS_UNFINISHED_MAX
         }
-        Ask::Grant { .. } => {
+        LockRequest::Grant { .. } => {
             let named = seen.step.subject.deployment.as_ref();
             let present = named.and_then(|named| lock.deployments.iter().find(|it| it.id == named.id));
             present.is_none_or(|it| {

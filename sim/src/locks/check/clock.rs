@@ -10,14 +10,14 @@ use berth_core::id::SessionId;
 use berth_core::pipeline::model::ReleaseRule;
 use berth_core::time::Timestamp;
 
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure};
-use crate::locks::answer::Answer;
-use crate::locks::command::Ask;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
+use crate::locks::command::LockRequest;
 
 /// The oracle's own account of the active session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Clock {
+pub(super) struct SessionClock {
     pub(super) session: SessionId,
     ttl_seconds: Option<i64>,
     pub(super) expires_at: Option<Timestamp>,
@@ -25,7 +25,7 @@ pub(super) struct Clock {
     active_at: Timestamp,
 }
 
-impl Clock {
+impl SessionClock {
     /// When and why it ends, depending on unfinished deployments.
     pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, EndReason)> {
         let expiry = self.expires_at.map(|at| (at, EndReason::Expired));
@@ -52,16 +52,20 @@ impl Clock {
         }
     }
 
-    fn open(session: &Session, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Self {
+    fn open(session: &Session, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Self {
         let configuration = &before.environment.configuration;
-        let granted = moves.granted().find_map(|ticket| match &ticket.status {
+        let granted = moves.granted_tickets().find_map(|ticket| match &ticket.status {
             TicketStatus::Granted { session: id, .. } if *id == session.id => Some(&ticket.wish),
             _ => None,
         });
         let wished = match (granted, &seen.step.ask) {
-            (Some(Wish { ttl_seconds, .. }), _) | (None, Ask::Claim { ttl_seconds, .. }) => *ttl_seconds,
+            (Some(Wish { ttl_seconds, .. }), _) | (None, LockRequest::Claim { ttl_seconds, .. }) => {
+                *ttl_seconds
+            }
             // The agreed end stays.
-            (None, Ask::HandOver { .. }) => seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds),
+            (None, LockRequest::HandOver { .. }) => {
+                seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds)
+            }
             _ => None,
         };
         let default = configuration.ttl.map(|ttl| ttl.as_secs().cast_signed());
@@ -86,15 +90,20 @@ pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
 }
 
 /// A session that expired did so on time, and every overdue session has ended.
-pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+pub(super) fn check_ends(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(clock) = &memory.clock else { return Ok(()) };
     // Resolving does not depend on time.
-    if matches!(seen.step.ask, Ask::Beat { .. }) {
+    if matches!(seen.step.ask, LockRequest::Beat { .. }) {
         return Ok(());
     }
     let now = seen.step.moment.now;
     let due = clock.end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
-    let ended = moves.ended().find(|it| it.id == clock.session);
+    let ended = moves.ended_sessions().find(|it| it.id == clock.session);
     let reason = ended.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     match due {
         Some((at, why)) => ensure!(
@@ -114,16 +123,18 @@ pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen
     Ok(())
 }
 
-impl Memory {
+impl EnvironmentMemory {
     /// Updates the account after one step.
-    pub(super) fn learn_time(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
+    pub(super) fn learn_time(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let now = seen.step.moment.now;
-        if let Some(session) = moves.opened().find(|it| it.end.is_none()) {
-            self.clock = Some(Clock::open(session, before, moves, seen));
+        if let Some(session) = moves.opened_sessions().find(|it| it.end.is_none()) {
+            self.clock = Some(SessionClock::open(session, before, moves, seen));
         } else if let Some(clock) = &mut self.clock {
             match (&seen.step.ask, &seen.step.decision.answer) {
-                (Ask::Extend { ttl_seconds, .. }, Answer::Session(_)) => clock.put_off(*ttl_seconds, now),
-                (Ask::Deploy { .. }, Answer::Deployment(_)) => clock.put_off(None, now),
+                (LockRequest::Extend { ttl_seconds, .. }, LockAnswer::Session(_)) => {
+                    clock.put_off(*ttl_seconds, now)
+                }
+                (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.put_off(None, now),
                 _ => {}
             }
             let ours = Work::Session(clock.session);

@@ -8,14 +8,19 @@ use berth_core::environment::claim::Claimed;
 use berth_core::environment::{Condition, EndReason, Lock, Session, Ticket, TicketStatus};
 use berth_core::pipeline::model::OnRelease;
 
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure};
-use crate::locks::answer::Answer;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
 use crate::locks::cast;
-use crate::locks::command::Ask;
+use crate::locks::command::LockRequest;
 
-pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    for session in moves.ended() {
+pub(super) fn check(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
+    for session in moves.ended_sessions() {
         check_cause(before, session, moves, seen)?;
         check_reset(memory, before, session, moves, seen)?;
     }
@@ -23,7 +28,12 @@ pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Se
     check_openings(moves, seen)
 }
 
-fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_cause(
+    before: &Lock,
+    session: &Session,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(end) = &session.end else { return Ok(()) };
     let (number, now) = (session.number, seen.step.moment.now);
     ensure!(end.at == now, "L6", "session {number} ended at another time than now");
@@ -31,11 +41,11 @@ fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<
     let is_named = seen.step.subject.session.as_ref().is_some_and(|it| it.id == session.id);
     let is_holder = |by: u8| cast::person(by).id == session.holder.id;
     let fine = match (end.reason, ask) {
-        (EndReason::Released, Ask::Release { by, may_force, .. }) => {
+        (EndReason::Released, LockRequest::Release { by, may_force, .. }) => {
             is_named && (is_holder(*by) || *may_force)
         }
-        (EndReason::HandedOver, Ask::HandOver { by, .. }) => is_named && is_holder(*by),
-        (EndReason::EnvironmentDeleted, Ask::Delete { .. }) => true,
+        (EndReason::HandedOver, LockRequest::HandOver { by, .. }) => is_named && is_holder(*by),
+        (EndReason::EnvironmentDeleted, LockRequest::Delete { .. }) => true,
         (EndReason::Overridden, ask) => {
             is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
         }
@@ -47,8 +57,9 @@ fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<
     Ok(())
 }
 
-fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
-    let (Ask::Force { by, .. }, Answer::Claimed(claimed)) = (ask, &seen.step.decision.answer) else {
+fn is_taken_by(ask: &LockRequest, session: &Session, seen: &ObservedStep<'_>) -> bool {
+    let (LockRequest::Force { by, .. }, LockAnswer::Claimed(claimed)) = (ask, &seen.step.decision.answer)
+    else {
         return false;
     };
     let is_by = session.end.as_ref().is_some_and(|end| end.by.id == Some(cast::person(*by).id));
@@ -59,11 +70,16 @@ fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
 }
 
 /// A take-over happens on time: not before the grace period is over, not while the work it waits for is running.
-fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> bool {
+fn is_due_takeover(
+    before: &Lock,
+    session: &Session,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> bool {
     let ours = |ticket: &&Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == session.id);
-    let Some(ticket) = moves.granted().find(ours) else { return false };
-    let is_known =
-        before.tickets.iter().any(|it| it.id == ticket.id) || matches!(seen.step.ask, Ask::Force { .. });
+    let Some(ticket) = moves.granted_tickets().find(ours) else { return false };
+    let is_known = before.tickets.iter().any(|it| it.id == ticket.id)
+        || matches!(seen.step.ask, LockRequest::Force { .. });
     let Some(plan) = &ticket.takeover else { return false };
     let runs = seen
         .after
@@ -79,11 +95,11 @@ fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &S
 
 /// A changed environment is reset if its definition says so and nothing else will do it.
 fn check_reset(
-    memory: &Memory,
+    memory: &EnvironmentMemory,
     before: &Lock,
     session: &Session,
-    moves: &Moves<'_>,
-    seen: &Seen<'_>,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
 ) -> Checked {
     let reason = session.end.as_ref().map(|end| end.reason);
     let is_plain = matches!(reason, Some(EndReason::Released | EndReason::Expired | EndReason::Idle));
@@ -99,7 +115,7 @@ fn check_reset(
         && seen.around.is_tracked
         && !is_under_way;
     let planned = moves
-        .planned()
+        .planned_deployments()
         .find(|it| it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1);
     ensure!(
         planned.is_some() == wanted,
@@ -110,16 +126,16 @@ fn check_reset(
         if planned.is_some() { "" } else { "not " }
     );
     if let Some(reset) = planned {
-        ensure!(reset.commit == cast::tracked(), "reset", "it deploys {}", reset.commit);
+        ensure!(reset.commit == cast::tracked_commit(), "reset", "it deploys {}", reset.commit);
     }
     Ok(())
 }
 
 /// L17: tickets are granted in order, while valid, and as requested.
-fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let now = seen.step.moment.now;
     let is_valid = |ticket: &Ticket| is_valid(ticket, seen);
-    for ticket in moves.granted() {
+    for ticket in moves.granted_tickets() {
         let number = ticket.number;
         ensure!(is_valid(ticket), "L17", "ticket {number} was granted and is not valid");
         let place = |it: &Ticket| (it.takeover.is_none(), it.number);
@@ -128,7 +144,7 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
         let taken = target(ticket).filter(|target| {
             let overridden =
                 |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden);
-            moves.ended().any(|it| it.id == *target && overridden(it))
+            moves.ended_sessions().any(|it| it.id == *target && overridden(it))
         });
         let earlier = before.tickets.iter().filter(|it| place(it) < place(ticket) && is_valid(it));
         let earlier = earlier.filter(|it| taken.is_none() || target(it) == taken);
@@ -136,11 +152,11 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
         let passed = earlier.filter(|it| !has_left(it)).count();
         ensure!(passed == 0, "L17", "ticket {number} was granted before {passed} others");
         let TicketStatus::Granted { at, session, deployment } = &ticket.status else { continue };
-        let opened = moves.opened().find(|it| it.id == *session);
+        let opened = moves.opened_sessions().find(|it| it.id == *session);
         let fine = opened.is_some_and(|it| it.holder == ticket.holder) && *at == now;
         ensure!(fine, "L17", "ticket {number} was granted to nobody or to somebody else");
         let wanted = ticket.wish.commit.as_ref().filter(|_| ticket.wish.deploy);
-        let planned = moves.planned().find(|it| Some(it.id) == *deployment);
+        let planned = moves.planned_deployments().find(|it| Some(it.id) == *deployment);
         ensure!(
             planned.map(|it| &it.commit) == wanted,
             "rule 6",
@@ -156,10 +172,10 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
             TicketStatus::Cancelled { at, .. } => {
                 let is_named = seen.step.subject.ticket.as_ref().is_some_and(|it| it.id == ticket.id);
                 let is_asked = match &seen.step.ask {
-                    Ask::Leave { by, may_force, .. } => {
+                    LockRequest::Leave { by, may_force, .. } => {
                         is_named && (*may_force || ticket.holder.id == cast::person(*by).id)
                     }
-                    Ask::Undeclare | Ask::Delete { .. } => true,
+                    LockRequest::Undeclare | LockRequest::Delete { .. } => true,
                     _ => false,
                 };
                 *at == now && (is_asked || !is_entitled(ticket, seen))
@@ -171,14 +187,16 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
 }
 
 /// L3: sessions are opened by a claim, a ticket, a take-over or a hand-over, and only in declared environments.
-fn check_openings(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    for session in moves.opened() {
+fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+    for session in moves.opened_sessions() {
         let granted = moves
-            .granted()
+            .granted_tickets()
             .any(|it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id));
         let asked = match &seen.step.ask {
-            Ask::Claim { by, .. } | Ask::Force { by, .. } => cast::person(*by).id == session.holder.id,
-            Ask::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
+            LockRequest::Claim { by, .. } | LockRequest::Force { by, .. } => {
+                cast::person(*by).id == session.holder.id
+            }
+            LockRequest::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
             _ => false,
         };
         ensure!(granted || asked, "L3", "session {} was opened by nobody's wish", session.number);
@@ -188,13 +206,13 @@ fn check_openings(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-pub(super) fn is_entitled(ticket: &Ticket, seen: &Seen<'_>) -> bool {
+pub(super) fn is_entitled(ticket: &Ticket, seen: &ObservedStep<'_>) -> bool {
     let people = &seen.around.revoked_people;
     let tokens = &seen.around.revoked_tokens;
     !people.iter().any(|person| cast::person(*person).id == ticket.holder.id)
         && !tokens.iter().any(|person| ticket.token == Some(cast::token(*person)))
 }
 
-pub(super) fn is_valid(ticket: &Ticket, seen: &Seen<'_>) -> bool {
+pub(super) fn is_valid(ticket: &Ticket, seen: &ObservedStep<'_>) -> bool {
     is_entitled(ticket, seen) && ticket.expires_at > seen.step.moment.now
 }

@@ -5,22 +5,25 @@ use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
 
-use super::moves::Moves;
-use super::{Checked, Seen, ensure};
-use crate::locks::answer::Answer;
-use crate::locks::command::{Ask, Outcomes};
+use super::moves::StepChanges;
+use super::{Checked, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
+use crate::locks::command::{LockRequest, ReportedOutcome};
 
 /// An event kind and the record it must be about.
-type Told = (EventKind, String);
+type ExpectedEvent = (EventKind, String);
 
-pub(super) fn check(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let events = &seen.step.decision.events;
     let mut expected = expected(moves, seen);
-    let mut told: Vec<Told> = events.iter().map(|event| (event.kind, about(event))).collect();
+    let mut told: Vec<ExpectedEvent> = events.iter().map(|event| (event.kind, about(event))).collect();
     expected.sort_unstable();
     told.sort_unstable();
     ensure!(told == expected, "L16", "events are {told:?}\n    moves are {expected:?}");
-    let is_definition = matches!(seen.step.ask, Ask::Redeclare { .. } | Ask::Undeclare | Ask::Delete { .. });
+    let is_definition = matches!(
+        seen.step.ask,
+        LockRequest::Redeclare { .. } | LockRequest::Undeclare | LockRequest::Delete { .. }
+    );
     let is_silent = events.is_empty() && !seen.step.decision.changes.is_empty();
     ensure!(!is_silent || is_definition, "L16", "something changed and nothing tells of it");
     for event in events {
@@ -49,10 +52,10 @@ fn about(event: &NewEvent) -> String {
     .unwrap_or_default()
 }
 
-fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
+fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEvent> {
     let mut told = Vec::new();
     let handed_over = |id: SessionId| {
-        moves.ended().any(|it| {
+        moves.ended_sessions().any(|it| {
             it.end
                 .as_ref()
                 .is_some_and(|end| end.successor == Some(id) && end.reason == EndReason::HandedOver)
@@ -74,7 +77,7 @@ fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
             told.push((EventKind::SessionExpiring, id));
         }
     }
-    told.extend(drained(moves, seen));
+    told.extend(drained_event(moves, seen));
     for (old, new) in &moves.tickets {
         let id = new.id.to_string();
         if old.is_none() {
@@ -103,7 +106,7 @@ const fn kind_of(reason: EndReason) -> EventKind {
 }
 
 /// The last of the old work has stopped, whether or not the holder waited for it.
-fn drained(moves: &Moves<'_>, seen: &Seen<'_>) -> Option<Told> {
+fn drained_event(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Option<ExpectedEvent> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
     let somebody_waited =
         moves.sessions.iter().any(|(old, new)| completed(new) && !old.is_some_and(completed));
@@ -112,7 +115,7 @@ fn drained(moves: &Moves<'_>, seen: &Seen<'_>) -> Option<Told> {
     (somebody_waited || is_over).then_some((EventKind::EnvironmentDrained, id))
 }
 
-fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
+fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<ExpectedEvent>) {
     for (old, new) in &moves.deployments {
         let id = new.id.to_string();
         if old.is_none() {
@@ -137,7 +140,8 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
             Status::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
             Status::Cancelled(_) => {
                 // E9: a late success is recorded, but changes nothing.
-                let late = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Succeeded, .. });
+                let late =
+                    matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Succeeded, .. });
                 if late && (was_running || was_cancelling) {
                     told.push((EventKind::FinishedAfterCancel, id.clone()));
                 }
@@ -146,7 +150,8 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
         }
     }
     // The one exception to "never two at once" is recorded.
-    if let (Ask::Deploy { .. }, Answer::Deployment(it)) = (&seen.step.ask, &seen.step.decision.answer)
+    if let (LockRequest::Deploy { .. }, LockAnswer::Deployment(it)) =
+        (&seen.step.ask, &seen.step.decision.answer)
         && it.overrides_drain.is_some()
     {
         told.push((EventKind::DrainOverridden, seen.after.environment.id.to_string()));
@@ -154,7 +159,7 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
 }
 
 /// Old and new fence, the reason, and the actor.
-fn check_facts(event: &NewEvent, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_facts(event: &NewEvent, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let number = |name: &str| event.data.get(name).and_then(serde_number);
     let (kind, id) = (event.kind, about(event));
     let session = || moves.sessions.iter().find(|(_, new)| new.id.to_string() == id).map(|(_, new)| *new);

@@ -19,24 +19,24 @@ use berth_core::environment::{Condition, Lock, Session};
 use berth_core::id::{DeploymentId, EnvironmentId, SessionId, TicketId};
 use berth_core::name::{CommitId, EnvName};
 
-use super::model::Step;
+use super::model::LockStep;
 use super::surroundings::Surroundings;
-use clock::Clock;
+use clock::SessionClock;
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct LockViolation {
     pub rule: &'static str,
     pub what: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for LockViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is broken: {}", self.rule, self.what)
     }
 }
 
-pub(super) type Checked = Result<(), Violation>;
+pub(super) type Checked = Result<(), LockViolation>;
 
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
@@ -48,8 +48,8 @@ macro_rules! ensure {
 pub(super) use ensure;
 
 /// One step as the oracle sees it.
-pub(super) struct Seen<'a> {
-    pub(super) step: &'a Step,
+pub(super) struct ObservedStep<'a> {
+    pub(super) step: &'a LockStep,
     /// As stored now.
     pub(super) after: &'a Lock,
     pub(super) around: &'a Surroundings,
@@ -57,15 +57,15 @@ pub(super) struct Seen<'a> {
 
 /// The oracle's state.
 #[derive(Debug, Clone, Default)]
-pub struct Checker {
-    environments: BTreeMap<EnvironmentId, Memory>,
+pub struct LockOracle {
+    environments: BTreeMap<EnvironmentId, EnvironmentMemory>,
     /// The highest fence of each name.
     fences: BTreeMap<EnvName, Fence>,
 }
 
 /// The oracle's state of one environment.
 #[derive(Debug, Clone)]
-struct Memory {
+struct EnvironmentMemory {
     version: i64,
     fence: Fence,
     sessions: i64,
@@ -73,7 +73,7 @@ struct Memory {
     deployments: i64,
     /// The open session.
     open: Option<SessionId>,
-    clock: Option<Clock>,
+    clock: Option<SessionClock>,
     ended: BTreeMap<SessionId, Session>,
     tickets_left: BTreeSet<TicketId>,
     deployments_ended: BTreeSet<DeploymentId>,
@@ -82,7 +82,7 @@ struct Memory {
     announced: BTreeSet<(SessionId, berth_core::time::Timestamp)>,
 }
 
-impl Memory {
+impl EnvironmentMemory {
     fn new(version: i64, fence: Fence) -> Self {
         Self {
             version,
@@ -102,8 +102,8 @@ impl Memory {
     }
 }
 
-impl Checker {
-    pub(super) fn look(&mut self, seen: &Seen<'_>) -> Checked {
+impl LockOracle {
+    pub(super) fn check_step(&mut self, seen: &ObservedStep<'_>) -> Checked {
         let environment = &seen.after.environment;
         let highest = self.fences.entry(environment.name.clone()).or_default();
         ensure!(
@@ -124,14 +124,15 @@ impl Checker {
                 "a name that was at {highest} begins at {}",
                 environment.fence
             );
-            self.environments.insert(environment.id, Memory::new(environment.version, environment.fence));
+            self.environments
+                .insert(environment.id, EnvironmentMemory::new(environment.version, environment.fence));
             return Ok(());
         };
         *highest = environment.fence;
         let memory = self
             .environments
             .entry(environment.id)
-            .or_insert_with(|| Memory::new(before.environment.version, before.environment.fence));
+            .or_insert_with(|| EnvironmentMemory::new(before.environment.version, before.environment.fence));
         let is_old = before.environment.version != memory.version;
         if seen.step.is_outdated {
             ensure!(is_old, "L1", "a decision was turned away although nobody else had written");
@@ -159,8 +160,8 @@ impl Checker {
     }
 }
 
-fn check_version(memory: &Memory, seen: &Seen<'_>, is_old: bool) -> Checked {
-    let Seen { step, after, .. } = seen;
+fn check_version(memory: &EnvironmentMemory, seen: &ObservedStep<'_>, is_old: bool) -> Checked {
+    let ObservedStep { step, after, .. } = seen;
     if step.decision.changes.is_empty() {
         ensure!(step.decision.events.is_empty(), "L16", "events without a change");
         ensure!(

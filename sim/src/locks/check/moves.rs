@@ -7,38 +7,42 @@ use berth_core::deployment::{Deployment, Status, Work};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, Lock, Session, Ticket, TicketStatus};
 
-use super::{Checked, Memory, Seen, Violation, ensure};
+use super::{Checked, EnvironmentMemory, LockViolation, ObservedStep, ensure};
 
 /// The records of one decision, each with the one it replaces.
 #[derive(Default)]
-pub(super) struct Moves<'a> {
+pub(super) struct StepChanges<'a> {
     pub(super) environment: Option<&'a Environment>,
     pub(super) sessions: Vec<(Option<&'a Session>, &'a Session)>,
     pub(super) tickets: Vec<(Option<&'a Ticket>, &'a Ticket)>,
     pub(super) deployments: Vec<(Option<&'a Deployment>, &'a Deployment)>,
 }
 
-impl<'a> Moves<'a> {
-    pub(super) fn opened(&self) -> impl Iterator<Item = &'a Session> {
+impl<'a> StepChanges<'a> {
+    pub(super) fn opened_sessions(&self) -> impl Iterator<Item = &'a Session> {
         self.sessions.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
     }
 
-    pub(super) fn ended(&self) -> impl Iterator<Item = &'a Session> {
+    pub(super) fn ended_sessions(&self) -> impl Iterator<Item = &'a Session> {
         self.sessions.iter().filter(|(_, new)| new.end.is_some()).map(|(_, new)| *new)
     }
 
-    pub(super) fn granted(&self) -> impl Iterator<Item = &'a Ticket> {
+    pub(super) fn granted_tickets(&self) -> impl Iterator<Item = &'a Ticket> {
         let tickets = self.tickets.iter().map(|(_, new)| *new);
         tickets.filter(|it| matches!(it.status, TicketStatus::Granted { .. }))
     }
 
-    pub(super) fn planned(&self) -> impl Iterator<Item = &'a Deployment> {
+    pub(super) fn planned_deployments(&self) -> impl Iterator<Item = &'a Deployment> {
         self.deployments.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
     }
 }
 
-pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> Result<Moves<'a>, Violation> {
-    let mut moves = Moves::default();
+pub(super) fn follow<'a>(
+    memory: &EnvironmentMemory,
+    before: &'a Lock,
+    seen: &ObservedStep<'a>,
+) -> Result<StepChanges<'a>, LockViolation> {
+    let mut moves = StepChanges::default();
     let mut open = memory.open;
     for Change::Put(record) in &seen.step.decision.changes {
         match record {
@@ -101,7 +105,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
     Ok(moves)
 }
 
-fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Checked {
+fn check_session(memory: &EnvironmentMemory, old: Option<&Session>, new: &Session) -> Checked {
     ensure!(
         !memory.ended.contains_key(&new.id),
         "L6",
@@ -123,7 +127,7 @@ fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Check
 }
 
 /// E1: states change only along the graph, and final states are final.
-fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment) -> Checked {
+fn check_deployment(memory: &EnvironmentMemory, old: Option<&Deployment>, new: &Deployment) -> Checked {
     let number = new.number;
     ensure!(!memory.deployments_ended.contains(&new.id), "E1", "deployment {number} had ended and moved");
     ensure!(
@@ -151,12 +155,12 @@ fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment)
     Ok(())
 }
 
-fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_counts(memory: &EnvironmentMemory, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let environment = &seen.after.environment;
-    let mut sessions: Vec<_> = moves.opened().map(|it| it.number).collect();
+    let mut sessions: Vec<_> = moves.opened_sessions().map(|it| it.number).collect();
     let mut tickets: Vec<_> =
         moves.tickets.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| new.number).collect();
-    let mut deployments: Vec<_> = moves.planned().map(|it| it.number).collect();
+    let mut deployments: Vec<_> = moves.planned_deployments().map(|it| it.number).collect();
     for (what, last, now, new) in [
         ("sessions", memory.sessions, environment.sessions, &mut sessions),
         ("tickets", memory.tickets, environment.tickets, &mut tickets),
@@ -170,9 +174,14 @@ fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
 }
 
 /// L2, L7: fences of sessions and resets are consecutive, in order.
-fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    let sessions = moves.opened().map(|it| (it.fence, it.claimed_at, false));
-    let resets = moves.planned().filter(|it| it.work == Work::Reset);
+fn check_fences(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
+    let sessions = moves.opened_sessions().map(|it| (it.fence, it.claimed_at, false));
+    let resets = moves.planned_deployments().filter(|it| it.work == Work::Reset);
     let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
     chain.sort_unstable();
     let mut last = memory.fence;
@@ -196,10 +205,11 @@ fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'
     Ok(())
 }
 
-fn check_reset_follows(before: &Lock, moves: &Moves<'_>, fence: Fence) -> Checked {
+fn check_reset_follows(before: &Lock, moves: &StepChanges<'_>, fence: Fence) -> Checked {
     let last = before.session.as_ref().map(|session| session.id);
-    let planner = moves.ended().find(|it| it.fence.counter() + 1 == fence.counter());
-    let fine = planner.is_some_and(|it| Some(it.id) == last || moves.opened().any(|new| new.id == it.id));
+    let planner = moves.ended_sessions().find(|it| it.fence.counter() + 1 == fence.counter());
+    let fine =
+        planner.is_some_and(|it| Some(it.id) == last || moves.opened_sessions().any(|new| new.id == it.id));
     ensure!(fine, "L7", "reset {fence} does not follow the session whose end planned it");
     Ok(())
 }

@@ -7,12 +7,12 @@ use berth_core::time::Timestamp;
 
 use super::clock::is_busy;
 use super::ends::is_valid;
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure, work};
-use crate::locks::command::Ask;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure, work};
+use crate::locks::command::LockRequest;
 
-impl Memory {
-    pub(super) fn learn(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
+impl EnvironmentMemory {
+    pub(super) fn learn(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let environment = &seen.after.environment;
         self.learn_time(before, moves, seen);
         self.learn_content(moves, seen);
@@ -22,7 +22,7 @@ impl Memory {
         self.tickets = environment.tickets;
         self.deployments = environment.deployments;
         self.open = seen.after.session.as_ref().map(|session| session.id);
-        self.ended.extend(moves.ended().map(|it| (it.id, it.clone())));
+        self.ended.extend(moves.ended_sessions().map(|it| (it.id, it.clone())));
         let left = moves.tickets.iter().filter(|(_, it)| it.status.as_str() != "waiting");
         self.tickets_left.extend(left.map(|(_, it)| it.id));
         let ended = moves.deployments.iter().filter(|(_, it)| it.status.is_final());
@@ -30,14 +30,14 @@ impl Memory {
     }
 }
 
-pub(super) fn check(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
+pub(super) fn check(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     check_work(lock)?;
     check_gone(seen)?;
     check_drain(lock)?;
     check_content(memory, lock)?;
     // A response to a heartbeat writes nothing.
-    if !matches!(seen.step.ask, Ask::Beat { .. }) {
+    if !matches!(seen.step.ask, LockRequest::Beat { .. }) {
         check_time(memory, seen)?;
         check_line(seen)?;
     }
@@ -83,7 +83,7 @@ fn check_work(lock: &Lock) -> Checked {
 }
 
 /// L18: in a deleted environment nothing can start, and running work is told to stop.
-fn check_gone(seen: &Seen<'_>) -> Checked {
+fn check_gone(seen: &ObservedStep<'_>) -> Checked {
     let place = usize::from(seen.step.place);
     let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
     if is_present && !seen.around.deleted[place] {
@@ -124,7 +124,7 @@ fn check_drain(lock: &Lock) -> Checked {
     Ok(())
 }
 
-fn check_content(memory: &Memory, lock: &Lock) -> Checked {
+fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
     let environment = &lock.environment;
     let told = environment.condition;
     ensure!(told == memory.condition, "condition", "it is {:?} and says {told:?}", memory.condition);
@@ -148,7 +148,7 @@ fn check_content(memory: &Memory, lock: &Lock) -> Checked {
 }
 
 /// L17, L21: no session outlives its expiry; its end is announced once, in advance.
-fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
+fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let now = seen.step.moment.now;
     let (Some(session), Some(clock)) = (&seen.after.session, &memory.clock) else { return Ok(()) };
     ensure!(clock.session == session.id, "L1", "the account is of another session");
@@ -177,7 +177,7 @@ fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
 }
 
 /// L17: no valid ticket waits for a free environment, and only valid tickets wait.
-fn check_line(seen: &Seen<'_>) -> Checked {
+fn check_line(seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let is_free = lock.session.is_none() && lock.environment.is_declared;
     for ticket in &lock.tickets {
@@ -199,7 +199,7 @@ fn check_line(seen: &Seen<'_>) -> Checked {
 }
 
 /// The columns by which the store finds an environment are correct.
-fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
+fn check_agenda(memory: &EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let agenda = &lock.environment.agenda;
     let counts = (lock.tickets.len(), lock.deployments.len());
@@ -215,7 +215,7 @@ fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-fn due_at(memory: &Memory, lock: &Lock) -> Option<Timestamp> {
+fn due_at(memory: &EnvironmentMemory, lock: &Lock) -> Option<Timestamp> {
     let mut times: Vec<Timestamp> = lock.tickets.iter().map(|ticket| ticket.expires_at).collect();
     if let (Some(session), Some(clock)) = (&lock.session, &memory.clock) {
         let is_busy = is_busy(lock, session.id);

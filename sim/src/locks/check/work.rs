@@ -6,13 +6,18 @@
 use berth_core::deployment::{Cause, Deployment, Status, Work};
 use berth_core::environment::{Condition, Lock};
 
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure};
-use crate::locks::answer::Answer;
-use crate::locks::command::{Ask, Outcomes};
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
+use crate::locks::command::{LockRequest, ReportedOutcome};
 
-pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    for new in moves.planned() {
+pub(super) fn check(
+    _: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
+    for new in moves.planned_deployments() {
         check_planned(new, before, moves)?;
     }
     for (old, new) in &moves.deployments {
@@ -31,9 +36,9 @@ pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_
 }
 
 /// L8: a deployment has the fence of the session that requested it, which was active at the commit.
-fn check_planned(new: &Deployment, before: &Lock, moves: &Moves<'_>) -> Checked {
+fn check_planned(new: &Deployment, before: &Lock, moves: &StepChanges<'_>) -> Checked {
     let Work::Session(id) = new.work else { return Ok(()) };
-    let mut sessions = before.session.iter().chain(moves.opened());
+    let mut sessions = before.session.iter().chain(moves.opened_sessions());
     let session = sessions.find(|it| it.id == id);
     ensure!(
         session.is_some_and(|it| it.fence == new.fence),
@@ -46,9 +51,9 @@ fn check_planned(new: &Deployment, before: &Lock, moves: &Moves<'_>) -> Checked 
 }
 
 /// L9, L22, E3: the last check before a deployment touches the environment.
-fn check_started(new: &Deployment, seen: &Seen<'_>) -> Checked {
+fn check_started(new: &Deployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
-    let is_granted = matches!(seen.step.ask, Ask::Grant { .. })
+    let is_granted = matches!(seen.step.ask, LockRequest::Grant { .. })
         && seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id)
         && new.status.attempt().map(|it| &it.nonce) == seen.step.subject.nonce.as_ref();
     ensure!(is_granted, "E2", "deployment {number} started without its runner's asking");
@@ -87,9 +92,9 @@ pub(super) fn obstacle(wanted: &Deployment, lock: &Lock, is_paused: bool) -> Opt
 }
 
 /// L10, E9: only reports of the attempt itself count, and only while it is current.
-fn check_reported(new: &Deployment, seen: &Seen<'_>) -> Checked {
+fn check_reported(new: &Deployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
-    let Ask::Report { outcome, .. } = &seen.step.ask else {
+    let LockRequest::Report { outcome, .. } = &seen.step.ask else {
         ensure!(false, "L10", "deployment {number} ended without a report");
         return Ok(());
     };
@@ -105,9 +110,11 @@ fn check_reported(new: &Deployment, seen: &Seen<'_>) -> Checked {
     };
     ensure!(is_current, "L10", "deployment {number} of an ended session ended as {}", new.status.as_str());
     let fine = match (outcome, &new.status) {
-        (Outcomes::Succeeded, Status::Succeeded) => true,
-        (Outcomes::Failed, Status::Failed(failure)) => failure.cause == Cause::StepFailed,
-        (Outcomes::Stopped | Outcomes::Lost, Status::Failed(failure)) => failure.cause == Cause::Lost,
+        (ReportedOutcome::Succeeded, Status::Succeeded) => true,
+        (ReportedOutcome::Failed, Status::Failed(failure)) => failure.cause == Cause::StepFailed,
+        (ReportedOutcome::Stopped | ReportedOutcome::Lost, Status::Failed(failure)) => {
+            failure.cause == Cause::Lost
+        }
         _ => false,
     };
     ensure!(fine, "L10", "{outcome:?} was reported and {} stored", new.status.as_str());
@@ -123,27 +130,27 @@ fn ends_by_time(change: &berth_core::decision::Change, id: berth_core::id::Sessi
     session.id == id && matches!(reason, Some(EndReason::Expired | EndReason::Idle))
 }
 
-fn is_from_attempt(new: &Deployment, seen: &Seen<'_>) -> bool {
+fn is_from_attempt(new: &Deployment, seen: &ObservedStep<'_>) -> bool {
     let subject = &seen.step.subject;
     let attempt = subject.deployment.as_ref().filter(|it| it.id == new.id).and_then(|it| it.status.attempt());
     attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref())
 }
 
 /// Work that was told to stop has stopped when its attempt says so, not before.
-fn check_confirmed(new: &Deployment, seen: &Seen<'_>) -> Checked {
-    let fine = matches!(seen.step.ask, Ask::Report { .. }) && is_from_attempt(new, seen);
+fn check_confirmed(new: &Deployment, seen: &ObservedStep<'_>) -> Checked {
+    let fine = matches!(seen.step.ask, LockRequest::Report { .. }) && is_from_attempt(new, seen);
     ensure!(fine, "L22", "deployment {} counts as stopped though nobody said so", new.number);
     Ok(())
 }
 
 /// A cancellation has a cause: the session ended, a request, or a holder that did not wait for the reset.
-fn check_cancelled(new: &Deployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    let ended = moves.ended().any(|it| Work::Session(it.id) == new.work);
+fn check_cancelled(new: &Deployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+    let ended = moves.ended_sessions().any(|it| Work::Session(it.id) == new.work);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
-    let asked = matches!(seen.step.ask, Ask::Cancel { .. }) && named;
+    let asked = matches!(seen.step.ask, LockRequest::Cancel { .. }) && named;
     let is_reset = new.work == Work::Reset;
-    let overridden = is_reset && matches!(seen.step.ask, Ask::Deploy { override_drain: true, .. });
-    let deleted = is_reset && matches!(seen.step.ask, Ask::Delete { .. });
+    let overridden = is_reset && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
+    let deleted = is_reset && matches!(seen.step.ask, LockRequest::Delete { .. });
     ensure!(
         ended || asked || overridden || deleted,
         "L20",
@@ -153,10 +160,10 @@ fn check_cancelled(new: &Deployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Chec
     Ok(())
 }
 
-impl Memory {
+impl EnvironmentMemory {
     /// Tracks what is in the environment, from events alone.
-    pub(super) fn learn_content(&mut self, moves: &Moves<'_>, seen: &Seen<'_>) {
-        let is_lost = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Lost, .. });
+    pub(super) fn learn_content(&mut self, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
+        let is_lost = matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Lost, .. });
         for (old, new) in &moves.deployments {
             let has_run = old.is_some_and(|old| old.status.attempt().is_some());
             match &new.status {
@@ -170,8 +177,9 @@ impl Memory {
                 _ => {}
             }
         }
-        let deployed = matches!(&seen.step.decision.answer, Answer::Deployment(_));
-        let overridden = deployed && matches!(seen.step.ask, Ask::Deploy { override_drain: true, .. });
+        let deployed = matches!(&seen.step.decision.answer, LockAnswer::Deployment(_));
+        let overridden =
+            deployed && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
         let reset = moves.deployments.iter().any(|(old, new)| old.is_some() && new.work == Work::Reset);
         if overridden && reset && self.condition == Condition::Clean {
             self.condition = Condition::Dirty;

@@ -16,22 +16,22 @@ use std::fmt;
 use berth_core::run::{Plan, PlannedStep, Run, StepRun};
 use berth_core::time::Timestamp;
 
-use super::scene::{Answer, Asked, Told};
+use super::scene::{RunAnswer, RunDecision, RunRequest};
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct RunViolation {
     pub rule: &'static str,
     pub what: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for RunViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is broken: {}", self.rule, self.what)
     }
 }
 
-pub(super) type Checked = Result<(), Violation>;
+pub(super) type Checked = Result<(), RunViolation>;
 
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
@@ -43,17 +43,17 @@ macro_rules! ensure {
 pub(super) use ensure;
 
 /// One step as the oracle sees it.
-pub(super) struct Seen<'a> {
+pub(super) struct ObservedRunStep<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) asked: &'a Asked,
+    pub(super) asked: &'a RunRequest,
     pub(super) before: &'a Run,
-    pub(super) told: &'a Told,
+    pub(super) told: &'a RunDecision,
     /// As stored now.
     pub(super) after: &'a Run,
     pub(super) now: Timestamp,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ObservedRunStep<'a> {
     fn planned(&self, step: &StepRun) -> &'a PlannedStep {
         &self.plan.stages[step.stage].steps[step.index]
     }
@@ -65,13 +65,13 @@ impl<'a> Seen<'a> {
     }
 
     fn is_refused(&self) -> bool {
-        matches!(self.told.answer, Answer::Refused(_))
+        matches!(self.told.answer, RunAnswer::Refused(_))
     }
 }
 
 /// The oracle's state of each step since its stage started.
 #[derive(Debug, Clone, Default)]
-struct Memory {
+struct StepMemory {
     /// It may not be granted earlier.
     earliest: Option<Timestamp>,
     /// As far as is known, part of it ran.
@@ -81,21 +81,21 @@ struct Memory {
 }
 
 #[derive(Debug, Clone)]
-pub struct Checker {
-    steps: Vec<Memory>,
+pub struct RunOracle {
+    steps: Vec<StepMemory>,
 }
 
-impl Checker {
-    pub(super) fn new(plan: &Plan, run: &Run) -> Result<Self, Violation> {
+impl RunOracle {
+    pub(super) fn new(plan: &Plan, run: &Run) -> Result<Self, RunViolation> {
         progress::check(plan, run, super::scene::START)?;
-        Ok(Self { steps: vec![Memory::default(); run.steps.len()] })
+        Ok(Self { steps: vec![StepMemory::default(); run.steps.len()] })
     }
 
-    pub(super) fn look(&mut self, seen: &Seen<'_>) -> Checked {
+    pub(super) fn check_step(&mut self, seen: &ObservedRunStep<'_>) -> Checked {
         if !seen.told.is_change {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
             ensure!(seen.before == seen.after, "written", "{:?}: a change nobody decided", seen.asked);
-        } else if *seen.asked != Asked::Overtaken {
+        } else if *seen.asked != RunRequest::Overtaken {
             // For a superseded run the event comes from its deployment, in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);
         }
@@ -110,20 +110,20 @@ impl Checker {
         progress::check(seen.plan, seen.after, seen.now)
     }
 
-    fn remember(&mut self, seen: &Seen<'_>) {
+    fn remember(&mut self, seen: &ObservedRunStep<'_>) {
         if !seen.told.is_change {
             return;
         }
         match seen.asked {
-            Asked::Report { at, ends, .. } => {
+            RunRequest::Report { at, ends, .. } => {
                 let step = &seen.after.steps[*at];
                 reports::remember(&mut self.steps[*at], seen.planned(step), *ends, seen.now);
             }
-            Asked::Resolve { at, .. } => self.steps[*at].is_unanswered = false,
-            Asked::Retry { stage, .. } => {
+            RunRequest::Resolve { at, .. } => self.steps[*at].is_unanswered = false,
+            RunRequest::Retry { stage, .. } => {
                 for (memory, step) in self.steps.iter_mut().zip(&seen.after.steps) {
                     if step.stage >= *stage {
-                        *memory = Memory::default();
+                        *memory = StepMemory::default();
                     }
                 }
             }

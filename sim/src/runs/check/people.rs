@@ -3,21 +3,21 @@
 use berth_core::run::retry::From;
 use berth_core::run::{Resolution, StageStatus, StepStatus};
 
-use super::{Checked, Seen, ensure};
-use crate::runs::scene::Asked;
+use super::{Checked, ObservedRunStep, ensure};
+use crate::runs::scene::RunRequest;
 
-pub(super) fn check(seen: &Seen<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     match seen.asked {
-        Asked::Cancel => check_cancel(seen),
-        Asked::CancelStage { stage } => check_cancel_stage(seen, *stage),
-        Asked::Retry { stage, from } => check_retry(seen, *stage, *from),
-        Asked::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
-        Asked::Overtaken => check_overtaken(seen),
+        RunRequest::Cancel => check_cancel(seen),
+        RunRequest::CancelStage { stage } => check_cancel_stage(seen, *stage),
+        RunRequest::Retry { stage, from } => check_retry(seen, *stage, *from),
+        RunRequest::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
+        RunRequest::Overtaken => check_overtaken(seen),
         _ => Ok(()),
     }
 }
 
-fn check_cancel(seen: &Seen<'_>) -> Checked {
+fn check_cancel(seen: &ObservedRunStep<'_>) -> Checked {
     let current = seen.before.stages.iter().position(|stage| !stage.status.is_final());
     let Some(current) = current else {
         ensure!(!seen.told.is_change, "E9", "a run that has ended was cancelled");
@@ -29,7 +29,7 @@ fn check_cancel(seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-fn check_cancel_stage(seen: &Seen<'_>, stage: usize) -> Checked {
+fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     use StageStatus::{Failed, Skipped, Succeeded};
     let status = seen.before.stages[stage].status;
     let is_over = matches!(status, Succeeded | Failed | Skipped);
@@ -38,7 +38,7 @@ fn check_cancel_stage(seen: &Seen<'_>, stage: usize) -> Checked {
 }
 
 /// Running attempts continue until they report that they have stopped.
-fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
+fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     use StageStatus::{Cancelled, Cancelling};
     let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
     let is_alive = (0..seen.after.steps.len()).filter(of_stage).any(|at| seen.after.steps[at].live.is_some());
@@ -56,7 +56,7 @@ fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
     Ok(())
 }
 
-fn check_retry(seen: &Seen<'_>, stage: usize, from: From) -> Checked {
+fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: From) -> Checked {
     let status = seen.before.stages[stage].status;
     let may = status == StageStatus::Failed;
     ensure!(seen.is_refused() != may, "E10", "a retry of a stage that is {status:?}: {:?}", seen.told.answer);
@@ -79,7 +79,7 @@ fn check_retry(seen: &Seen<'_>, stage: usize, from: From) -> Checked {
     Ok(())
 }
 
-fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked {
+fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: Resolution) -> Checked {
     let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
     let stage = seen.before.stages[before.stage].status;
     let is_open = matches!(stage, StageStatus::Running | StageStatus::Waiting);
@@ -106,7 +106,7 @@ fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked 
 }
 
 /// A superseded run ends where it waits and keeps its results.
-fn check_overtaken(seen: &Seen<'_>) -> Checked {
+fn check_overtaken(seen: &ObservedRunStep<'_>) -> Checked {
     let was_queued = seen.before.queued_for().is_some();
     ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");
     let is_over = seen.after.status().is_final();

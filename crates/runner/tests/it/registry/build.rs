@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use berth_core::registry::InputMode;
-use berth_runner::registry::{BuildFailed, BuildRequest, Built, build};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::registry::{BuiltRegistry, RegistryBuildError, RegistryBuildRequest, build};
+use berth_runner::{Confinement, SandboxMode};
 
 use super::ARGUMENTS;
 use crate::fixture::{confinement, sleepers, unique_sleep};
@@ -30,19 +30,22 @@ impl Yard {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
         }
         let bytes_max = 64 * 1024 * 1024;
-        let confinement = confinement(Sandbox::Off, &[]).expect("none");
+        let confinement = confinement(SandboxMode::Off, &[]).expect("none");
         Self { dir, confinement, timeout: Duration::from_secs(60), bytes_max }
     }
 
-    fn build(&self) -> (Result<Built, BuildFailed>, String) {
+    fn build(&self) -> (Result<BuiltRegistry, RegistryBuildError>, String) {
         self.build_until(&|_| false)
     }
 
     /// `is_enough` decides from the output so far when to stop.
-    fn build_until(&self, is_enough: &dyn Fn(&str) -> bool) -> (Result<Built, BuildFailed>, String) {
+    fn build_until(
+        &self,
+        is_enough: &dyn Fn(&str) -> bool,
+    ) -> (Result<BuiltRegistry, RegistryBuildError>, String) {
         let printed = std::cell::RefCell::new(Vec::new());
         let is_stopping = || is_enough(&String::from_utf8_lossy(&printed.borrow()));
-        let request = BuildRequest {
+        let request = RegistryBuildRequest {
             source: self.dir.path().join("source"),
             scratch: self.dir.path().join("scratch"),
             timeout: self.timeout,
@@ -60,7 +63,7 @@ impl Yard {
     /// The error shown to the author.
     fn told(&self) -> String {
         match self.build() {
-            (Err(BuildFailed::Registry(told)), _) => told,
+            (Err(RegistryBuildError::Registry(told)), _) => told,
             (other, printed) => panic!("wanted a bad registry, got {other:?}\n{printed}"),
         }
     }
@@ -183,11 +186,11 @@ fn cancelled_registry_build_leaves_no_processes() {
     let manifest = format!("build: 'echo ready; setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
     let yard = Yard::new(&[("berth-registry.yaml", &manifest)]);
     let (built, _) = yard.build_until(&|printed| printed.contains("\nready"));
-    assert!(matches!(built, Err(BuildFailed::Stopped)), "{built:?}");
+    assert!(matches!(built, Err(RegistryBuildError::Stopped)), "{built:?}");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }
 
-fn check_walls(sandbox: Sandbox) {
+fn check_walls(sandbox: SandboxMode) {
     let run = format!(
         "{ARGUMENTS}\ntouch x 2>/dev/null && echo LEAK registry\n\
          answer '{{\"status\":\"SUCCESS\",\"data\":{{\"metadata\":[{{\"stepType\":\"A\"}}]}}}}'\n"
@@ -211,10 +214,10 @@ fn check_walls(sandbox: Sandbox) {
 
 #[test]
 fn registry_build_is_confined_by_bubblewrap() {
-    check_walls(Sandbox::Bubblewrap);
+    check_walls(SandboxMode::Bubblewrap);
 }
 
 #[test]
 fn registry_build_is_confined_by_landlock() {
-    check_walls(Sandbox::Landlock);
+    check_walls(SandboxMode::Landlock);
 }

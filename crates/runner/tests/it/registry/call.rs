@@ -261,7 +261,7 @@ fn log_limit_counts_all_calls() {
 
 #[test]
 fn registry_cache_evicts_least_recently_used() {
-    let fixture = Fixture::with(|settings| settings.places = 4);
+    let fixture = Fixture::with(|settings| settings.slots = 4);
     for number in 0..18 {
         offer(&fixture, &format!("d{number}"), r#"answer '{"status":"SUCCESS"}'"#);
     }
@@ -284,7 +284,7 @@ fn registry_cache_evicts_least_recently_used() {
 
 #[test]
 fn concurrent_calls_fetch_registry_once() {
-    let fixture = Fixture::with(|settings| settings.places = 8);
+    let fixture = Fixture::with(|settings| settings.slots = 8);
     offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
     for number in 0..8 {
         fixture.link.give(custom(&format!("s{number}"), "d", json!({})));

@@ -1,7 +1,7 @@
 //! Steps that replace files, leave processes behind, or write without end.
 
 use berth_api::runner::{Isolation, Network, Outcome, SecretText};
-use berth_runner::Sandbox;
+use berth_runner::SandboxMode;
 use serde_json::json;
 
 use super::{call, custom, offer, unanswered};
@@ -94,7 +94,7 @@ fn processes_left_by_custom_step_are_killed() {
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }
 
-fn check_walls(sandbox: Sandbox, isolation: Isolation) {
+fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
     let Some(confinement) = confinement(sandbox, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     offer(&fixture, "other", SUCCESS);
@@ -122,17 +122,17 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
 
 #[test]
 fn custom_step_is_confined_by_bubblewrap() {
-    check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
+    check_walls(SandboxMode::Bubblewrap, Isolation::Bubblewrap);
 }
 
 #[test]
 fn custom_step_is_confined_by_landlock() {
-    check_walls(Sandbox::Landlock, Isolation::Landlock);
+    check_walls(SandboxMode::Landlock, Isolation::Landlock);
 }
 
 #[test]
 fn network_none_applies_to_custom_step() {
-    let Some(confined) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+    let Some(confined) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confined);
     let body = format!("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; {SUCCESS}");
     offer(&fixture, "d", &body);

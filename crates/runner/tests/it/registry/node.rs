@@ -6,8 +6,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_core::registry::Answer;
-use berth_runner::registry::{BuildRequest, Built, CallRequest, Called, build, call, task};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::registry::{
+    BuiltRegistry, RegistryBuildRequest, RegistryCallOutcome, RegistryCallRequest, build, call,
+    execution_task,
+};
+use berth_runner::{Confinement, SandboxMode};
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
@@ -17,14 +20,14 @@ fn npm(arguments: &[&str]) -> Option<String> {
     told.status.success().then(|| String::from_utf8_lossy(&told.stdout).into_owned())
 }
 
-fn built(dir: &Path, files: &[(&str, &str)]) -> Built {
+fn built(dir: &Path, files: &[(&str, &str)]) -> BuiltRegistry {
     for (name, text) in files {
         let path = dir.join("source").join(name);
         std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(&path, text).expect("file");
     }
-    let confinement = Confinement::choose(Sandbox::Local, &[], &[]).expect("a sandbox");
-    let request = BuildRequest {
+    let confinement = Confinement::choose(SandboxMode::Local, &[], &[]).expect("a sandbox");
+    let request = RegistryBuildRequest {
         source: dir.join("source"),
         scratch: dir.join("scratch"),
         timeout: Duration::from_secs(240),
@@ -39,14 +42,14 @@ fn built(dir: &Path, files: &[(&str, &str)]) -> Built {
     built.unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(&printed)))
 }
 
-fn called(dir: &Path, built: &Built, task: &Value) -> (Answer, String) {
+fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (Answer, String) {
     let mut printed = Vec::new();
-    let confinement = Confinement::choose(Sandbox::Local, &[], &[]).expect("a sandbox");
-    let request = CallRequest {
+    let confinement = Confinement::choose(SandboxMode::Local, &[], &[]).expect("a sandbox");
+    let request = RegistryCallRequest {
         registry: &dir.join("source"),
         start: &built.start,
         input: built.input,
-        task,
+        execution_task,
         scratch: &dir.join("scratch"),
         workspace: &dir.join("scratch"),
         timeout: Duration::from_secs(60),
@@ -56,7 +59,7 @@ fn called(dir: &Path, built: &Built, task: &Value) -> (Answer, String) {
     };
     let called = call(&request, &mut |bytes: &[u8]| printed.extend_from_slice(bytes)).expect("called");
     let printed = String::from_utf8_lossy(&printed).into_owned();
-    let Called::Answered { answer, .. } = called else { panic!("{called:?}\n{printed}") };
+    let RegistryCallOutcome::Answered { answer, .. } = called else { panic!("{called:?}\n{printed}") };
     (Answer::parse(&answer).unwrap_or_else(|told| panic!("{told}\n{printed}")), printed)
 }
 
@@ -99,7 +102,7 @@ fn node_registry_is_built_by_npm_and_called_directly() {
     assert_eq!(built.steps[0].key, "deploy");
     let params = json!({"target": "it's \"staging\" $HOME `x`\n", "hang": true});
     let params = params.as_object().expect("object");
-    let (answer, printed) = called(dir.path(), &built, &task("DEPLOY", params, None, None));
+    let (answer, printed) = called(dir.path(), &built, &execution_task("DEPLOY", params, None, None));
     let Answer::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!(outputs["target"], "it's \"staging\" $HOME `x`\n");
     assert_eq!(outputs["tool"], "its own argument");
@@ -184,14 +187,15 @@ fn node_registry_with_public_sdk_runs() {
     let params = params.as_object().expect("object");
     let own_type =
         |key: &str| built.steps.iter().find(|step| step.key == key).expect("step").step_type.clone();
-    let (answer, printed) = called(dir.path(), &built, &task(&own_type("deploy"), params, None, None));
+    let (answer, printed) =
+        called(dir.path(), &built, &execution_task(&own_type("deploy"), params, None, None));
     let Answer::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!((outputs["target"].as_str(), outputs["replicas"].as_str()), ("staging", "2"));
     assert!(printed.starts_with("deploys"), "{printed}");
     let mut state = None;
     for expected in [Some(0), Some(1), Some(2), None] {
-        let task = task(&own_type("rollout"), params, None, state.as_ref());
-        state = match called(dir.path(), &built, &task).0 {
+        let task = execution_task(&own_type("rollout"), params, None, state.as_ref());
+        state = match called(dir.path(), &built, &execution_task).0 {
             Answer::Waiting { state, .. } => Some(state),
             Answer::Succeeded { outputs } => {
                 assert_eq!(outputs["looks"], "2");
@@ -201,6 +205,6 @@ fn node_registry_with_public_sdk_runs() {
         };
         assert_eq!(state, expected.map(|looks| json!({"looks": looks})));
     }
-    let (answer, _) = called(dir.path(), &built, &task("deploy", params, None, None));
+    let (answer, _) = called(dir.path(), &built, &execution_task("deploy", params, None, None));
     assert!(matches!(answer, Answer::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND"));
 }

@@ -121,7 +121,7 @@ fn params_with_secret_are_written_to_tmpfs_only() {
     assert_eq!(run("secret", true), "tmpfs\n1\n");
     assert!(run("plain", false).ends_with("\n1\n"));
 
-    let fixture = Fixture::with(|settings| settings.secret_places = vec!["/proc".into()]);
+    let fixture = Fixture::with(|settings| settings.secret_dirs = vec!["/proc".into()]);
     offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
     let mut assignment = custom("refused", "d", json!({"token": SECRET}));
     assignment.masked = vec![SecretText::new(SECRET.into())];

@@ -1,6 +1,6 @@
 //! What an analysis found, as it is kept: lines with their text, so that it can be read without the log.
 
-use berth_analysis::{Analysis, LineRange, clean, template};
+use berth_analysis::{AnalysisResult, LineRange, clean, template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,13 +67,13 @@ impl Found {
     }
 
     /// What the rules say about a log whose line `first_line` is the first of `lines`.
-    pub(super) fn of(analysis: &Analysis, lines: &[String], first_line: usize) -> Self {
+    pub(super) fn of(analysis: &AnalysisResult, lines: &[String], first_line: usize) -> Self {
         let shown = |ranges: &[LineRange]| {
             ranges.iter().map(|range| evidence(*range, lines, first_line)).collect::<Vec<_>>()
         };
         let places = |ranges: &[LineRange]| ranges.iter().copied().map(Lines::from).collect();
         match analysis {
-            Analysis::Found(found) => Self {
+            AnalysisResult::Found(found) => Self {
                 root_cause: Some(found.root_cause.clone()),
                 category: Some(found.category.as_str().to_owned()),
                 confidence: Some(found.confidence.as_str().to_owned()),
@@ -82,7 +82,7 @@ impl Found {
                 rule: found.rule.clone(),
                 new_lines: places(&found.new_lines),
             },
-            Analysis::NotEnoughEvidence(unexplained) => Self {
+            AnalysisResult::NotEnoughEvidence(unexplained) => Self {
                 evidence: shown(&unexplained.worth_a_look),
                 new_lines: places(&unexplained.new_lines),
                 ..Self::default()
