@@ -5,7 +5,7 @@
 //! and lie. [`runs`] checks the run of a deployment like [`locks`] checks the lock. Everything is derived from a
 //! seed.
 
-pub mod chance;
 pub mod drill;
 pub mod locks;
+pub mod random;
 pub mod runs;

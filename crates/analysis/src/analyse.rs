@@ -15,7 +15,7 @@ use regex::Regex;
 use crate::clean::clean;
 use crate::finding::{AnalysisResult, Confidence, Finding, LineRange, UnexplainedFailure};
 use crate::input::{AnalysisInput, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
-use crate::news::{KnownTemplates, new_lines};
+use crate::new_lines::{KnownTemplates, new_lines};
 use crate::pattern::{PatternSet, compile};
 use crate::rule::{AFTER_MAX, Rule, fill_template};
 use crate::rules;

@@ -15,7 +15,7 @@ mod finding;
 mod fingerprint;
 pub mod fix;
 mod input;
-mod news;
+mod new_lines;
 mod pattern;
 pub mod rule;
 pub mod rules;

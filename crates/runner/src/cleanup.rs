@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
 
-use crate::attempt::place::{AttemptDirs, remove_attempt};
+use crate::attempt::dirs::{AttemptDirs, remove_attempt};
 
 /// Directories waiting for removal. When the queue is full, the caller removes its own.
 const WAITING_MAX: usize = 64;

@@ -9,10 +9,10 @@ use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError,
 
 use crate::attempt::{self, AttemptResult, failed_outcome};
 use crate::backoff::Backoff;
-use crate::chance;
-use crate::control::StopSignal;
-use crate::pulse::boot_time;
+use crate::heartbeat::boot_time;
+use crate::random;
 use crate::runner::RunnerShared;
+use crate::stop_signal::StopSignal;
 
 /// Runs until the runner shuts down and every step has ended.
 pub(crate) fn run(shared: &Arc<RunnerShared>) {
@@ -23,7 +23,7 @@ pub(crate) fn run(shared: &Arc<RunnerShared>) {
         // A request keeps its nonces until it is answered, so that the server can repeat a lost response.
         places.nonces.truncate(free);
         while places.nonces.len() < free {
-            match chance::random_hex() {
+            match random::random_hex() {
                 Ok(nonce) => places.nonces.push(nonce),
                 Err(error) => {
                     tracing::error!(%error, "cannot generate nonces; retrying");
@@ -179,7 +179,7 @@ fn report_until_received(
             shared.settings.confinement.exposed_paths()
         },
         log_bytes,
-        next_nonce: if wants_next { chance::random_hex().ok() } else { None },
+        next_nonce: if wants_next { random::random_hex().ok() } else { None },
         boot: shared.settings.boot.clone(),
         labels: shared.settings.labels.clone(),
     };

@@ -16,23 +16,23 @@
 mod attempt;
 mod backoff;
 mod builtin;
-mod chance;
 mod cleanup;
-mod control;
 mod dispatch;
+mod heartbeat;
 mod http;
-mod left_over;
+mod leftovers;
 mod log;
 mod process;
-mod pulse;
+mod random;
 pub mod registry;
 pub mod remote;
 mod runner;
 mod sandbox;
 mod settings;
+mod stop_signal;
 
 pub use attempt::removal::remove_tree;
-pub use left_over::{LeftoverCounts, kill_leftovers};
+pub use leftovers::{LeftoverCounts, kill_leftovers};
 pub use process::SCRIPT_BYTES_MAX;
 pub use runner::StepRunner;
 pub use sandbox::{Confinement, HiddenPathError, StepUserAccount, StepUserError};

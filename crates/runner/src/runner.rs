@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 use berth_api::runner::{AttemptRef, Isolation, Link};
 use parking_lot::{Condvar, Mutex};
 
-use crate::attempt::place::attempts_dir;
+use crate::attempt::dirs::attempts_dir;
 use crate::cleanup::{self, CleanupQueue};
-use crate::control::{StopReason, StopSignal};
 use crate::dispatch;
-use crate::left_over::kill_leftovers;
+use crate::heartbeat::{self, HeartbeatState};
+use crate::leftovers::kill_leftovers;
 use crate::log::GiveUpCheck;
 use crate::process::tree::become_subreaper;
-use crate::pulse::{self, HeartbeatState};
 use crate::registry::RegistryCache;
 use crate::settings::{RunnerOptions, RunnerStartError};
+use crate::stop_signal::{StopReason, StopSignal};
 
 /// How long reports are retried on shutdown, after the last step has ended.
 const LAST_REPORTS_TIME: Duration = Duration::from_secs(2);
@@ -90,7 +90,7 @@ impl StepRunner {
         });
         let cleanup = spawn_thread("runner-cleanup", move || cleanup::run(&waiting))?;
         let beating = shared.clone();
-        let pulse = spawn_thread("runner-pulse", move || pulse::run(&beating))
+        let pulse = spawn_thread("runner-pulse", move || heartbeat::run(&beating))
             .inspect_err(|_| shared.cleanup.close())?;
         let working = shared.clone();
         let dispatcher = match spawn_thread("runner", move || dispatch::run(&working)) {

@@ -25,7 +25,7 @@ fn run_sequences_scenarios_and_queues_catch_mutations() {
     run_suite("runs", SEEDS, |seed| {
         let sequence = runs::check(&sequence(seed)).err();
         let scenario = || compare(&scenario(seed)).err().map(|failed| failed.violation);
-        let queue = || line::check(seed).err().map(|failed| failed.violation);
+        let queue = || stage_queue::check(seed).err().map(|failed| failed.violation);
         let violation = sequence.or_else(scenario).or_else(queue)?;
         Some(violation.to_string())
     });

@@ -1,9 +1,9 @@
 //! A client: reads, is delayed, writes, and retries when another client was faster.
 
 use super::site::{DrillSite, PendingDecision, WriteResult};
-use crate::chance::SeededRandom;
 use crate::locks::generate;
 use crate::locks::{EnvironmentIndex, LockRequest, LockViolation};
+use crate::random::SeededRandom;
 
 const TRIES_MAX: u8 = 3;
 

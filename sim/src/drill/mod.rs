@@ -15,8 +15,8 @@ use client::DrillClient;
 use runner::DrillRunner;
 use site::DrillSite;
 
-use crate::chance::SeededRandom;
 use crate::locks::{LockViolation, WorldChange};
+use crate::random::SeededRandom;
 
 const CLIENTS: u8 = 3;
 const RUNNERS: usize = 3;

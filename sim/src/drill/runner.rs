@@ -6,10 +6,10 @@ use berth_core::id::DeploymentId;
 
 use super::Faults;
 use super::site::{DrillSite, PendingDecision, WriteResult};
-use crate::chance::SeededRandom;
 use crate::locks::{
     EnvironmentIndex, LockAnswer, LockRequest, LockViolation, ReportedOutcome, WhichDeployment, WhichNonce,
 };
+use crate::random::SeededRandom;
 
 /// After this long without a response a runner stops its work.
 const SELF_STOP_S: u64 = 20;

@@ -8,11 +8,11 @@ use berth_core::id::DeploymentId;
 
 use super::DrillTally;
 use super::target::Target;
-use crate::chance::SeededRandom;
 use crate::locks::{
     EnvironmentIndex, LockAnswer, LockModel, LockOracle, LockRequest, LockStep, LockViolation,
     ReportedOutcome, WhichDeployment, WhichNonce, WorldChange,
 };
+use crate::random::SeededRandom;
 
 pub(super) struct DrillSite {
     pub(super) model: LockModel,

@@ -8,7 +8,7 @@ use super::command::{
     DueMoment, EnvironmentIndex, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
     WhichSession, WhichTicket, WorldChange,
 };
-use crate::chance::SeededRandom;
+use crate::random::SeededRandom;
 
 /// The same seed and length give the same commands.
 pub fn generate(seed: u64, length: usize) -> Vec<LockCommand> {

@@ -24,7 +24,7 @@ use super::check::{Checked, RunViolation, ensure};
 use super::plans::custom_plan;
 use super::records::RunRecords;
 use super::scene::{START, cancel_by_person};
-use crate::chance::SeededRandom;
+use crate::random::SeededRandom;
 
 const COMMANDS: usize = 90;
 /// More than any run needs to finish.

@@ -5,7 +5,7 @@ use berth_core::run::retry::From;
 
 use super::command::{AttemptEnd, GrantNonce, ReportNonce, RunCommand, StepPick, WhichStage};
 use super::plans::{PlanShape, shape};
-use crate::chance::SeededRandom;
+use crate::random::SeededRandom;
 
 /// Everything that follows from a seed.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 //! A [`RunCommand`] is data and names steps by position, never by id. [`Scene`] applies it to the rules, writes
 //! the decisions to [`RunRecords`], which behave like a database, and lets the [`RunOracle`] check. A [`Scenario`]
 //! is a plan with a script of outcomes, crashes and answers, for which [`expected`] computes the end without the
-//! rules. [`line`] lets several runs of one pipeline compete for its stages, and [`calls`] has custom steps, which
+//! rules. [`stage_queue`] lets several runs of one pipeline compete for its stages, and [`calls`] has custom steps, which
 //! are called until they are done.
 
 pub mod calls;
@@ -11,12 +11,12 @@ mod check;
 mod command;
 mod expected;
 mod generate;
-pub mod line;
 mod plans;
 mod records;
+mod report;
 mod scenario;
 mod scene;
-mod tell;
+pub mod stage_queue;
 
 pub use check::{RunOracle, RunViolation};
 pub use command::{AttemptEnd, GrantNonce, ReportNonce, RunCommand, StepPick, WhichStage};
@@ -24,6 +24,6 @@ pub use expected::{ScenarioEnding, expected};
 pub use generate::{RunSequence, sequence};
 pub use plans::{PlanShape, RunCondition, StepShape, plan, shape};
 pub use records::{NonceConflict, RunRecords};
+pub use report::{FailedRunSequence, check, compare, run, trace};
 pub use scenario::{Scenario, play, scenario};
 pub use scene::{RunAnswer, RunDecision, RunRequest, Scene};
-pub use tell::{FailedRunSequence, check, compare, run, trace};

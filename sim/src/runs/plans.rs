@@ -12,7 +12,7 @@ use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
 use berth_core::step::{Builtin, Network, OnLost};
 use berth_core::time::Timestamp;
 
-use crate::chance::SeededRandom;
+use crate::random::SeededRandom;
 
 /// The part of a plan that matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::command::AttemptEnd;
 use super::expected::ScenarioEnding;
 use super::plans::{PlanShape, shape};
 use super::scene::{RunRequest, Scene};
-use crate::chance::SeededRandom;
+use crate::random::SeededRandom;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {

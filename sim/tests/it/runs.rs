@@ -61,7 +61,7 @@ fn scenarios_match_reference_part_2() {
 fn stage_has_one_run_and_newest_enters() {
     let seeds = 0..outcome::short_or_long(1_000, 5_000);
     for seed in seeds.clone() {
-        if let Err(failed) = line::check(seed) {
+        if let Err(failed) = stage_queue::check(seed) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
@@ -72,7 +72,7 @@ fn stage_has_one_run_and_newest_enters() {
 fn same_seed_gives_same_trace() {
     for seed in 0..300 {
         assert_eq!(trace(&sequence(seed)), trace(&sequence(seed)), "seed {seed}");
-        assert_eq!(line::trace(seed), line::trace(seed), "seed {seed}");
+        assert_eq!(stage_queue::trace(seed), stage_queue::trace(seed), "seed {seed}");
     }
 }
 

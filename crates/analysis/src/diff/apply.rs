@@ -1,7 +1,7 @@
 //! Applies a diff to the files of a commit. All hunks must match exactly.
 
 use super::parse::{DiffHunk, FileDiff, FileMode, LineKind, parse};
-use super::refuse::{DiffPermit, DiffRejection, RejectionReason, check_path, check_scripts};
+use super::policy::{DiffPermit, DiffRejection, RejectionReason, check_path, check_scripts};
 use super::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
 
 /// A file before and after the change; `None` if it does not exist.

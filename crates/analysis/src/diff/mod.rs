@@ -4,14 +4,14 @@
 //! all.
 
 mod apply;
-mod make;
 mod parse;
+mod policy;
 mod quote;
-mod refuse;
+mod write;
 
 pub use apply::{ChangedFile, apply};
-pub use make::diff;
-pub use refuse::{DiffPermit, DiffRejection, RejectionReason};
+pub use policy::{DiffPermit, DiffRejection, RejectionReason};
+pub use write::diff;
 
 pub const DIFF_BYTES_MAX: usize = 256 * 1024;
 pub const FILES_MAX: usize = 20;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::policy::{DiffRejection, RejectionReason};
 use super::quote::unquote_name;
-use super::refuse::{DiffRejection, RejectionReason};
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILES_MAX};
 
 /// The changes of one file.

@@ -1,6 +1,6 @@
 //! Restores the executable bit of a script.
 
-use super::named::named_files;
+use super::file_names::named_files;
 use super::{FileRepair, first_evidence, regular_file};
 use crate::diff::{CommitTree, FileContent};
 use crate::finding::Finding;

@@ -2,8 +2,8 @@
 
 mod executable;
 mod field;
-mod line_ends;
-mod named;
+mod file_names;
+mod line_endings;
 mod private;
 
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,7 @@ const MAKERS: &[(&[&str], RepairFn)] = &[
     (&["not-executable", "permission-denied", "exit-126"], executable::repair_executable_bit),
     (
         &["line-ends", "interpreter-missing", "command-missing", "command-not-found", "shell-syntax"],
-        line_ends::repair_line_endings,
+        line_endings::repair_line_endings,
     ),
     (&["pipeline-field"], field::repair_field),
 ];
@@ -75,7 +75,7 @@ pub fn relevant_files(
         AnalysisResult::NotEnoughEvidence(unexplained) => &unexplained.worth_a_look,
     };
     let mut left = READ_BYTES_MAX;
-    let readable = named::named_files(input, ranges, files).filter_map(|path| {
+    let readable = file_names::named_files(input, ranges, files).filter_map(|path| {
         let content = regular_file(files, &path)?.text()?.to_owned();
         if content.len() > READ_FILE_BYTES_MAX.min(left) || is_private(&path, &content) {
             return None;

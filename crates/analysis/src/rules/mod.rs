@@ -7,7 +7,7 @@ mod containers;
 mod crashes;
 mod databases;
 mod disk;
-mod ends;
+mod endings;
 mod git;
 mod kubernetes;
 mod memory;
@@ -42,7 +42,7 @@ pub const AREAS: &[(&str, &[Rule])] = &[
     ("scripts", scripts::RULES),
     ("permissions", permissions::RULES),
     ("crashes", crashes::RULES),
-    ("ends", ends::RULES),
+    ("ends", endings::RULES),
 ];
 
 pub fn all() -> impl Iterator<Item = &'static Rule> {

@@ -1,4 +1,4 @@
-//! Timeouts reported in the log. For timeouts enforced by the engine see `ends.rs`.
+//! Timeouts reported in the log. For timeouts enforced by the engine see `endings.rs`.
 
 use crate::category::Category::Timeout;
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};

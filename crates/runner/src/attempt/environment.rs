@@ -7,8 +7,8 @@ use std::process::Command;
 use berth_api::runner::{Assignment, Outcome};
 use berth_core::pipeline::grammar::{RESERVED_NAMES, RESERVED_PREFIXES, is_reserved};
 
+use super::dirs::AttemptDirs;
 use super::invalid_outcome;
-use super::place::AttemptDirs;
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

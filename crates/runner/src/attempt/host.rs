@@ -4,8 +4,8 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::RunningAttempt;
-use crate::control::StopReason;
 use crate::process::ProcessHost;
+use crate::stop_signal::StopReason;
 
 impl ProcessHost for RunningAttempt<'_> {
     fn stop_reason(&self) -> Option<StopReason> {

@@ -1,11 +1,11 @@
 //! Executes one attempt, from its assignment to its outcome.
 
 pub(crate) mod artifacts;
+pub(crate) mod dirs;
 pub(crate) mod environment;
 pub(crate) mod exit;
 mod host;
 pub(crate) mod outputs;
-pub(crate) mod place;
 pub(crate) mod removal;
 
 use std::cell::{Cell, OnceCell};
@@ -23,14 +23,14 @@ use serde_json::Value;
 
 use crate::backoff::Backoff;
 use crate::builtin;
-use crate::control::{StopReason, StopSignal};
 use crate::log::AttemptLog;
 use crate::registry;
 use crate::remote::{EnvironmentHolder, StartDecision};
 use crate::runner::RunnerShared;
 use crate::sandbox::StepSandbox;
 use crate::settings::RunnerOptions;
-use place::AttemptDirs;
+use crate::stop_signal::{StopReason, StopSignal};
+use dirs::AttemptDirs;
 
 /// Outputs by name, or the outcome of an attempt that did not succeed.
 pub(crate) type StepResult = Result<BTreeMap<String, String>, Outcome>;

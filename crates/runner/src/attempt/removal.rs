@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmod, mkdirat, open
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::chance;
+use crate::random;
 
 /// Removes as much as possible; failures are logged.
 pub fn remove_tree(path: &Path) {
@@ -34,7 +34,7 @@ fn remove_all(path: &Path) -> io::Result<()> {
     // The flat directory is inside the removed one, so that a crash leaves nothing elsewhere.
     let top = open_dir(CWD, path)?;
     let mut flat =
-        FlatRemoval { top: top.as_fd(), name: chance::random_hex()?, dir: None, done: 0, found: 0 };
+        FlatRemoval { top: top.as_fd(), name: random::random_hex()?, dir: None, done: 0, found: 0 };
     let mut problem = flat.empty_dir(top.as_fd()).err();
     while let Some(dir) = &flat.dir
         && flat.done < flat.found

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::BuiltinStep;
 use crate::attempt::{RunningAttempt, StepResult, failed_outcome};
-use crate::control::StopReason;
+use crate::stop_signal::StopReason;
 
 pub(super) struct DummyStep;
 

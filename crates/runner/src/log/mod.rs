@@ -21,8 +21,8 @@ use pending::PendingLog;
 use state::{LogState, SenderState, gap_line};
 
 use crate::backoff::Backoff;
-use crate::control::{StopReason, StopSignal};
 use crate::settings::RunnerOptions;
+use crate::stop_signal::{StopReason, StopSignal};
 
 /// How long bytes may wait for more before they are sent.
 const SEND_DELAY: Duration = Duration::from_millis(50);

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::TICK;
-use crate::control::StopReason;
+use crate::stop_signal::StopReason;
 
 /// The attempt or build that a process runs for.
 pub(crate) trait ProcessHost {

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
 
-use crate::control::{StopReason, timespec};
 use crate::sandbox::StepSandbox;
+use crate::stop_signal::{StopReason, timespec};
 pub(crate) use host::{NoMonitor, ProcessHost, ProcessMonitor};
 use proc::ProcessStat;
 use tree::ProcessTree;

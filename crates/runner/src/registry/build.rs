@@ -102,7 +102,7 @@ pub fn build(
         }
     }
     let unreadable = |error| RegistryBuildError::Registry(format!("what was built cannot be read: {error}"));
-    let bytes = size::dir_size(&source, request.bytes_max).map_err(unreadable)?;
+    let bytes = dir_size::dir_size(&source, request.bytes_max).map_err(unreadable)?;
     if bytes > request.bytes_max {
         return Err(RegistryBuildError::Registry(size_message(request.bytes_max)));
     }
@@ -182,7 +182,8 @@ impl ProcessMonitor for SizeMonitor<'_> {
         if self.looked.elapsed() < SIZE_CHECK_INTERVAL {
             return false;
         }
-        let is_over = |dir: &Path, limit: u64| size::dir_size(dir, limit).is_ok_and(|bytes| bytes > limit);
+        let is_over =
+            |dir: &Path, limit: u64| dir_size::dir_size(dir, limit).is_ok_and(|bytes| bytes > limit);
         let is_large = is_over(self.source, self.bytes_max)
             || is_over(self.scratch, self.bytes_max.saturating_mul(SCRATCH_FACTOR));
         self.looked = Instant::now();

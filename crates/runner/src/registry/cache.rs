@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX, size};
 use crate::attempt::removal::remove_tree;
 use crate::attempt::{RunningAttempt, invalid_outcome};
-use crate::chance;
+use crate::random;
 use crate::sandbox::Confinement;
 
 const TEMPORARY_PREFIX: &str = ".new-";
@@ -130,7 +130,7 @@ impl RegistryCache {
     fn fetch(&self, attempt: &RunningAttempt<'_>, digest: &str, path: &Path) -> Result<u64, Outcome> {
         let new = self.dir.join(format!(
             "{TEMPORARY_PREFIX}{}",
-            chance::random_hex().map_err(|error| cache_failure(&error))?
+            random::random_hex().map_err(|error| cache_failure(&error))?
         ));
         let parts = attempt.parts();
         let fetched = attempt.retry_link_call("fetch the step registry", || {
@@ -139,13 +139,13 @@ impl RegistryCache {
             parts.link.fetch_registry(parts.attempt, digest, &new, &|| attempt.is_still_wanted())
         });
         let kept = fetched.and_then(|()| {
-            let kept = remove_write_permission(&new).and_then(|()| size::dir_size(&new, u64::MAX)).and_then(
-                |bytes| {
+            let kept = remove_write_permission(&new)
+                .and_then(|()| dir_size::dir_size(&new, u64::MAX))
+                .and_then(|bytes| {
                     self.confinement.allow_read(&new)?;
                     fs::rename(&new, path)?;
                     Ok(bytes)
-                },
-            );
+                });
             kept.map_err(|error| cache_failure(&error))
         });
         if kept.is_err() {
@@ -156,7 +156,7 @@ impl RegistryCache {
 
     /// Renames the directory first, because a directory named by a digest must be complete.
     fn remove(&self, name: &str) {
-        let Ok(random) = chance::random_hex() else { return };
+        let Ok(random) = random::random_hex() else { return };
         let old = self.dir.join(format!("{TEMPORARY_PREFIX}{random}"));
         match fs::rename(self.dir.join(name), &old) {
             Ok(()) => remove_tree(&old),
@@ -186,7 +186,7 @@ impl RegistryCache {
             }
             // It may have been cached for a different step user.
             self.confinement.allow_read(&entry.path())?;
-            let bytes = size::dir_size(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
+            let bytes = dir_size::dir_size(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
             known.insert(name, CacheEntry { is_fetched: true, users: 0, used: Instant::now(), bytes });
         }
         Ok(known)

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use berth_core::registry::{InputMode, REGISTRY_ARG_BYTES_MAX};
 
-use super::exchange::CallFiles;
+use super::call_files::CallFiles;
 use crate::attempt::environment::PATH;
 use crate::process::{self, ProcessExit, ProcessHost};
 use crate::sandbox::StepSandbox;

@@ -11,16 +11,16 @@ use berth_core::registry::InputMode;
 use berth_definition::custom_step::METADATA_BYTES_MAX;
 
 use super::call::{CallResult, RegistryCall, TaskInput, check_length};
-use super::exchange::is_complete_json;
+use super::call_files::is_complete_json;
 use super::{BUILD_LOG_BYTES_MAX, RegistryCallError, RegistryCallOutcome, RegistryCallRequest};
 use crate::attempt::environment::PATH;
 use crate::attempt::exit;
-use crate::chance;
-use crate::control::StopReason;
 use crate::process::tree::become_subreaper;
 use crate::process::{HaltReason, ProcessHost};
+use crate::random;
 use crate::sandbox::StepSandbox;
 use crate::settings::STEP_STOP_GRACE;
+use crate::stop_signal::StopReason;
 
 /// How often the caller's stop flag is checked.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -129,7 +129,7 @@ impl<'a> ScratchDirs<'a> {
         let (tmp, home) = (dir.join("tmp"), dir.join("home"));
         std::fs::create_dir_all(&tmp)?;
         std::fs::create_dir_all(&home)?;
-        Ok(Self { dir, tmp, home, id: format!("local-{}", chance::random_hex()?) })
+        Ok(Self { dir, tmp, home, id: format!("local-{}", random::random_hex()?) })
     }
 
     /// Clears the environment and sets the standard variables.

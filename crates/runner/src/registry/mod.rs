@@ -7,13 +7,13 @@
 mod build;
 mod cache;
 mod call;
-mod exchange;
+mod call_files;
+mod dir_size;
 mod file;
-mod journal;
 mod local;
 mod manifest;
-mod size;
 mod step;
+mod step_log;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -8,13 +8,13 @@ use berth_api::runner::{CallInput, CustomCall, FailureCause, Outcome};
 use berth_core::registry::{Answer, InputMode};
 
 use super::call::{CallResult, RegistryCall, TaskInput, check_length};
-use super::exchange::is_complete_json;
+use super::call_files::is_complete_json;
 use super::local::no_answer_message;
 use super::{ANSWER_BYTES_MAX, OUTPUTS_MAX, execution_task};
 use crate::attempt::{RunningAttempt, StepResult, environment, exit, failed_outcome, invalid_outcome};
-use crate::control::StopReason;
 use crate::process::HaltReason;
 use crate::settings::STEP_OUTPUT_BYTES_MAX;
+use crate::stop_signal::StopReason;
 
 /// Returns the outputs of a successful call, or the outcome of any other.
 pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -> StepResult {

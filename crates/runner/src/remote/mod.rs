@@ -8,22 +8,22 @@
 mod archive;
 mod client;
 mod credential;
-mod home;
+mod fences;
 mod link;
-mod seen;
 mod spool;
 mod transfer;
+mod work_dir;
 
 pub use client::{RequestError, ServerClient};
 pub use credential::RunnerCredential;
-pub use home::RemoteWorkDir;
+pub(crate) use fences::EnvironmentHolder;
+pub use fences::SeenFences;
 pub use link::RemoteLink;
-pub(crate) use seen::EnvironmentHolder;
-pub use seen::SeenFences;
 pub(crate) use spool::StartDecision;
 pub use spool::{AttemptSpool, RecoveredSpool};
+pub use work_dir::RemoteWorkDir;
 
 /// Returns a random id for a runner process.
 pub fn new_boot() -> std::io::Result<String> {
-    crate::chance::random_hex()
+    crate::random::random_hex()
 }

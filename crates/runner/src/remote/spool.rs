@@ -15,7 +15,7 @@ use berth_api::remote::Before;
 use berth_core::environment::fence::Fence;
 use parking_lot::Mutex;
 
-use super::seen::{EnvironmentHolder, SeenFences};
+use super::fences::{EnvironmentHolder, SeenFences};
 
 const NAME: &str = "spool";
 /// Sanity limit for reading.

@@ -2,7 +2,7 @@
 
 mod builtin;
 mod fixture;
-mod left_over;
+mod leftovers;
 mod link;
 mod log;
 mod protocol;

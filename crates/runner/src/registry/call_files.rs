@@ -19,9 +19,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::de::IgnoredAny;
 
 use super::file;
-use super::journal::StepLogFile;
-use crate::chance;
+use super::step_log::StepLogFile;
 use crate::process::{ProcessHost, ProcessMonitor};
+use crate::random;
 
 const ANSWER: &str = "answer.json";
 /// Poll interval without inotify.
@@ -49,7 +49,7 @@ pub(super) struct CallFiles {
 
 impl CallFiles {
     pub(super) fn new(parent: &Path, bytes_max: usize) -> io::Result<Self> {
-        let id = format!("call-{}", chance::random_hex()?);
+        let id = format!("call-{}", random::random_hex()?);
         let path = parent.join(&id);
         let log_dir = path.join("logs");
         for dir in [&path, &log_dir] {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::attempt::place::{attempt_dir_of_entry, attempts_dir, remove_attempt};
+use crate::attempt::dirs::{attempt_dir_of_entry, attempts_dir, remove_attempt};
 use crate::process::tree::kill_by_environment;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

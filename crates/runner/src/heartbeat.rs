@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::backoff::Backoff;
-use crate::control::StopReason;
 use crate::runner::RunnerShared;
+use crate::stop_signal::StopReason;
 
 /// Shortest wait of a heartbeat. It only covers the attempts running when it was sent, so it waits less while they
 /// change often.

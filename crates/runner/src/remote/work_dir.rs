@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::left_over::kill_leftovers;
+use crate::leftovers::kill_leftovers;
 use crate::settings::RunnerStartError;
 
 pub struct RemoteWorkDir {

@@ -12,9 +12,9 @@ use berth_core::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus}
 use super::check::{Checked, ensure};
 use super::command::AttemptEnd;
 use super::plans::{PlanShape, StepShape, shape};
+use super::report::FailedRunSequence;
 use super::scene::{RunRequest, START, Scene};
-use super::tell::FailedRunSequence;
-use crate::chance::SeededRandom;
+use crate::random::SeededRandom;
 
 const RUNS_MAX: usize = 6;
 const TURNS: u64 = 80;

@@ -1,6 +1,6 @@
 //! Converts a script with CRLF line endings, whose `#!` line names an interpreter that does not exist.
 
-use super::named::named_files;
+use super::file_names::named_files;
 use super::{FileRepair, first_evidence, regular_file};
 use crate::diff::{CommitTree, FileContent};
 use crate::finding::Finding;

@@ -23,7 +23,7 @@ use rustix::fs::{Mode, OFlags, open, statfs};
 use rustix::process::geteuid;
 
 use super::removal::remove_tree;
-use crate::chance;
+use crate::random;
 use crate::settings::RunnerOptions;
 
 const ATTEMPTS: &str = "attempts";
@@ -54,13 +54,13 @@ pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
 
 impl AttemptDirs {
     pub(crate) fn create(settings: &RunnerOptions) -> io::Result<Self> {
-        let id = chance::random_hex()?;
+        let id = random::random_hex()?;
         let dir = attempts_dir(&settings.work_dir).join(&id);
         let [workspace, home, tmp] = ["workspace", "home", "tmp"].map(|name| dir.join(name));
         for dir in [&dir, &workspace, &home, &tmp] {
             create_private_dir(dir)?;
         }
-        let output = dir.join(format!("output-{}", &chance::random_hex()?[..8]));
+        let output = dir.join(format!("output-{}", &random::random_hex()?[..8]));
         write_private_file(&output, b"")?;
         let secrets = find_tmpfs(&settings.secret_dirs);
         Ok(Self {
