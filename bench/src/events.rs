@@ -29,9 +29,9 @@ usage: cargo xtask bench events [options]
 
   --followers N  streams over loopback [default: 1000]
   --tokens N     tokens they share [default: 20]
-  --seconds N    how long events are written at a steady pace [default: 5]
-  --per-second N events a second at that pace [default: 20]
-  --history N    events to seal and to check [default: 100000]
+  --seconds N    how long events are written at a steady rate [default: 5]
+  --per-second N events per second [default: 20]
+  --history N    events to seal and verify [default: 100000]
 ";
 
 const WRITERS: usize = 16;
@@ -59,7 +59,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--seconds" => found.seconds = value,
             "--per-second" => found.per_second = value,
             "--history" => found.history = i64::try_from(value)?,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!(found.tokens >= 1 && found.per_second >= 1, "--tokens and --per-second must be at least 1");
@@ -127,10 +127,10 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
             }
         }
     })?;
-    ensure!(verdict.problem.is_none(), "the history is not valid: {:?}", verdict.problem);
+    ensure!(verdict.problem.is_none(), "the audit log is not valid: {:?}", verdict.problem);
     let events = grouped(usize::try_from(verdict.checked)?);
     println!(
-        "{events} events: recorded and sealed in {:.2} s (of which sealing {:.2} s), checked in {:.2} s.\n",
+        "{events} events: recorded and sealed in {:.2} s (of which sealing {:.2} s), verified in {:.2} s.\n",
         sealed.as_secs_f64(),
         hashing.as_secs_f64(),
         start.elapsed().as_secs_f64()
@@ -212,8 +212,8 @@ async fn measure(
     let each = |kib: u64| format!("{:.0} KiB", kib as f64 / options.followers.max(1) as f64);
     println!("| memory per follower, both ends, quiet | {} |", each(after.saturating_sub(before)));
     println!("| memory per follower, both ends, at the end | {} |", each(last.saturating_sub(before)));
-    println!("| writes/s, nobody follows | {} |", rate(alone));
-    println!("| writes/s, all follow | {} |", rate(followed));
+    println!("| writes/s, no followers | {} |", rate(alone));
+    println!("| writes/s, all followers | {} |", rate(followed));
     Ok(())
 }
 

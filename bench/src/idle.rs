@@ -14,7 +14,7 @@ use crate::served::{self, Api, PIPELINES};
 
 pub(crate) const USAGE: &str = "\
 bench idle [--starts N] [--check]
-  How long a start takes on a database that is there, from exec to the first answer of /readyz, and the memory
+  Start-up time on an existing database, from exec to the first response of /readyz, and the memory
   of a server ten seconds later. --check fails above 100 ms (median) or 48 MB.
 ";
 
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         match arg.as_str() {
             "--check" => is_checked = true,
             "--starts" => starts = rest.next().context("--starts needs a number")?.parse()?,
-            other => anyhow::bail!("{other} is unknown\n\n{USAGE}"),
+            other => anyhow::bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!(starts > 0, "--starts needs a number above 0");
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     println!("{starts} starts on a database with {rows} events, on {}.\n", machine());
     println!("| | measured | limit |\n|---|--:|--:|");
     println!(
-        "| from exec to the first answer of /readyz, median (fastest to slowest) | {:.1} ms ({:.1} to {:.1}) | {} ms |",
+        "| from exec to the first response of /readyz, median (fastest to slowest) | {:.1} ms ({:.1} to {:.1}) | {} ms |",
         millis(starts / 2),
         millis(0),
         millis(starts - 1),
@@ -64,8 +64,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         MEMORY_BYTES_MAX / 1_000_000
     );
     if is_checked {
-        ensure!(median <= START_MAX, "a start takes {median:?}, and may take {START_MAX:?}");
-        ensure!(resident <= MEMORY_BYTES_MAX, "{resident} bytes are resident, and may be {MEMORY_BYTES_MAX}");
+        ensure!(median <= START_MAX, "a start takes {median:?}, limit {START_MAX:?}");
+        ensure!(resident <= MEMORY_BYTES_MAX, "{resident} bytes are resident, limit {MEMORY_BYTES_MAX}");
     }
     Ok(())
 }
@@ -122,7 +122,7 @@ fn until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> 
         if ask(address, "/readyz").unwrap_or(false) {
             return Ok(began.elapsed());
         }
-        ensure!(began.elapsed() < PATIENCE, "the server does not answer");
+        ensure!(began.elapsed() < PATIENCE, "the server does not respond");
         std::thread::sleep(LOOK_AGAIN);
     }
 }

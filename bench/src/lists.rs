@@ -154,6 +154,6 @@ async fn check_search(site: &Site) -> anyhow::Result<()> {
 
 async fn page(connection: &mut Connection, path: &str) -> anyhow::Result<serde_json::Value> {
     let (status, body) = connection.get(path).await?;
-    ensure!(status == 200, "{path} answered {status}: {}", String::from_utf8_lossy(body));
+    ensure!(status == 200, "{path} returned {status}: {}", String::from_utf8_lossy(body));
     serde_json::from_slice(body).context("the answer is not JSON")
 }

@@ -66,7 +66,7 @@ fn told_of(process: u32, what: &str) -> anyhow::Result<u64> {
 pub(crate) fn stop(server: &mut Server) -> anyhow::Result<()> {
     kill_process(Pid::from_child(&server.child), Signal::TERM)?;
     let status = server.child.wait()?;
-    ensure!(status.success(), "the server did not end in peace: {status}");
+    ensure!(status.success(), "the server did not exit cleanly: {status}");
     Ok(())
 }
 

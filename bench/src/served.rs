@@ -55,7 +55,7 @@ fn program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("berth");
     ensure!(
         program.is_file(),
-        "{} is missing; `cargo xtask bench` builds it with optimisation",
+        "{} is missing; `cargo xtask bench` builds it with optimizations",
         program.display()
     );
     Ok(program)
@@ -91,7 +91,7 @@ impl Api {
     pub(crate) async fn get_text(&mut self, path: &str) -> anyhow::Result<String> {
         let (status, body) = self.connection.get(path).await?;
         let body = String::from_utf8_lossy(body).into_owned();
-        ensure!(status == 200, "GET {path} was answered {status}: {body}");
+        ensure!(status == 200, "GET {path} returned {status}: {body}");
         Ok(body)
     }
 
@@ -118,7 +118,7 @@ impl Api {
 
 fn data(method: &str, path: &str, (status, body): (u16, &[u8])) -> anyhow::Result<Value> {
     if !(200..300).contains(&status) {
-        bail!("{method} {path} was answered {status}: {}", String::from_utf8_lossy(body));
+        bail!("{method} {path} returned {status}: {}", String::from_utf8_lossy(body));
     }
     let mut answer: Value = serde_json::from_slice(body).context("an answer that is not JSON")?;
     Ok(answer["data"].take())

@@ -7,8 +7,8 @@ use berth_sim::{locks, runs};
 
 const USAGE: &str = "\
 usage: berth-sim locks     --seed N [--runs N] [--trace]   clients, runners and servers that fail
-       berth-sim sequences --seed N [--runs N] [--trace]   random commands, one after the other
-       berth-sim runs      --seed N [--runs N] [--trace]   random plans, outcomes, commands and crashes of a run
+       berth-sim sequences --seed N [--runs N] [--trace]   random command sequences
+       berth-sim runs      --seed N [--runs N] [--trace]   runs with random plans, outcomes, commands and crashes
 ";
 
 struct Options {
@@ -51,7 +51,7 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--seed" => options.seed = number()?,
             "--runs" => options.runs = number()?,
             "--trace" => options.trace = true,
-            _ => return Err(format!("there is no option {arg}\n{USAGE}")),
+            _ => return Err(format!("unknown option {arg}\n{USAGE}")),
         }
     }
     Ok(options)

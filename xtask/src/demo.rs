@@ -14,7 +14,9 @@ const BROWSER_STORY: &str = "demo.spec.ts";
 pub(crate) fn run(args: &[String]) -> TaskResult {
     match args {
         [only] if only == "--check" => check(),
-        args if args.iter().any(|arg| arg == "--check") => Err("--check takes nothing else".into()),
+        args if args.iter().any(|arg| arg == "--check") => {
+            Err("--check cannot be combined with other arguments".into())
+        }
         args => start(args),
     }
 }
@@ -23,18 +25,16 @@ fn start(args: &[String]) -> TaskResult {
     // Fail before the build, which takes minutes.
     if output(Command::new("git").arg("--version")).is_none() {
         return Err(
-            "the demo needs git 2.39 or newer: install it (`apt-get install git`) and start again".into()
+            "the demo needs git 2.39 or newer: install it (`apt-get install git`) and try again".into()
         );
     }
     prepare_sandbox();
     // On stderr, because `--json` promises a single JSON object on stdout.
     eprintln!("1 of 3: the dashboard");
     prepare_dashboard();
-    eprintln!("2 of 3: berth itself; the first build takes some minutes, and cargo counts what is left");
+    eprintln!("2 of 3: the berth binary; the first build takes some minutes");
     tool::run(&mut cargo(["build", "-p", "berth"])).map_err(|why| {
-        format!(
-            "{why}. If it was for want of space: a first build takes about 3 GB below the target directory."
-        )
+        format!("{why}. A first build needs about 3 GB of disk space in the target directory.")
     })?;
     eprintln!("3 of 3: starting");
     let berth = berth_program()?;
@@ -45,7 +45,7 @@ fn start(args: &[String]) -> TaskResult {
     {
         eprintln!("NOTICE: {why}");
         eprintln!(
-            "NOTICE: the demo starts with --sandbox off: its steps can do what you can do on this machine"
+            "NOTICE: the demo starts with --sandbox off: its steps have your permissions on this machine"
         );
         command.args(["--sandbox", "off"]);
     }
@@ -67,7 +67,7 @@ fn prepare_sandbox() {
     }
     let installed = if may_install() { apt_install(&["bubblewrap"]) } else { Err("this needs root".into()) };
     if let Err(why) = installed {
-        eprintln!("going on without bubblewrap (`apt-get install bubblewrap`): {why}");
+        eprintln!("continuing without bubblewrap (`apt-get install bubblewrap`): {why}");
     }
 }
 
@@ -92,21 +92,21 @@ fn missing_sandbox(said: &[u8]) -> Option<String> {
 
 fn prepare_dashboard() {
     if let Err(why) = web::prepare() {
-        eprintln!("going on without a new dashboard: {why}");
+        eprintln!("continuing without a new dashboard: {why}");
     }
 }
 
 /// Runs the demo tests of `cargo xtask test`.
 fn check() -> TaskResult {
     prepare_dashboard();
-    println!("==> by the API, the command line and the sites");
+    println!("==> API, command line and sites");
     let tests = if cargo_has("nextest") {
         &["nextest", "run", "-p", "berth", "--test", "it", STORY][..]
     } else {
         &["test", "--quiet", "-p", "berth", "--test", "it", STORY]
     };
     tool::run(&mut cargo(tests.iter().copied()))?;
-    println!("==> in a browser");
+    println!("==> browser");
     // Built by the tests above.
     let berth = berth_program()?;
     web::browse(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))

@@ -109,14 +109,14 @@ fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Resul
     }
     let said = std::fs::read_to_string(&said).unwrap_or_default();
     match ended {
-        None => return Err(format!("{said}\nschemathesis did not end within {} s", limit.as_secs())),
-        Some(status) if !status.success() => return Err(format!("{said}\nschemathesis found something")),
+        None => return Err(format!("{said}\nschemathesis did not finish within {} s", limit.as_secs())),
+        Some(status) if !status.success() => return Err(format!("{said}\nschemathesis found failures")),
         Some(_) => {}
     }
     // If a request removed the caller's own permissions, all later responses were 401.
-    let me = served.ask("/me", None).map_err(|why| format!("the run ended itself: {why}"))?;
+    let me = served.ask("/me", None).map_err(|why| format!("the run revoked its own access: {why}"))?;
     if me.pointer("/data/organizations/0/role").and_then(Value::as_str) != Some("owner") {
-        return Err(format!("the run took its own rights away: {me}"));
+        return Err(format!("the run removed its own role: {me}"));
     }
     let tested = said.lines().find(|line| line.contains(" generated")).unwrap_or_default().trim();
     Ok(format!("    schemathesis: {tested}"))
@@ -141,7 +141,7 @@ impl Doomed {
         let id = |path: &str, body: Value| {
             let made = served.ask(&format!("{org}{path}"), Some(&body))?;
             let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
-            id.ok_or_else(|| format!("POST {path} answered without an id"))
+            id.ok_or_else(|| format!("POST {path} returned no id"))
         };
         let pipeline = id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?;
         Ok(Self {
@@ -181,7 +181,7 @@ impl Held {
         let waits = served.ask(&path, Some(&json!({"queue": true})))?;
         let id = |answer: &Value, pointer: &str| {
             let found = answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-            found.ok_or_else(|| format!("a claim answered without {pointer}"))
+            found.ok_or_else(|| format!("a claim returned no {pointer}"))
         };
         Ok(Self {
             session: id(&claimed, "/data/sessionId")?,

@@ -59,7 +59,7 @@ impl DemoServer {
     /// Returns a value that the demo printed, by JSON pointer.
     pub(crate) fn text(&self, pointer: &str) -> Result<&str, String> {
         let found = self.told.pointer(pointer).and_then(Value::as_str);
-        found.ok_or_else(|| format!("the demo did not tell {pointer}"))
+        found.ok_or_else(|| format!("the demo did not print {pointer}"))
     }
 
     /// Sends a `GET`, or a `POST` with a body, below the base URL and returns the body of a successful response.
@@ -78,7 +78,7 @@ impl DemoServer {
         let mut answer = answer.map_err(|error| format!("{path}: {error}"))?;
         let text = answer.body_mut().read_to_string().map_err(|error| format!("{path}: {error}"))?;
         if !answer.status().is_success() {
-            return Err(format!("{path} was answered with {}: {text}", answer.status()));
+            return Err(format!("{path} returned {}: {text}", answer.status()));
         }
         serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
     }
@@ -88,8 +88,8 @@ impl DemoServer {
         let terminate = format!("kill -TERM {}", self.child.id());
         crate::tool::run(Command::new("sh").args(["-c", &terminate]))?;
         match wait(&mut self.child, STOP_MAX)? {
-            None => return Err(format!("the server did not end within {} s", STOP_MAX.as_secs())),
-            Some(status) if !status.success() => return Err(format!("the server ended with {status}")),
+            None => return Err(format!("the server did not stop within {} s", STOP_MAX.as_secs())),
+            Some(status) if !status.success() => return Err(format!("the server exited with {status}")),
             Some(_) => {}
         }
         let log = self.log();

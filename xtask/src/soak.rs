@@ -22,7 +22,7 @@ pub(crate) fn run(args: &[String]) -> TaskResult {
         Some(found) => found,
         None => postgres::install()?,
     };
-    println!("for {minutes} minutes; the seed is printed, and --seed makes the same choices again");
+    println!("running for {minutes} minutes; repeat the same choices with --seed");
     let mut command = cargo(["test", "--quiet", "-p", "berth", "--test", "it", "--"]);
     command.args(["--exact", TEST, "--nocapture"]).env(berth_testkit::BIN_VARIABLE, bin);
     command.env("SOAK_MINUTES", minutes.to_string()).env(LONG_VARIABLE, "1");

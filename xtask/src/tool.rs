@@ -61,7 +61,7 @@ pub(crate) fn apt_install(packages: &[&str]) -> TaskResult {
 pub(crate) fn no_arguments(args: &[String]) -> TaskResult {
     match args.first() {
         None => Ok(()),
-        Some(arg) => Err(format!("this task takes no argument, not \"{arg}\"")),
+        Some(arg) => Err(format!("unexpected argument \"{arg}\"")),
     }
 }
 

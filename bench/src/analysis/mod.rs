@@ -23,12 +23,12 @@ use tools::Tools;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench analysis [options]
 
-  --only WORD      only cases whose name holds this word
-  --open           only cases that were looked at while rules were written
-  --show           print the log of every case that is wrong
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --tools DIR      where packages of npm and pip are kept between runs [default: bench-analysis beside the benchmark]
-  --check          fail unless 85 % have the right category and 80 % a right line
+  --only WORD      only cases whose name contains this word
+  --open           only cases that are not held out
+  --show           print the log of every wrong case
+  --dir DIR        where to put the data [default: the system's temporary directory]
+  --tools DIR      where npm and pip packages are kept between runs [default: bench-analysis next to the benchmark]
+  --check          fail unless 85 % have the right category and 80 % the right line
 ";
 
 /// Limit for a log.
@@ -65,7 +65,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--dir" => options.dir = value()?.into(),
             "--tools" => options.tools = Some(value()?.into()),
             "--check" => options.check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     Ok(options)

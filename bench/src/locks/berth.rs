@@ -46,7 +46,7 @@ impl Berth {
         let mut connection = Connection::open(&self.target).await?;
         let list = format!("{PIPELINES}/locks/ephemeral-environments");
         let (status, body) = connection.get(&list).await?;
-        ensure!(status == 200, "{list} answered {status}: {}", String::from_utf8_lossy(body));
+        ensure!(status == 200, "{list} returned {status}: {}", String::from_utf8_lossy(body));
         let list: Value = serde_json::from_slice(body)?;
         let environments = list["data"].as_array().context("a list without environments")?;
         let claims: u64 = environments.iter().filter_map(|environment| environment["fence"].as_u64()).sum();
@@ -64,7 +64,7 @@ async fn create_pipeline(target: &Target, environments: usize) -> anyhow::Result
     write!(request, "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
     let mut connection = Connection::open(target).await?;
     let (status, answer) = connection.ask(&request).await?;
-    ensure!(status == 201, "the pipeline was answered {status}: {}", String::from_utf8_lossy(answer));
+    ensure!(status == 201, "the pipeline returned {status}: {}", String::from_utf8_lossy(answer));
     Ok(())
 }
 

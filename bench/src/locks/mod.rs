@@ -23,14 +23,14 @@ use etcd::Etcd;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench locks [options]
 
-  --clients N,N,…  connections at once, the first of them counts [default: 64,16,1]
+  --clients N,N,…  concurrent connections; the first number counts [default: 64,16,1]
   --rounds N       rounds; each side is measured once in each [default: 5]
   --seconds N      measured time of each side in each round [default: 2]
   --short          the same as --seconds 0.4
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --database D     postgres: a PostgreSQL of its own, beside the same statements without Berth [default clients: 16]
+  --dir DIR        where to put the data [default: the system's temporary directory]
+  --database D     postgres: its own PostgreSQL, compared with the same statements without Berth [default clients: 16]
   --check          fail unless Berth does 4 times as many pairs as etcd, with a third of its p99;
-                   with PostgreSQL: 0.6 of what the statements do alone
+                   with PostgreSQL: 0.6 of the rate of the statements alone
 ";
 
 const CLIENTS_MAX: usize = 200;
@@ -67,7 +67,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
                 other => bail!("--database must be sqlite or postgres, not {other}"),
             },
             "--check" => check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!(clients.iter().all(|count| (1..=CLIENTS_MAX).contains(count)), "--clients: 1 to {CLIENTS_MAX}");

@@ -39,7 +39,7 @@ impl Measured {
 }
 
 pub(super) fn run(options: &Options, dir: &Path) -> anyhow::Result<()> {
-    let bin = binaries().context("no PostgreSQL here; `apt-get install postgresql` brings one")?;
+    let bin = binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
     let database =
         Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?;
     let clients = options.clients.first().copied().unwrap_or(1);

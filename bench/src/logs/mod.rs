@@ -23,10 +23,10 @@ usage: cargo xtask bench logs [options]
 
   --lines N        lines of the step that is compared with a file [default: 100000]
   --rounds N       rounds; both sides are measured once in each [default: 7]
-  --live N         lines whose way to a reader is timed [default: 300]
-  --bytes N        length of the longest output [default: 1000000000]
+  --live N         lines whose latency to a reader is measured [default: 300]
+  --bytes N        size of the largest output [default: 1000000000]
   --quick          the same as --rounds 5 --live 100 --bytes 100000000
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --dir DIR        where to put the data [default: the system's temporary directory]
   --check          fail unless the step takes at most twice as long as a file, and a line arrives within 100 ms
 ";
 
@@ -58,7 +58,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--quick" => (rounds, live, bytes) = (5, 100, 100_000_000),
             "--dir" => dir = value()?.into(),
             "--check" => check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!((1..=10_000_000).contains(&lines), "--lines must be 1 to 10000000");

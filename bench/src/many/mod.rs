@@ -22,13 +22,13 @@ use site::{Site, claim};
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench many [options]
 
-  --database D     sqlite, or postgres for one of its own [default: sqlite]
+  --database D     sqlite, or postgres for its own server [default: sqlite]
   --runners N      idle runners [default: 1000]
   --sessions N     held sessions [default: 10000]
-  --steps N        steps that wait for a runner nobody is [default: 100000]
-  --clients N      connections that claim and release meanwhile [default: 8]
+  --steps N        steps that no runner can take [default: 100000]
+  --clients N      concurrent connections that claim and release [default: 8]
   --seconds N      measured time of each part [default: 10]
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --dir DIR        where to put the data [default: the system's temporary directory]
   --check          fail if the p99 of a claim is above 50 ms anywhere
 ";
 
@@ -74,7 +74,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--seconds" => found.length = Duration::from_secs(value()?.parse()?),
             "--dir" => found.dir = value()?.into(),
             "--check" => found.check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!((1..=200).contains(&found.clients), "--clients must be 1 to 200");
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let database = match options.postgres {
         false => None,
         true => {
-            let bin = binaries().context("no PostgreSQL here; `apt-get install postgresql` brings one")?;
+            let bin = binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
             Some(Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?)
         }
     };
@@ -168,7 +168,7 @@ async fn part(name: &str, options: &Options, target: &Target, server: u32) -> an
 fn render(options: &Options, parts: &[Part]) -> String {
     let database = if options.postgres { "PostgreSQL" } else { "SQLite" };
     let mut out = format!(
-        "Claims while much else is there, on {database}, {} clients that claim and release without a pause; clients, \
+        "Claims under load, on {database}, {} clients that claim and release without a pause; clients, \
          runners, server and database share {}.\n\n",
         options.clients,
         machine(),

@@ -21,11 +21,11 @@ usage: cargo xtask bench steps [options]
 
   --steps N        steps of a deployment [default: 100]
   --rounds N       rounds; every level of sandbox is measured once in each [default: 7]
-  --starts N       deployments of one step, to see how soon it begins [default: 100]
+  --starts N       deployments of one step, to measure how soon it starts [default: 100]
   --quick          the same as --rounds 5 --starts 30
   --only WORD      only this level of sandbox: off, landlock, bubblewrap
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --check          fail unless a step costs at most 2.2 times a bare process, and begins within 10 ms
+  --dir DIR        where to put the data [default: the system's temporary directory]
+  --check          fail unless a step costs at most 2.2 times a bare process, and starts within 10 ms
 ";
 
 const LEVELS: &[&str] = &["off", "landlock", "bubblewrap"];
@@ -57,7 +57,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--only" => options.only = Some(value()?.clone()),
             "--dir" => options.dir = value()?.into(),
             "--check" => options.check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!((1..=STEPS_MAX).contains(&options.steps), "--steps must be 1 to {STEPS_MAX}");

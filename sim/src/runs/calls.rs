@@ -90,7 +90,7 @@ impl Walk {
         let is_told = !decision.events.is_empty();
         for change in decision.changes {
             let Change::Put(Record::Run(change)) = change else { continue };
-            ensure!(change.is_quiet != is_told, "events", "a change of which nobody hears, or twice");
+            ensure!(change.is_quiet != is_told, "events", "a change without an event, or with two");
             self.records.apply(&change)?;
             ensure!(self.records.hold(&change.run), "written", "what was handed out is not what was written");
             self.run = change.run;
@@ -128,7 +128,7 @@ impl Walk {
         let attempt = self.commit(decision)?;
         let (known, name) = (&mut self.known[at], &self.run.steps[at].step);
         if attempt.number != known.attempt {
-            ensure!(!known.is_unanswered, "on_lost", "{name} began anew and nobody was asked");
+            ensure!(!known.is_unanswered, "on_lost", "{name} started again without being resolved");
             ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
             let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds()));
             *known =
@@ -181,7 +181,7 @@ impl Walk {
         };
         self.commit(decision)?;
         let (known, step) = (&mut self.known[at], &self.run.steps[at]);
-        ensure!(step.live.is_none(), "E1", "a call of {} has ended and lives", step.step);
+        ensure!(step.live.is_none(), "E1", "a call of {} has ended and is still live", step.step);
         if was_stopping {
             let status = step.status;
             ensure!(
@@ -290,7 +290,7 @@ impl Walk {
         for (step, known) in self.run.steps.iter().zip(&self.known) {
             let is_parked = step.live.is_none() && step.is_polling() && step.tries == known.attempt;
             let is_late = is_parked && known.by.is_some_and(|by| by <= self.now);
-            ensure!(!is_late, "time", "{} takes too long and nobody says so", step.step);
+            ensure!(!is_late, "time", "{} exceeds its time without a timeout", step.step);
         }
         Ok(())
     }

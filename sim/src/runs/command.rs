@@ -133,7 +133,7 @@ impl fmt::Display for RunCommand {
             RunCommand::Report { step, nonce, ends } => {
                 write!(f, "report {step:?} {ends:?}, nonce {nonce:?}")
             }
-            RunCommand::Beat { step, nonce } => write!(f, "a sign of life of {step:?}, nonce {nonce:?}"),
+            RunCommand::Beat { step, nonce } => write!(f, "a heartbeat of {step:?}, nonce {nonce:?}"),
             RunCommand::Cancel => f.write_str("cancel"),
             RunCommand::CancelStage { stage } => write!(f, "cancel stage {stage}"),
             RunCommand::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),

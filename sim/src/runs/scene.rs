@@ -101,7 +101,7 @@ impl Scene {
         let mut records = RunRecords::with_tries(tries);
         records.apply(&change)?;
         let Some(run) = records.load() else { unreachable!("it was just written") };
-        ensure!(run == change.run, "written", "what was begun is not what was written");
+        ensure!(run == change.run, "written", "the started run differs from the written one");
         let checker = RunOracle::new(&plan, &run)?;
         Ok(Self { plan, run, records, now: START, checker, nonces: 0 })
     }

@@ -35,14 +35,13 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
         cargo(["deb", "--quiet", "--package", "berth", "--no-build", "--no-strip", "--deb-version", version]);
     pack.args(["--maintainer", &maintainer]).arg("--output").arg(to).current_dir(root());
     run(pack.env("SOURCE_DATE_EPOCH", &staged.made_at))?;
-    let architecture =
-        output(Command::new("dpkg").arg("--print-architecture")).ok_or("dpkg does not answer")?;
+    let architecture = output(Command::new("dpkg").arg("--print-architecture")).ok_or("dpkg failed")?;
     let file = format!("berth_{version}_{architecture}.deb");
     let mut field = Command::new("dpkg-deb");
     let depends = output(field.arg("--field").arg(to.join(&file)).arg("Depends")).unwrap_or_default();
     // Without dpkg-shlibdeps, cargo-deb only warns.
     if !depends.contains("libc6 (>= ") {
-        return Err(format!("the package does not ask for its glibc ({depends}): install dpkg-dev"));
+        return Err(format!("the package does not depend on glibc ({depends}): install dpkg-dev"));
     }
     Ok(file)
 }
@@ -57,7 +56,7 @@ fn maintainer() -> String {
 fn changelog(version: &str, made_at: &str, maintainer: &str) -> Result<String, String> {
     let date =
         output(Command::new("date").args(["-u", "-R", "-d", &format!("@{made_at}")]).env("LC_ALL", "C"));
-    let date = date.ok_or("date does not answer")?;
+    let date = date.ok_or("date failed")?;
     Ok(format!(
         "berth ({version}) unstable; urgency=medium\n\n  * The changes are in CHANGELOG.md.gz.\n\n -- {maintainer}  {date}\n"
     ))

@@ -61,14 +61,15 @@ pub(crate) fn task(args: &[String]) -> TaskResult {
 
 fn build_release() -> Result<PathBuf, String> {
     web::prepare().map_err(|why| format!("the dashboard cannot be built: {why}"))?;
-    println!("building berth with optimisation, a cold build takes many minutes");
+    println!("building berth with optimizations; a cold build takes many minutes");
     run(&mut cargo(["build", "--release", "--locked", "-p", "berth"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/berth"))
 }
 
 fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
-    let told = output(Command::new(binary).arg("--version")).ok_or("the program does not say its version")?;
+    let told =
+        output(Command::new(binary).arg("--version")).ok_or("the program does not print its version")?;
     let version = told.strip_prefix("berth ").ok_or_else(|| format!("{told:?} is no version of berth"))?;
     let (completions, man) = (to.join("completions"), to.join("man"));
     for dir in [&completions, &man] {
@@ -83,7 +84,7 @@ fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
     let notices = to.join(notices::FILE);
     write(&notices, &notices::render_notices()?)?;
     let made_at = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
-    let made_at = made_at.ok_or("git does not say when the last commit was made")?;
+    let made_at = made_at.ok_or("git cannot read the time of the last commit")?;
     let (binary, version) = (binary.to_owned(), version.to_owned());
     Ok(Staged { binary, completions, man, notices, version, made_at })
 }
@@ -119,8 +120,7 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
 }
 
 fn sums(to: &Path, names: &[String]) -> TaskResult {
-    let told =
-        output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum does not answer")?;
+    let told = output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum failed")?;
     write(&to.join("SHA256SUMS"), &(told + "\n"))
 }
 

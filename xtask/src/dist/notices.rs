@@ -41,7 +41,7 @@ fn platform() -> String {
 
 fn crates() -> Result<Vec<Package>, String> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()];
-    let told = output(&mut cargo(args)).ok_or("cargo metadata does not answer")?;
+    let told = output(&mut cargo(args)).ok_or("cargo metadata failed")?;
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
     let linked = linked_crates()?;
     let packages = told["packages"].as_array().into_iter().flatten();
@@ -57,7 +57,7 @@ fn crates() -> Result<Vec<Package>, String> {
 fn linked_crates() -> Result<BTreeSet<(String, String)>, String> {
     let args =
         ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", &platform(), "--prefix", "none"];
-    let told = output(&mut cargo(args)).ok_or("cargo tree does not answer")?;
+    let told = output(&mut cargo(args)).ok_or("cargo tree failed")?;
     let named = |line: &str| {
         let (name, rest) = line.split_once(" v")?;
         Some((name.to_owned(), rest.split(' ').next()?.to_owned()))
@@ -70,7 +70,7 @@ fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
     let mut npm = Command::new("npm");
     npm.args(["ls", "--omit=dev", "--all", "--parseable"]).current_dir(web);
     let told =
-        output(&mut npm).ok_or("npm does not say what the dashboard is made of: run `npm install` in web")?;
+        output(&mut npm).ok_or("npm cannot list the packages of the dashboard: run `npm install` in web")?;
     // The first entry is the dashboard itself.
     let dirs: BTreeSet<&Path> = told.lines().skip(1).map(Path::new).collect();
     let read = |dir: &Path| {
@@ -85,8 +85,7 @@ fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
 
 fn package(told: &Value, dir: Option<&Path>) -> Result<Package, String> {
     let (name, licence) = (text(told, "name"), text(told, "license"));
-    let dir =
-        dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} does not say its licence"))?;
+    let dir = dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} declares no licence"))?;
     let own = |text: &str| text.to_owned();
     Ok(Package {
         name: own(name),
@@ -112,15 +111,14 @@ fn render_packages(packages: &[Package]) -> Result<String, String> {
             by_text.entry(text).or_default().insert(name.clone());
         }
     }
-    let mut made =
-        "Berth is made with the works of others. These are their licences and notices.\n".to_owned();
+    let mut made = "Berth contains third-party software under these licences and notices.\n".to_owned();
     for (text, names) in &by_text {
         let _ = write!(made, "\n{RULE}\n");
         names.iter().for_each(|name| made += &format!("{name}\n"));
         let _ = write!(made, "\n{text}\n");
     }
     if !without.is_empty() {
-        let _ = write!(made, "\n{RULE}\nThese name their licence, and hold no text of it.\n\n");
+        let _ = write!(made, "\n{RULE}\nThese packages declare a licence without including its text.\n\n");
         without.iter().for_each(|name| made += &format!("{name}\n"));
     }
     Ok(made)

@@ -240,7 +240,7 @@ fn lint_outcome(built: &Built) -> Outcome {
     match (built.warnings.is_empty(), built.is_linted) {
         (true, true) => Outcome::Passed,
         (true, false) => Outcome::Skipped("no clippy: `rustup component add clippy`".into()),
-        (false, _) => Outcome::Failed(format!("{}\nthe lints found something", built.warnings.join("\n"))),
+        (false, _) => Outcome::Failed(format!("{}\nclippy reported warnings", built.warnings.join("\n"))),
     }
 }
 

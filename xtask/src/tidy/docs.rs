@@ -12,7 +12,7 @@ pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> V
     let broken = links(text).into_iter().filter(|(_, target)| !is_there(target));
     broken
         .map(|(line, target)| {
-            format!("{name}:{line}: the link to {target} leads nowhere: write the file or mend the link")
+            format!("{name}:{line}: broken link to {target}: create the file or fix the link")
         })
         .collect()
 }
@@ -25,9 +25,7 @@ pub(super) fn check_proofs(root: &Path, name: &str, text: &str) -> Vec<String> {
         for (file, test) in code.filter_map(|code| code.split_once(".rs::")) {
             let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
             if !source.contains(&format!("fn {test}(")) {
-                found.push(format!(
-                    "{name}:{number}: there is no {test} in {file}.rs: name the test that proves it"
-                ));
+                found.push(format!("{name}:{number}: no test {test} in {file}.rs: name an existing test"));
             }
         }
     }
@@ -105,7 +103,7 @@ mod tests {
         let here = "`xtask/src/tidy/docs.rs::missing_proof_is_reported`";
         assert!(check_proofs(&root, "x.md", here).is_empty());
         let gone = format!("fine\n{}", here.replace("is_named", "is_gone"));
-        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: there is no a_proof"));
+        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: no test a_proof"));
     }
 
     #[test]

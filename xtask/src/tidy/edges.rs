@@ -57,7 +57,7 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
 pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     let Some((place, _)) = name.rsplit_once('/') else { return Vec::new() };
     let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == place) else {
-        return vec![format!("{name}: a new crate: say in xtask/src/tidy/edges.rs whom it may know")];
+        return vec![format!("{name}: new crate: add its allowed dependencies to xtask/src/tidy/edges.rs")];
     };
     let in_tests =
         ALLOWED_IN_TESTS.iter().find(|(known, _)| *known == place).map_or(&[][..], |(_, list)| list);
@@ -69,7 +69,7 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     unknown
         .map(|Dependency { line, name: dependency, .. }| {
             format!(
-                "{name}:{line}: {place} may not know {dependency}: move the code to where the knowledge is"
+                "{name}:{line}: {place} must not depend on {dependency}: move the code to a crate that may"
             )
         })
         .collect()
@@ -127,7 +127,10 @@ mod tests {
             "[dependencies.berth-api]\npath = \"../api\"",
         ] {
             let found = check_store(bad);
-            assert!(found.len() == 1 && found[0].contains("may not know berth-api"), "{bad}: {found:?}");
+            assert!(
+                found.len() == 1 && found[0].contains("must not depend on berth-api"),
+                "{bad}: {found:?}"
+            );
         }
     }
 
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn unknown_crate_is_reported() {
-        assert!(check("crates/new/Cargo.toml", "")[0].contains("whom it may know"));
+        assert!(check("crates/new/Cargo.toml", "")[0].contains("add its allowed dependencies"));
         assert!(check("Cargo.toml", "[workspace.dependencies]\nberth-core = {}").is_empty());
     }
 }

@@ -11,7 +11,7 @@ const EXCEPTIONS: &[&str] = &["LLVM-exception"];
 
 pub(super) fn check(root: &Path) -> Vec<String> {
     let Ok(rules) = std::fs::read_to_string(root.join("deny.toml")) else {
-        return vec!["deny.toml: missing; it says which licences may be linked".into()];
+        return vec!["deny.toml is missing; it lists the allowed licences".into()];
     };
     let allowed = allowed_licences(&rules);
     // For this platform only: packages of others may not be downloaded.
@@ -20,16 +20,14 @@ pub(super) fn check(root: &Path) -> Vec<String> {
     let told = cargo(args).current_dir(root).output();
     let parsed = told.ok().and_then(|told| serde_json::from_slice::<Value>(&told.stdout).ok());
     let Some(packages) = parsed.as_ref().and_then(|it| it["packages"].as_array()) else {
-        return vec![
-            "Cargo.lock: `cargo metadata --locked` does not answer; is the lock file up to date?".into(),
-        ];
+        return vec!["Cargo.lock: `cargo metadata --locked` failed; is the lock file up to date?".into()];
     };
     let mut found = check_own_licences(root, packages);
     for package in packages.iter().filter(|package| package["source"].is_string()) {
         let (name, version) =
             (package["name"].as_str().unwrap_or(""), package["version"].as_str().unwrap_or(""));
         match package["license"].as_str() {
-            None => found.push(format!("Cargo.lock: {name} {version} does not say its licence")),
+            None => found.push(format!("Cargo.lock: {name} {version} declares no licence")),
             Some(licence) if !is_allowed(licence, &allowed) => found.push(format!(
                 "Cargo.lock: {name} {version} is under {licence}, which deny.toml does not allow; use another crate"
             )),
@@ -46,7 +44,7 @@ fn check_own_licences(root: &Path, packages: &[Value]) -> Vec<String> {
     let ours = packages.iter().filter(|package| package["source"].is_null());
     let other = ours.filter(|package| package["license"] != "Apache-2.0" || !is_apache);
     other
-        .map(|package| format!("{}: its licence is not the one in LICENSE, Apache-2.0", package["name"]))
+        .map(|package| format!("{}: its licence differs from LICENSE, Apache-2.0", package["name"]))
         .collect()
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn run() -> TaskResult {
             println!("tidy");
             Ok(())
         }
-        count => Err(format!("{count} house rules are broken")),
+        count => Err(format!("{count} violations of the repository rules")),
     }
 }
 

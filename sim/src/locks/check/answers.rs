@@ -37,7 +37,7 @@ pub(super) fn check(
         (LockRequest::Grant { .. }, LockAnswer::Deployment(it)) => {
             let attempt = it.status.attempt().map(|attempt| &attempt.nonce);
             let fine = attempt == seen.step.subject.nonce.as_ref() && seen.after.deployments.contains(it);
-            ensure!(fine, "E2", "a grant is answered that is not there");
+            ensure!(fine, "E2", "a granted attempt is not stored");
             Ok(())
         }
         (LockRequest::Cancel { .. }, LockAnswer::Deployment(it)) => {
@@ -47,7 +47,7 @@ pub(super) fn check(
         }
         (LockRequest::Leave { .. }, LockAnswer::Ticket(it)) => {
             let waits = seen.after.tickets.iter().any(|other| other.id == it.id);
-            ensure!(!waits, "L17", "ticket {} left and is still in line", it.number);
+            ensure!(!waits, "L17", "ticket {} was cancelled and is still queued", it.number);
             Ok(())
         }
         (LockRequest::Report { outcome, .. }, LockAnswer::Order(order)) => {
@@ -71,9 +71,13 @@ fn check_claimed(
 ) -> Checked {
     match claimed {
         Claimed::Session(opened) => {
-            ensure!(holds(seen.after, &opened.session), "L3", "a claim was answered and somebody else holds");
+            ensure!(
+                holds(seen.after, &opened.session),
+                "L3",
+                "a claim succeeded, but another session is active"
+            );
             let by = ask.person().map(|person| cast::person(person).id);
-            ensure!(by == Some(opened.session.holder.id), "L3", "a claim was answered for somebody else");
+            ensure!(by == Some(opened.session.holder.id), "L3", "a claim succeeded for a different person");
             let wanted = match ask {
                 LockRequest::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
                 LockRequest::Force { commit, .. } => *commit,
@@ -98,7 +102,7 @@ fn check_claimed(
 
 fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &ObservedStep<'_>) -> Checked {
     let Some(holder) = &seen.after.session else {
-        ensure!(false, "L3", "somebody was sent to the line of a free environment");
+        ensure!(false, "L3", "a claim was queued for a free environment");
         return Ok(());
     };
     let is_there = seen.after.tickets.contains(ticket);
@@ -107,12 +111,12 @@ fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &Observ
     match (ask, &ticket.takeover) {
         (LockRequest::Claim { wait_seconds: Some(seconds), .. }, None) => {
             let last = seen.after.tickets.last().map(|it| it.id);
-            ensure!(last == Some(ticket.id), "L17", "a newcomer is not the last in line");
+            ensure!(last == Some(ticket.id), "L17", "a new ticket is not the last in the queue");
             let fine = ticket.expires_at == now.plus_seconds(*seconds);
-            ensure!(fine, "L17", "a place in line is kept for another time than asked");
+            ensure!(fine, "L17", "a ticket's expiry differs from the request");
         }
         (LockRequest::Force { mode, .. }, Some(plan)) => {
-            ensure!(plan.target == holder.id, "L5", "a takeover is meant for somebody else");
+            ensure!(plan.target == holder.id, "L5", "a take-over targets a different session");
             let expected = seen.step.subject.expected;
             ensure!(expected.is_none_or(|it| it == holder.fence), "L5", "a takeover ignores its fence");
             let runs = is_live(before, holder);
@@ -123,7 +127,7 @@ fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &Observ
             };
             ensure!(fine, "L5", "a takeover {mode:?} is planned for {:?}", plan.at);
         }
-        _ => ensure!(false, "L3", "a ticket nobody asked for"),
+        _ => ensure!(false, "L3", "a ticket without a request"),
     }
     Ok(())
 }
@@ -164,9 +168,9 @@ fn check_session(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
-    ensure!(holds(seen.after, session), "L8", "a session is answered that does not hold");
+    ensure!(holds(seen.after, session), "L8", "a returned session is not active");
     let by = ask.person().map(|person| cast::person(person).id);
-    ensure!(by == Some(named.holder.id), "holder", "somebody else than the holder was obeyed");
+    ensure!(by == Some(named.holder.id), "holder", "a request of a person other than the holder succeeded");
     match ask {
         LockRequest::Extend { .. } => {
             let fine = session.id == named.id && session.extensions == named.extensions + 1;
@@ -192,13 +196,13 @@ fn check_deploy(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let Some(session) = seen.after.session.as_ref() else {
-        ensure!(false, "L8", "a deployment was accepted and nobody holds the environment");
+        ensure!(false, "L8", "a deployment was accepted without an active session");
         return Ok(());
     };
     let named = seen.step.subject.session.as_ref().map(|it| it.id);
     let fine = named == Some(session.id) && deployment.work == Work::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
-    ensure!(session.holder.id == cast::person(by).id, "holder", "somebody else than the holder deploys");
+    ensure!(session.holder.id == cast::person(by).id, "holder", "a person other than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
     ensure!(
         session.commit.as_ref() == Some(&deployment.commit),
@@ -233,10 +237,10 @@ fn check_report(
         return Ok(());
     }
     let is_over = stored.is_some_and(Status::is_final);
-    ensure!(is_over, "drain", "{outcome:?} was reported of deployment {} and it goes on", named.number);
+    ensure!(is_over, "drain", "{outcome:?} was reported of deployment {}, which continues", named.number);
     let counted = matches!(stored, Some(Status::Succeeded | Status::Failed(_)));
     let fine = (order == Order::Continue) == counted;
-    ensure!(fine, "L10", "{order:?} was answered to a report that was stored: {counted}");
+    ensure!(fine, "L10", "a report got {order:?}; stored: {counted}");
     let runs =
         before.deployments.iter().any(|it| it.id == named.id && matches!(it.status, Status::Running(_)));
     ensure!(runs || !counted, "E9", "deployment {} was told to stop, and {outcome:?} counted", named.number);
@@ -257,7 +261,7 @@ fn check_beat(before: &Lock, order: Order, seen: &ObservedStep<'_>) -> Checked {
         Status::Running(_) if is_current => Order::Continue,
         _ => Order::Cancel,
     };
-    ensure!(order == expected, "L10", "a sign of life is answered {order:?} instead of {expected:?}");
+    ensure!(order == expected, "L10", "a heartbeat got {order:?} instead of {expected:?}");
     Ok(())
 }
 
@@ -277,7 +281,7 @@ fn check_refusal(
             ensure!(fine, "L3", "a refusal does not name the holder");
             let is_self = by == Some(locked.session.holder.id);
             ensure!(locked.is_self == is_self, "L3", "self is {} in a refusal", locked.is_self);
-            ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal miscounts the line");
+            ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal has the wrong queue length");
             ensure!(
                 matches!(ask, LockRequest::Claim { wait_seconds: None, .. }),
                 "L3",
@@ -290,7 +294,7 @@ fn check_refusal(
             let record = memory.ended.get(&told.session.id);
             let fine = told.session.end.is_some() && record.is_none_or(|it| *it == told.session);
             ensure!(fine, "L8", "a refusal does not tell how the session ended");
-            ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal tells another fence");
+            ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal has the wrong fence");
         }
         Refusal::NotSessionHolder(holder) => {
             let owner = match ask {

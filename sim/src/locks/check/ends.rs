@@ -154,7 +154,7 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
         let TicketStatus::Granted { at, session, deployment } = &ticket.status else { continue };
         let opened = moves.opened_sessions().find(|it| it.id == *session);
         let fine = opened.is_some_and(|it| it.holder == ticket.holder) && *at == now;
-        ensure!(fine, "L17", "ticket {number} was granted to nobody or to somebody else");
+        ensure!(fine, "L17", "ticket {number} was granted to no or a different person");
         let wanted = ticket.wish.commit.as_ref().filter(|_| ticket.wish.deploy);
         let planned = moves.planned_deployments().find(|it| Some(it.id) == *deployment);
         ensure!(
@@ -199,7 +199,7 @@ fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
             LockRequest::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
             _ => false,
         };
-        ensure!(granted || asked, "L3", "session {} was opened by nobody's wish", session.number);
+        ensure!(granted || asked, "L3", "session {} was opened without a request", session.number);
         let was_declared = seen.step.before.as_ref().is_some_and(|it| it.environment.is_declared);
         ensure!(was_declared, "L18", "session {} was opened in a place that is gone", session.number);
     }

@@ -25,7 +25,7 @@ pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked
         LockRequest::Redeclare { .. } | LockRequest::Undeclare | LockRequest::Delete { .. }
     );
     let is_silent = events.is_empty() && !seen.step.decision.changes.is_empty();
-    ensure!(!is_silent || is_definition, "L16", "something changed and nothing tells of it");
+    ensure!(!is_silent || is_definition, "L16", "a change without an event");
     for event in events {
         check_facts(event, moves, seen)?;
     }
@@ -167,20 +167,20 @@ fn check_facts(event: &NewEvent, moves: &StepChanges<'_>, seen: &ObservedStep<'_
         EventKind::SessionClaimed => {
             let (old, new) = (number("previousFence"), number("fence"));
             let fine = old < new && new == session().map(|it| it.fence.number());
-            ensure!(fine, "L16", "an opening tells fence {old:?} to {new:?}");
+            ensure!(fine, "L16", "an opening event has fences {old:?} to {new:?}");
         }
         EventKind::SessionHandedOver => {
             let (old, new) = (number("fence"), number("newFence"));
             let fine = old < new && new == Some(seen.after.environment.fence.number());
-            ensure!(fine, "L16", "a hand-over tells fence {old:?} to {new:?}");
+            ensure!(fine, "L16", "a hand-over event has fences {old:?} to {new:?}");
         }
         EventKind::SessionReleased | EventKind::SessionOverridden | EventKind::SessionExpired => {
             let told = event.data.get("endReason").and_then(|value| value.as_str());
             let ended = session().and_then(|it| it.end.as_ref()).map(|end| end.reason.as_str());
-            ensure!(told == ended, "L16", "an end tells {told:?} and is {ended:?}");
+            ensure!(told == ended, "L16", "an end event has {told:?}, but the reason is {ended:?}");
             let is_ours =
                 kind != EventKind::SessionExpired || event.by.as_ref().is_some_and(|by| by.id.is_none());
-            ensure!(is_ours, "L16", "an expiry is told as somebody's doing");
+            ensure!(is_ours, "L16", "an expiry event names a person");
         }
         _ => {}
     }

@@ -135,7 +135,7 @@ impl LockOracle {
             .or_insert_with(|| EnvironmentMemory::new(before.environment.version, before.environment.fence));
         let is_old = before.environment.version != memory.version;
         if seen.step.is_outdated {
-            ensure!(is_old, "L1", "a decision was turned away although nobody else had written");
+            ensure!(is_old, "L1", "a decision was rejected without a concurrent write");
             ensure!(
                 environment.version == memory.version,
                 "L16",

@@ -86,7 +86,7 @@ pub(super) fn follow<'a>(
                 ensure!(
                     !memory.tickets_left.contains(&it.id),
                     "L17",
-                    "ticket {} had left the line and was written again",
+                    "ticket {} had left the queue and was written again",
                     it.number
                 );
                 moves.tickets.push((old, it.as_ref()));
@@ -138,7 +138,7 @@ fn check_deployment(memory: &EnvironmentMemory, old: Option<&Deployment>, new: &
     );
     let Some(old) = old else {
         let fine = matches!(new.status, Status::Queued | Status::Cancelled(_));
-        ensure!(fine, "E1", "deployment {number} began as {}", new.status.as_str());
+        ensure!(fine, "E1", "deployment {number} started as {}", new.status.as_str());
         return Ok(());
     };
     let kept = |it: &Deployment| (it.number, it.work, it.fence, it.commit.clone(), it.created_at);

@@ -108,7 +108,12 @@ fn check_drain(lock: &Lock) -> Checked {
     let left = left_over(lock);
     let Some(session) = &lock.session else { return Ok(()) };
     match &session.drain {
-        None => ensure!(left.is_empty(), "drain", "{} of old still run and nobody waits", left.len()),
+        None => ensure!(
+            left.is_empty(),
+            "drain",
+            "{} old deployments still run and the holder does not wait",
+            left.len()
+        ),
         Some(drain) => {
             let all_known = left.iter().all(|id| drain.pending.contains(id));
             ensure!(all_known, "drain", "old work runs that the holder does not wait for");
@@ -185,7 +190,7 @@ fn check_line(seen: &ObservedStep<'_>) -> Checked {
         ensure!(!is_free, "L17", "the environment is free and ticket {} waits", ticket.number);
     }
     let place = |it: &Ticket| (it.takeover.is_none(), it.number);
-    ensure!(lock.tickets.is_sorted_by_key(place), "L17", "the line is not in order of arrival");
+    ensure!(lock.tickets.is_sorted_by_key(place), "L17", "the queue is not in order of arrival");
     let (Some(session), Some(first)) = (&lock.session, lock.tickets.first()) else { return Ok(()) };
     if let Some(plan) = first.takeover.as_ref().filter(|plan| plan.target == session.id) {
         let runs = lock

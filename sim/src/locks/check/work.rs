@@ -139,7 +139,7 @@ fn is_from_attempt(new: &Deployment, seen: &ObservedStep<'_>) -> bool {
 /// Work that was told to stop has stopped when its attempt says so, not before.
 fn check_confirmed(new: &Deployment, seen: &ObservedStep<'_>) -> Checked {
     let fine = matches!(seen.step.ask, LockRequest::Report { .. }) && is_from_attempt(new, seen);
-    ensure!(fine, "L22", "deployment {} counts as stopped though nobody said so", new.number);
+    ensure!(fine, "L22", "deployment {} is stopped without a report", new.number);
     Ok(())
 }
 
@@ -154,7 +154,7 @@ fn check_cancelled(new: &Deployment, moves: &StepChanges<'_>, seen: &ObservedSte
     ensure!(
         ended || asked || overridden || deleted,
         "L20",
-        "deployment {} was cancelled by nobody",
+        "deployment {} was cancelled without a cause",
         new.number
     );
     Ok(())

@@ -21,7 +21,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     stages(seen, &mut expected);
     expected.sort_unstable();
     told.sort_unstable();
-    ensure!(expected == told, "events", "{:?}: told {told:?}, happened {expected:?}", seen.asked);
+    ensure!(expected == told, "events", "{:?}: events {told:?}, expected {expected:?}", seen.asked);
     Ok(())
 }
 

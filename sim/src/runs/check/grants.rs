@@ -69,6 +69,6 @@ fn check_opened(seen: &ObservedRunStep<'_>, memory: &[StepMemory], at: usize, li
         "E3",
         "{name} began before its pause was over"
     );
-    ensure!(!memory[at].is_unanswered, "on_lost", "{name} began again and nobody was asked");
+    ensure!(!memory[at].is_unanswered, "on_lost", "{name} started again without being resolved");
     Ok(())
 }

@@ -94,7 +94,7 @@ impl RunOracle {
     pub(super) fn check_step(&mut self, seen: &ObservedRunStep<'_>) -> Checked {
         if !seen.told.is_change {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
-            ensure!(seen.before == seen.after, "written", "{:?}: a change nobody decided", seen.asked);
+            ensure!(seen.before == seen.after, "written", "{:?}: a change without a decision", seen.asked);
         } else if *seen.asked != RunRequest::Overtaken {
             // For a superseded run the event comes from its deployment, in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);

@@ -72,7 +72,7 @@ fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: From) -> Checked 
         if before.stage == stage {
             let is_again = !matches!(after.status, StepStatus::Succeeded | StepStatus::Cancelled);
             ensure!(is_again, "E10", "{} is {:?} after a retry", after.step, after.status);
-            ensure!(after.outputs.is_empty(), "E10", "{} keeps outputs of before", after.step);
+            ensure!(after.outputs.is_empty(), "E10", "{} keeps outputs of an earlier attempt", after.step);
             ensure!(after.failures == 0, "E10", "{} begins with failures", after.step);
         }
     }

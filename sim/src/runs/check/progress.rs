@@ -14,7 +14,7 @@ pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     let Some(open) = open else { return check_quiet(run) };
     for earlier in &run.stages[..open] {
         let is_done = earlier.status == StageStatus::Succeeded;
-        ensure!(is_done, "E4", "the run goes on after {}, which is {:?}", earlier.name, earlier.status);
+        ensure!(is_done, "E4", "the run continues after {}, which is {:?}", earlier.name, earlier.status);
     }
     for later in &run.stages[open + 1..] {
         use StageStatus::{Cancelled, Pending, Skipped};
@@ -34,7 +34,7 @@ pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     };
     ensure!(is_moved, "E4", "stage {} is {status:?} and nothing moves it", run.stages[open].name);
     ensure!(!run.status().is_final(), "E4", "the run has ended before its stages");
-    ensure!(run.is_alive() == is_alive, "E4", "something lives outside the open stage");
+    ensure!(run.is_alive() == is_alive, "E4", "an attempt is live outside of the open stage");
     Ok(())
 }
 

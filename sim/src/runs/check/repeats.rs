@@ -11,7 +11,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     }
     let again = decide(seen.after, seen.plan, seen.asked, seen.now);
     ensure!(again.change.is_none(), "repeats", "{:?} had an effect twice", seen.asked);
-    ensure!(again.events.is_empty(), "repeats", "{:?} was told twice", seen.asked);
+    ensure!(again.events.is_empty(), "repeats", "{:?} has two events", seen.asked);
     let is_right = match seen.asked {
         RunRequest::Grant { .. } => again.answer == seen.told.answer,
         RunRequest::Report { .. } => again.answer == RunAnswer::Order(Order::Stale),
@@ -19,6 +19,6 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
         RunRequest::Resolve { .. } => matches!(again.answer, RunAnswer::Refused(_)),
         _ => true,
     };
-    ensure!(is_right, "repeats", "{:?} was answered {:?} the second time", seen.asked, again.answer);
+    ensure!(is_right, "repeats", "{:?} got {:?} the second time", seen.asked, again.answer);
     Ok(())
 }

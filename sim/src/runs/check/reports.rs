@@ -26,10 +26,10 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     }
     let RunRequest::Report { ends, .. } = seen.asked else {
         let right = if is_stopping { Order::Cancel } else { Order::Continue };
-        ensure!(order == right, "order", "{} lives on and was told {order:?}", before.step);
+        ensure!(order == right, "order", "{} is still live and got {order:?}", before.step);
         return Ok(());
     };
-    ensure!(after.live.is_none(), "E1", "the attempt of {} ended and lives", before.step);
+    ensure!(after.live.is_none(), "E1", "the attempt of {} has ended and is still live", before.step);
     if is_stopping {
         let status = after.status;
         ensure!(status == StepStatus::Cancelled, "E9", "{} was told to stop and is {status:?}", before.step);
@@ -51,7 +51,7 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: AttemptEnd) -> Check
         }
         AttemptEnd::Failed if status == StepStatus::Ready => {
             let attempts = planned.retry.map_or(1, |retry| retry.attempts);
-            ensure!(attempts > 1, "E1", "{name} failed and is tried again, which nobody asked for");
+            ensure!(attempts > 1, "E1", "{name} failed and is retried without a retry policy");
             ensure!(after.tries < ATTEMPTS_MAX, "E4", "{name} is ready and can never be granted");
         }
         AttemptEnd::Failed => ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}"),
