@@ -15,6 +15,7 @@ macro_rules! categories {
         impl Category {
             pub const ALL: &[Category] = &[$(Category::$name,)*];
 
+            /// The name in the API.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Category::$name => $text,)*

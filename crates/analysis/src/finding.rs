@@ -13,6 +13,7 @@ pub enum AnalysisResult {
     NotEnoughEvidence(UnexplainedFailure),
 }
 
+/// A root cause with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -50,6 +51,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
+    /// The name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Confidence::Low => "low",
@@ -74,6 +76,7 @@ pub struct LineRange {
 }
 
 impl LineRange {
+    /// A range of one line.
     pub const fn one(line: usize) -> Self {
         Self { first: line, last: line }
     }

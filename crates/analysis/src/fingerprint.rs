@@ -21,6 +21,7 @@ const BYTES: usize = 16;
 pub struct Fingerprint(String);
 
 impl Fingerprint {
+    /// The fingerprint in hexadecimal.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -32,6 +33,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
+/// Computes the fingerprint of a failure.
 pub fn fingerprint(input: &AnalysisInput<'_>, analysis: &AnalysisResult) -> Fingerprint {
     let (category, rule, line) = match analysis {
         AnalysisResult::Found(found) => {

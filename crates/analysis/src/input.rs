@@ -43,14 +43,17 @@ impl<'a> StepEnding<'a> {
         Self { cause, exit_code, signal: digits.and_then(|digits| digits.parse().ok()), detail }
     }
 
+    /// A step that exited with this code.
     pub const fn from_exit_code(code: i32) -> Self {
         Self { cause: Cause::StepFailed, exit_code: Some(code), signal: None, detail: "" }
     }
 
+    /// A step that was killed by this signal.
     pub const fn from_signal(signal: i32) -> Self {
         Self { cause: Cause::Killed, exit_code: None, signal: Some(signal), detail: "" }
     }
 
+    /// A step that exceeded its timeout.
     pub const fn from_timeout() -> Self {
         Self { cause: Cause::TimedOut, exit_code: None, signal: None, detail: "" }
     }

@@ -52,6 +52,7 @@ pub enum RuleWeight {
 }
 
 impl RuleWeight {
+    /// The name in the documentation.
     pub const fn as_str(self) -> &'static str {
         match self {
             RuleWeight::Exit => "exit",

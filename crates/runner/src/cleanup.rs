@@ -22,11 +22,11 @@ impl CleanupQueue {
     }
 
     /// Removes the secrets before returning, everything else in the background.
-    pub(crate) fn remove(&self, place: &AttemptDirs) {
-        place.remove_secrets();
+    pub(crate) fn remove(&self, dirs: &AttemptDirs) {
+        dirs.remove_secrets();
         let queue = self.queue.lock().clone();
-        if queue.is_none_or(|queue| queue.try_send(place.dir.clone()).is_err()) {
-            remove_attempt(&place.dir);
+        if queue.is_none_or(|queue| queue.try_send(dirs.dir.clone()).is_err()) {
+            remove_attempt(&dirs.dir);
         }
     }
 

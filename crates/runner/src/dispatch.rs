@@ -16,40 +16,40 @@ use crate::stop_signal::StopSignal;
 
 /// Runs until the runner shuts down and every step has ended.
 pub(crate) fn run(shared: &Arc<RunnerShared>) {
-    let mut places = Dispatcher { nonces: Vec::new(), workers: Vec::new() };
+    let mut dispatcher = Dispatcher { nonces: Vec::new(), workers: Vec::new() };
     let mut backoff = Backoff::new();
     while let Some(free) = shared.wait_for_free_slot() {
-        places.workers.retain(|worker| !worker.is_finished());
+        dispatcher.workers.retain(|worker| !worker.is_finished());
         // A request keeps its nonces until it is answered, so that the server can repeat a lost response.
-        places.nonces.truncate(free);
-        while places.nonces.len() < free {
+        dispatcher.nonces.truncate(free);
+        while dispatcher.nonces.len() < free {
             match random::random_hex() {
-                Ok(nonce) => places.nonces.push(nonce),
+                Ok(nonce) => dispatcher.nonces.push(nonce),
                 Err(error) => {
                     tracing::error!(%error, "cannot generate nonces; retrying");
                     shared.pause(backoff.next());
                 }
             }
         }
-        let asked = Acquire {
+        let request = Acquire {
             boot: shared.settings.boot.clone(),
-            nonces: places.nonces.clone(),
+            nonces: dispatcher.nonces.clone(),
             labels: shared.settings.labels.clone(),
         };
         let (began, sent) = (Instant::now(), boot_time());
-        match shared.link.acquire(&asked, shared.settings.acquire_wait) {
+        match shared.link.acquire(&request, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
                 // Discard nonces even if nothing was assigned: the server may have granted one and ended the
                 // attempt at once.
-                places.nonces.clear();
+                dispatcher.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
                     // Return the assignment, so that another runner can take it.
                     if shared.is_draining() {
                         hand_back(shared, &assignment);
                     } else {
-                        places.start_worker(shared, LeasedAssignment::new(assignment, sent));
+                        dispatcher.start_worker(shared, LeasedAssignment::new(assignment, sent));
                     }
                 }
                 // Do not spin on a link that does not long-poll.
@@ -63,7 +63,7 @@ pub(crate) fn run(shared: &Arc<RunnerShared>) {
             }
         }
     }
-    for worker in places.workers {
+    for worker in dispatcher.workers {
         if worker.join().is_err() {
             tracing::error!("step thread panicked");
         }
@@ -105,21 +105,21 @@ fn hand_back(shared: &Arc<RunnerShared>, assignment: &Assignment) {
 struct LeasedAssignment {
     assignment: Assignment,
     /// CLOCK_BOOTTIME, which also counts suspend. Never later than the server's own start of the lease.
-    since: Duration,
+    leased_at: Duration,
 }
 
 impl LeasedAssignment {
     /// `sent` is when the request was sent that returned the assignment.
     fn new(assignment: Assignment, sent: Duration) -> Self {
         let leased_at = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
-        Self { assignment, since: leased_at }
+        Self { assignment, leased_at }
     }
 }
 
 /// Executes an assignment, and then every further one that the response to its report contains.
 fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
     let mut next = Some(first);
-    while let Some(LeasedAssignment { assignment, since }) = next {
+    while let Some(LeasedAssignment { assignment, leased_at }) = next {
         let control = match StopSignal::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
@@ -133,8 +133,8 @@ fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
         }
         tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step started");
         let finished =
-            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
-        let AttemptResult { outcome, isolation, log_bytes, dirs: place } =
+            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, leased_at)));
+        let AttemptResult { outcome, isolation, log_bytes, dirs } =
             finished.unwrap_or_else(|_| AttemptResult {
                 outcome: failed_outcome(
                     FailureCause::Invalid,
@@ -149,8 +149,8 @@ fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
         if let Some(spool) = &shared.settings.spool {
             spool.record_end(&assignment.attempt.nonce);
         }
-        if let Some(place) = place {
-            shared.cleanup.remove(&place);
+        if let Some(dirs) = dirs {
+            shared.cleanup.remove(&dirs);
         }
     }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::attempt::dirs::{attempt_dir_of_entry, attempts_dir, remove_attempt};
 use crate::process::tree::kill_by_environment;
 
+/// What [`kill_leftovers`] has removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftoverCounts {
     /// Processes that were killed.

@@ -15,14 +15,19 @@ pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
 pub const HEARTBEAT_WAIT_MAX: Duration = Duration::from_secs(5);
 /// After this long without a response to a heartbeat, a runner stops its steps.
 pub const RUNNER_SELF_STOP: Duration = Duration::from_secs(20);
+/// Default time between SIGTERM and SIGKILL.
 pub const STEP_STOP_GRACE: Duration = Duration::from_secs(10);
+/// The same on shutdown of the runner.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(8);
+/// Limit for the log of one step.
 pub const STEP_LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Limit for the outputs of one step.
 pub const STEP_OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 /// How long a finished step waits for the server to take its log.
 pub const STEP_LOG_PATIENCE: Duration = Duration::from_secs(30);
 /// How much of a step's log a remote runner stores on disk while the server is unavailable.
 pub const STEP_LOG_SPILL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Limit for one log chunk.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 /// Which sandbox steps run in.
@@ -48,6 +53,7 @@ impl std::fmt::Display for SandboxMode {
     }
 }
 
+/// Settings of a runner.
 #[derive(Debug, Clone)]
 pub struct RunnerOptions {
     /// Created if missing, with mode 0700. Only one runner may use it at a time.
@@ -79,6 +85,7 @@ pub struct RunnerOptions {
 }
 
 impl RunnerOptions {
+    /// Defaults for an embedded runner.
     pub fn new(work_dir: PathBuf, boot: String, confinement: Confinement) -> Self {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         Self {
@@ -102,6 +109,7 @@ impl RunnerOptions {
     }
 }
 
+/// Why a runner cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerStartError {
     #[error("cannot use {path} as work directory: {source}")]

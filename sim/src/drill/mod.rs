@@ -60,6 +60,7 @@ impl fmt::Display for DrillTally {
     }
 }
 
+/// A drill that broke a promise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedDrill {
     pub seed: u64,

@@ -9,6 +9,7 @@ use berth_core::environment::claim::Claimed;
 use berth_core::environment::release::Released;
 use berth_core::environment::{Session, Ticket};
 
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LockAnswer {
     Claimed(Box<Claimed>),

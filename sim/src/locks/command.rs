@@ -10,6 +10,7 @@ use super::cast;
 /// 0 is `qa`, 1 is `plain`.
 pub type EnvironmentIndex = u8;
 
+/// One command of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LockCommand {
     /// A request; the rules decide.
@@ -100,6 +101,7 @@ pub enum LockRequest {
     Recreate,
 }
 
+/// Names a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichSession {
     /// The active one, or else the last.
@@ -108,6 +110,7 @@ pub enum WhichSession {
     Back(u8),
 }
 
+/// Names a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichTicket {
     /// By position in the queue.
@@ -116,6 +119,7 @@ pub enum WhichTicket {
     Back(u8),
 }
 
+/// Names a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichDeployment {
     /// What a runner would be granted.
@@ -129,6 +133,7 @@ pub enum WhichDeployment {
     Numbered(i64),
 }
 
+/// Names the nonce of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichNonce {
     /// The one it was granted with.
@@ -146,6 +151,7 @@ pub enum ReportedOutcome {
     Lost,
 }
 
+/// A change of the clock, tokens, pipelines or the branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorldChange {
     Advance {
@@ -170,6 +176,7 @@ pub enum WorldChange {
     RaiseEpoch,
 }
 
+/// A moment at which something is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DueMoment {
     Expiry,
@@ -207,6 +214,40 @@ impl fmt::Display for LockRequest {
             | LockRequest::Cancel { by, .. }
             | LockRequest::Delete { by } => write!(f, "{} {self:?}", who(*by)),
             _ => write!(f, "{self:?}"),
+        }
+    }
+}
+
+impl LockRequest {
+    /// The person of the request, to be replaced.
+    pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
+        match self {
+            LockRequest::Claim { by, .. }
+            | LockRequest::Extend { by, .. }
+            | LockRequest::Release { by, .. }
+            | LockRequest::Force { by, .. }
+            | LockRequest::HandOver { by, .. }
+            | LockRequest::Deploy { by, .. }
+            | LockRequest::Leave { by, .. }
+            | LockRequest::Cancel { by, .. }
+            | LockRequest::Delete { by } => Some(by),
+            _ => None,
+        }
+    }
+
+    /// The person of the request.
+    pub const fn person(&self) -> Option<u8> {
+        match self {
+            LockRequest::Claim { by, .. }
+            | LockRequest::Extend { by, .. }
+            | LockRequest::Release { by, .. }
+            | LockRequest::Force { by, .. }
+            | LockRequest::HandOver { by, .. }
+            | LockRequest::Deploy { by, .. }
+            | LockRequest::Leave { by, .. }
+            | LockRequest::Cancel { by, .. }
+            | LockRequest::Delete { by } => Some(*by),
+            _ => None,
         }
     }
 }

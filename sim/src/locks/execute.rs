@@ -147,40 +147,6 @@ impl Surroundings {
     }
 }
 
-impl LockRequest {
-    /// The person of the request, to be replaced.
-    pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
-        match self {
-            LockRequest::Claim { by, .. }
-            | LockRequest::Extend { by, .. }
-            | LockRequest::Release { by, .. }
-            | LockRequest::Force { by, .. }
-            | LockRequest::HandOver { by, .. }
-            | LockRequest::Deploy { by, .. }
-            | LockRequest::Leave { by, .. }
-            | LockRequest::Cancel { by, .. }
-            | LockRequest::Delete { by } => Some(by),
-            _ => None,
-        }
-    }
-
-    /// The person of the request.
-    pub const fn person(&self) -> Option<u8> {
-        match self {
-            LockRequest::Claim { by, .. }
-            | LockRequest::Extend { by, .. }
-            | LockRequest::Release { by, .. }
-            | LockRequest::Force { by, .. }
-            | LockRequest::HandOver { by, .. }
-            | LockRequest::Deploy { by, .. }
-            | LockRequest::Leave { by, .. }
-            | LockRequest::Cancel { by, .. }
-            | LockRequest::Delete { by } => Some(*by),
-            _ => None,
-        }
-    }
-}
-
 /// The text of a runner's nonce.
 pub(crate) fn nonce_of(runner: u16) -> String {
     format!("n{runner}")

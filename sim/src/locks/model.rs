@@ -17,6 +17,7 @@ use super::command::{EnvironmentIndex, LockCommand, LockRequest, WorldChange};
 use super::execute::{LockRecords, RequestSubject, declaration, execute, subject};
 use super::surroundings::Surroundings;
 
+/// The records in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockModel {
     pub world: World,

@@ -8,6 +8,7 @@ use berth_core::time::Timestamp;
 use super::cast;
 use super::command::{DueMoment, EnvironmentIndex, WorldChange};
 
+/// The state around the locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
     /// Distinguishes the environments of this run from those of other runs.

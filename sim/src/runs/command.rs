@@ -16,6 +16,7 @@ pub enum StepPick {
     Any(u8),
 }
 
+/// The nonce of a request for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantNonce {
     Fresh,
@@ -23,6 +24,7 @@ pub enum GrantNonce {
     Again,
 }
 
+/// The nonce of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportNonce {
     Right,
@@ -31,6 +33,7 @@ pub enum ReportNonce {
     Foreign,
 }
 
+/// Names a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichStage {
     Failed,
@@ -39,7 +42,7 @@ pub enum WhichStage {
 
 /// How an attempt ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptEnd {
+pub enum SimulatedEnd {
     Succeeded,
     Failed,
     Stopped,
@@ -48,6 +51,7 @@ pub enum AttemptEnd {
     NeverStarted,
 }
 
+/// One command of a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunCommand {
     Grant {
@@ -57,7 +61,7 @@ pub enum RunCommand {
     Report {
         step: StepPick,
         nonce: ReportNonce,
-        ends: AttemptEnd,
+        ends: SimulatedEnd,
     },
     Beat {
         step: StepPick,
@@ -88,41 +92,41 @@ pub enum RunCommand {
     /// The process crashes, possibly between a decision and its write. Live attempts are lost.
     Crash {
         undone: Option<Box<RunCommand>>,
-        ends: AttemptEnd,
+        ends: SimulatedEnd,
     },
 }
 
-impl AttemptEnd {
-    pub const ALL: [AttemptEnd; 6] = [
-        AttemptEnd::Succeeded,
-        AttemptEnd::Failed,
-        AttemptEnd::Stopped,
-        AttemptEnd::Interrupted,
-        AttemptEnd::Lost,
-        AttemptEnd::NeverStarted,
+impl SimulatedEnd {
+    pub const ALL: [SimulatedEnd; 6] = [
+        SimulatedEnd::Succeeded,
+        SimulatedEnd::Failed,
+        SimulatedEnd::Stopped,
+        SimulatedEnd::Interrupted,
+        SimulatedEnd::Lost,
+        SimulatedEnd::NeverStarted,
     ];
 
     /// As reported by a runner; `name` distinguishes the outputs of steps.
     pub fn outcome(self, name: &str) -> Outcome {
         match self {
-            AttemptEnd::Succeeded => {
+            SimulatedEnd::Succeeded => {
                 let outputs = BTreeMap::from([("of".to_owned(), name.to_owned())]);
                 Outcome::Succeeded { outputs, artifacts: BTreeMap::new() }
             }
-            AttemptEnd::Failed => {
+            SimulatedEnd::Failed => {
                 let failure = Failure { cause: Cause::StepFailed, detail: "exit code 1".into() };
                 Outcome::Failed { failure, exit_code: Some(1) }
             }
-            AttemptEnd::Stopped => Outcome::Stopped,
-            AttemptEnd::Interrupted => Outcome::Interrupted,
-            AttemptEnd::Lost => Outcome::Lost,
-            AttemptEnd::NeverStarted => Outcome::never_started("no disk".into()),
+            SimulatedEnd::Stopped => Outcome::Stopped,
+            SimulatedEnd::Interrupted => Outcome::Interrupted,
+            SimulatedEnd::Lost => Outcome::Lost,
+            SimulatedEnd::NeverStarted => Outcome::never_started("no disk".into()),
         }
     }
 
     /// Whether the outcome is unknown.
     pub const fn is_unknown(self) -> bool {
-        matches!(self, AttemptEnd::Stopped | AttemptEnd::Interrupted | AttemptEnd::Lost)
+        matches!(self, SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost)
     }
 }
 

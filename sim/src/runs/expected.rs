@@ -5,7 +5,7 @@ use berth_core::run::retry::From;
 use berth_core::run::{Resolution, StageKind};
 use berth_core::step::OnLost;
 
-use super::command::AttemptEnd;
+use super::command::SimulatedEnd;
 use super::plans::{RunCondition, StepShape};
 use super::scenario::{Scenario, TURNS_MAX};
 
@@ -18,6 +18,7 @@ pub struct ScenarioEnding {
     pub steps: Vec<(&'static str, u32)>,
 }
 
+/// Computes the final state of a scenario.
 pub fn expected(scenario: &Scenario) -> ScenarioEnding {
     let stages = scenario.shape.stages.iter();
     let mut book = Book {
@@ -74,7 +75,7 @@ impl Book<'_> {
         }
         if self.scenario.crashes.contains(&turn) {
             for at in self.of(ReferenceState::Live) {
-                self.end(at, AttemptEnd::Lost);
+                self.end(at, SimulatedEnd::Lost);
             }
             return true;
         }
@@ -100,7 +101,7 @@ impl Book<'_> {
         } else if let Some(at) = live.into_iter().max_by_key(|at| self.rank(*at)) {
             let script = &self.scenario.script[self.first() + at];
             let fate = self.fate(at);
-            let ends = script.get(fate.spoken).copied().unwrap_or(AttemptEnd::Succeeded);
+            let ends = script.get(fate.spoken).copied().unwrap_or(SimulatedEnd::Succeeded);
             fate.spoken += 1;
             self.end(at, ends);
         } else {
@@ -143,21 +144,21 @@ impl Book<'_> {
         true
     }
 
-    fn end(&mut self, at: usize, ends: AttemptEnd) {
+    fn end(&mut self, at: usize, ends: SimulatedEnd) {
         let is_doomed = !self.of(ReferenceState::Over("failed")).is_empty();
         let StepShape { retry, on_lost, .. } = self.scenario.shape.stages[self.stage].1[at].clone();
         let is_stopping = self.words[self.stage] == "cancelling";
         let fate = self.fate(at);
-        fate.false_starts = if ends == AttemptEnd::NeverStarted { fate.false_starts + 1 } else { 0 };
+        fate.false_starts = if ends == SimulatedEnd::NeverStarted { fate.false_starts + 1 } else { 0 };
         let goes_on = match ends {
             _ if is_stopping => None,
-            AttemptEnd::Succeeded => None,
-            AttemptEnd::Failed => {
+            SimulatedEnd::Succeeded => None,
+            SimulatedEnd::Failed => {
                 fate.failures += 1;
                 Some(!is_doomed && retry.is_some_and(|(attempts, _)| fate.failures < attempts))
             }
-            AttemptEnd::NeverStarted => Some(fate.false_starts < NEVER_STARTED_MAX),
-            AttemptEnd::Stopped | AttemptEnd::Interrupted | AttemptEnd::Lost => {
+            SimulatedEnd::NeverStarted => Some(fate.false_starts < NEVER_STARTED_MAX),
+            SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost => {
                 fate.losses += 1;
                 Some(!is_doomed && on_lost == OnLost::Retry && fate.losses <= LOST_RETRIES_MAX)
             }

@@ -3,7 +3,7 @@
 use berth_core::run::Resolution;
 use berth_core::run::retry::From;
 
-use super::command::{AttemptEnd, GrantNonce, ReportNonce, RunCommand, StepPick, WhichStage};
+use super::command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick, WhichStage};
 use super::plans::{PlanShape, shape};
 use crate::random::SeededRandom;
 
@@ -20,6 +20,7 @@ pub struct RunSequence {
 
 const LENGTH_MAX: u64 = 54;
 
+/// Generates the sequence of a seed.
 pub fn sequence(seed: u64) -> RunSequence {
     let mut chance = SeededRandom::from_seed(seed);
     let shape = shape(&mut chance);
@@ -70,8 +71,8 @@ fn report(chance: &mut SeededRandom, luck: u64) -> RunCommand {
     RunCommand::Report { step, nonce: nonce(chance), ends: ends(chance, luck) }
 }
 
-fn ends(chance: &mut SeededRandom, luck: u64) -> AttemptEnd {
-    if chance.percent(luck) { AttemptEnd::Succeeded } else { chance.pick(&AttemptEnd::ALL) }
+fn ends(chance: &mut SeededRandom, luck: u64) -> SimulatedEnd {
+    if chance.percent(luck) { SimulatedEnd::Succeeded } else { chance.pick(&SimulatedEnd::ALL) }
 }
 
 fn nonce(chance: &mut SeededRandom) -> ReportNonce {
@@ -103,6 +104,6 @@ fn crash(chance: &mut SeededRandom, luck: u64) -> RunCommand {
     };
     RunCommand::Crash {
         undone,
-        ends: chance.pick(&[AttemptEnd::Lost, AttemptEnd::Lost, AttemptEnd::Interrupted]),
+        ends: chance.pick(&[SimulatedEnd::Lost, SimulatedEnd::Lost, SimulatedEnd::Interrupted]),
     }
 }

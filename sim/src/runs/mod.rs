@@ -19,7 +19,7 @@ mod scene;
 pub mod stage_queue;
 
 pub use check::{RunOracle, RunViolation};
-pub use command::{AttemptEnd, GrantNonce, ReportNonce, RunCommand, StepPick, WhichStage};
+pub use command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick, WhichStage};
 pub use expected::{ScenarioEnding, expected};
 pub use generate::{RunSequence, sequence};
 pub use plans::{PlanShape, RunCondition, StepShape, plan, shape};

@@ -20,6 +20,7 @@ pub struct PlanShape {
     pub stages: Vec<(StageKind, Vec<StepShape>)>,
 }
 
+/// The part of a step that matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepShape {
     pub needs: Vec<usize>,
@@ -43,6 +44,7 @@ pub enum RunCondition {
 
 const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
 
+/// Generates a random shape.
 pub fn shape(chance: &mut SeededRandom) -> PlanShape {
     let count = chance.pick(&[1, 1, 2, 2, 3, 4]);
     let stages = (0..count).map(|at| {
@@ -99,6 +101,7 @@ fn needs(chance: &mut SeededRandom, order: &[usize], at: usize, way: u64) -> Vec
     }
 }
 
+/// Builds the plan of a shape.
 pub fn plan(shape: &PlanShape) -> Plan {
     let stages = shape.stages.iter().zip(NAMES).map(|((kind, steps), name)| PlannedStage {
         name: name.to_owned(),

@@ -9,6 +9,7 @@ use berth_core::run::{Attempt, Run, RunChange, StageRun, StepRun};
 
 use super::check::{Checked, ensure};
 
+/// The committed rows of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunRecords {
     head: Option<Head>,

@@ -14,12 +14,13 @@ use berth_core::run::{Resolution, RunStatus, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 
 use super::check::{RunViolation, ensure};
-use super::command::AttemptEnd;
+use super::command::SimulatedEnd;
 use super::expected::ScenarioEnding;
 use super::plans::{PlanShape, shape};
 use super::scene::{RunRequest, Scene};
 use crate::random::SeededRandom;
 
+/// A plan and a script of everything that happens to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
     pub shape: PlanShape,
@@ -28,7 +29,7 @@ pub struct Scenario {
     /// In the order of the plan, like the next two.
     pub ranks: Vec<u64>,
     /// How executions end that no crash ends; after these, all succeed.
-    pub script: Vec<Vec<AttemptEnd>>,
+    pub script: Vec<Vec<SimulatedEnd>>,
     pub answers: Vec<Vec<Resolution>>,
     /// Turns in which the process crashes.
     pub crashes: BTreeSet<u32>,
@@ -38,6 +39,7 @@ pub struct Scenario {
 
 pub(super) const TURNS_MAX: u32 = 2_000;
 
+/// Generates the scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
     let mut chance = SeededRandom::from_seed(seed);
     let mut shape = shape(&mut chance);
@@ -64,15 +66,23 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }
 }
 
-fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<AttemptEnd> {
+fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<SimulatedEnd> {
     match chance.below(40) {
         // Long runs of the same outcome, to reach limits.
-        0 => vec![AttemptEnd::NeverStarted; 8 + usize::from(chance.small(5))],
-        1 => vec![AttemptEnd::Lost; 2 + usize::from(chance.small(4))],
-        2 => vec![AttemptEnd::Failed; 1 + usize::from(chance.small(4))],
-        _ => (0..chance.below(6))
-            .map(|_| if chance.percent(luck) { AttemptEnd::Succeeded } else { chance.pick(&AttemptEnd::ALL) })
-            .collect(),
+        0 => vec![SimulatedEnd::NeverStarted; 8 + usize::from(chance.small(5))],
+        1 => vec![SimulatedEnd::Lost; 2 + usize::from(chance.small(4))],
+        2 => vec![SimulatedEnd::Failed; 1 + usize::from(chance.small(4))],
+        _ => {
+            (0..chance.below(6))
+                .map(|_| {
+                    if chance.percent(luck) {
+                        SimulatedEnd::Succeeded
+                    } else {
+                        chance.pick(&SimulatedEnd::ALL)
+                    }
+                })
+                .collect()
+        }
     }
 }
 
@@ -102,7 +112,7 @@ impl Scenario {
         let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
         // A crash also interrupts a series of failed starts.
         let false_starts =
-            self.script.iter().map(|ends| ends.iter().filter(|it| **it == AttemptEnd::NeverStarted));
+            self.script.iter().map(|ends| ends.iter().filter(|it| **it == SimulatedEnd::NeverStarted));
         let is_few = false_starts.into_iter().all(|row| row.count() < 8);
         is_retried && is_few && losses == 0 && self.crashes.len() <= 3 && self.cancel_at.is_none()
     }
@@ -129,7 +139,7 @@ impl Player<'_> {
             return Ok(true);
         }
         if self.scenario.crashes.contains(&turn) {
-            scene.crash(None, AttemptEnd::Lost)?;
+            scene.crash(None, SimulatedEnd::Lost)?;
             return Ok(true);
         }
         let Some(asked) = self.next(turn, scene) else { return Ok(false) };
@@ -153,7 +163,7 @@ impl Player<'_> {
         }
         if let Some(at) = live().max_by_key(rank) {
             let ends =
-                self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(AttemptEnd::Succeeded);
+                self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(SimulatedEnd::Succeeded);
             self.spoken[at] += 1;
             let nonce = scene.run.steps[at].live.as_ref()?.nonce.clone();
             return Some(RunRequest::Report { at, nonce, ends });
@@ -201,7 +211,7 @@ impl Scene {
         if let Some((at, nonce)) =
             steps().find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))
         {
-            return Some(RunRequest::Report { at, nonce, ends: AttemptEnd::Succeeded });
+            return Some(RunRequest::Report { at, nonce, ends: SimulatedEnd::Succeeded });
         }
         if let Some(ready_at) = self.run.ready_at() {
             self.now = self.now.max(ready_at);

@@ -20,7 +20,7 @@ use berth_core::run::{
 use berth_core::time::Timestamp;
 
 use super::check::{ObservedRunStep, RunOracle, RunViolation, ensure};
-use super::command::{AttemptEnd, GrantNonce, ReportNonce, RunCommand, StepPick, WhichStage};
+use super::command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick, WhichStage};
 use super::plans::{PlanShape, plan};
 use super::records::RunRecords;
 
@@ -31,7 +31,7 @@ pub(super) const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_000
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunRequest {
     Grant { at: usize, nonce: String },
-    Report { at: usize, nonce: String, ends: AttemptEnd },
+    Report { at: usize, nonce: String, ends: SimulatedEnd },
     Beat { at: usize, nonce: String },
     Cancel,
     CancelStage { stage: usize },
@@ -41,6 +41,7 @@ pub enum RunRequest {
     Overtaken,
 }
 
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunAnswer {
     Done,
@@ -62,6 +63,7 @@ pub struct RunDecision {
     pub is_conflict: bool,
 }
 
+/// A run with its plan, records and clock.
 #[derive(Debug, Clone)]
 pub struct Scene {
     pub plan: Plan,
@@ -130,7 +132,7 @@ impl Scene {
     pub fn crash(
         &mut self,
         undone: Option<&RunCommand>,
-        ends: AttemptEnd,
+        ends: SimulatedEnd,
     ) -> Result<Vec<(RunRequest, RunDecision)>, RunViolation> {
         if let Some(asked) = undone.and_then(|command| self.meant(command)) {
             let _ = decide(&self.run, &self.plan, &asked, self.now);

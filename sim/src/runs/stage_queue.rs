@@ -10,7 +10,7 @@ use berth_core::run::enter::{Contender, Entry, Waits, entry};
 use berth_core::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
 
 use super::check::{Checked, ensure};
-use super::command::AttemptEnd;
+use super::command::SimulatedEnd;
 use super::plans::{PlanShape, StepShape, shape};
 use super::report::FailedRunSequence;
 use super::scene::{RunRequest, START, Scene};
@@ -243,7 +243,7 @@ fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunReque
         3..7 => {
             let mut steps = scene.run.steps.iter().enumerate();
             let (at, nonce) = steps.find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))?;
-            Some(RunRequest::Report { at, nonce, ends: chance.pick(&AttemptEnd::ALL) })
+            Some(RunRequest::Report { at, nonce, ends: chance.pick(&SimulatedEnd::ALL) })
         }
         7 => {
             let mut steps = scene.run.steps.iter();

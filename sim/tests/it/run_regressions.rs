@@ -5,7 +5,7 @@ use berth_core::run::retry::From;
 use berth_core::run::{Resolution, StageKind, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 use berth_sim::runs::{
-    AttemptEnd, PlanShape, RunAnswer, RunCondition, RunDecision, RunRequest, Scene, StepShape,
+    PlanShape, RunAnswer, RunCondition, RunDecision, RunRequest, Scene, SimulatedEnd, StepShape,
 };
 
 const PLAIN: StepShape =
@@ -38,13 +38,13 @@ impl Story {
         assert!(matches!(told.answer, RunAnswer::Granted(_)), "{told}");
     }
 
-    fn end(&mut self, at: usize, ends: AttemptEnd) -> Vec<EventKind> {
+    fn end(&mut self, at: usize, ends: SimulatedEnd) -> Vec<EventKind> {
         let nonce = self.0.run.steps[at].live.as_ref().expect("it runs").nonce.clone();
         let told = self.ask(&RunRequest::Report { at, nonce, ends });
         told.events.iter().map(|event| event.kind).collect()
     }
 
-    fn execute(&mut self, at: usize, ends: AttemptEnd) {
+    fn execute(&mut self, at: usize, ends: SimulatedEnd) {
         self.grant(at);
         self.end(at, ends);
     }
@@ -62,9 +62,9 @@ impl Story {
 fn step_waiting_for_retry_fails_with_its_stage() {
     let mut story = Story::of(vec![StepShape { retry: Some((3, 60)), ..PLAIN }, PLAIN]);
     story.grant(1);
-    story.execute(0, AttemptEnd::Failed);
+    story.execute(0, SimulatedEnd::Failed);
     assert_eq!(story.step(0), StepStatus::Ready);
-    story.end(1, AttemptEnd::Failed);
+    story.end(1, SimulatedEnd::Failed);
     assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
 }
 
@@ -72,8 +72,8 @@ fn step_waiting_for_retry_fails_with_its_stage() {
 fn unknown_step_is_not_skipped_when_its_stage_fails() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
     story.grant(1);
-    story.execute(0, AttemptEnd::Lost);
-    story.end(1, AttemptEnd::Failed);
+    story.execute(0, SimulatedEnd::Lost);
+    story.end(1, SimulatedEnd::Failed);
     assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
     let failure = story.0.run.steps[0].failure.as_ref().expect("it says why");
     assert_eq!(failure.cause.as_str(), "lost");
@@ -85,9 +85,9 @@ fn no_retry_event_once_stage_cannot_succeed() {
     let mut story = Story::of(vec![PLAIN, StepShape { retry: Some((3, 0)), ..PLAIN }, lost]);
     story.grant(1);
     story.grant(2);
-    story.execute(0, AttemptEnd::Failed);
-    assert_eq!(story.end(1, AttemptEnd::Failed), [EventKind::StepFailed]);
-    assert_eq!(story.end(2, AttemptEnd::Lost), [EventKind::StepFailed, EventKind::StageFailed]);
+    story.execute(0, SimulatedEnd::Failed);
+    assert_eq!(story.end(1, SimulatedEnd::Failed), [EventKind::StepFailed]);
+    assert_eq!(story.end(2, SimulatedEnd::Lost), [EventKind::StepFailed, EventKind::StageFailed]);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn failures_do_not_count_as_lost_attempts() {
     let patient = StepShape { retry: Some((9, 0)), on_lost: OnLost::Retry, ..PLAIN };
     let mut story = Story::of(vec![patient]);
     for _ in 0..5 {
-        story.execute(0, AttemptEnd::Failed);
+        story.execute(0, SimulatedEnd::Failed);
     }
-    story.execute(0, AttemptEnd::Lost);
+    story.execute(0, SimulatedEnd::Lost);
     assert_eq!(story.step(0), StepStatus::Ready);
 }
 
@@ -105,11 +105,11 @@ fn failures_do_not_count_as_lost_attempts() {
 fn retried_stage_resets_lost_count() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Retry, ..PLAIN }]);
     for _ in 0..4 {
-        story.execute(0, AttemptEnd::Lost);
+        story.execute(0, SimulatedEnd::Lost);
     }
     assert_eq!(story.stage(0), StageStatus::Failed);
     story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
-    story.execute(0, AttemptEnd::Lost);
+    story.execute(0, SimulatedEnd::Lost);
     assert_eq!(story.step(0), StepStatus::Ready);
 }
 
@@ -117,13 +117,13 @@ fn retried_stage_resets_lost_count() {
 fn only_consecutive_failed_starts_are_limited() {
     let mut story = Story::of(vec![StepShape { retry: Some((9, 0)), ..PLAIN }]);
     for _ in 0..9 {
-        story.execute(0, AttemptEnd::NeverStarted);
+        story.execute(0, SimulatedEnd::NeverStarted);
     }
-    story.execute(0, AttemptEnd::Failed);
-    story.execute(0, AttemptEnd::NeverStarted);
+    story.execute(0, SimulatedEnd::Failed);
+    story.execute(0, SimulatedEnd::NeverStarted);
     assert_eq!(story.step(0), StepStatus::Ready);
     for _ in 0..9 {
-        story.execute(0, AttemptEnd::NeverStarted);
+        story.execute(0, SimulatedEnd::NeverStarted);
     }
     assert_eq!(story.step(0), StepStatus::Failed);
 }
@@ -133,11 +133,11 @@ fn cancelled_stage_stays_cancelled_when_earlier_stage_is_retried() {
     let mut story = Story::through(vec![vec![PLAIN], vec![PLAIN], vec![PLAIN], vec![PLAIN]]);
     story.grant(0);
     story.ask(&RunRequest::CancelStage { stage: 2 });
-    story.end(0, AttemptEnd::Failed);
+    story.end(0, SimulatedEnd::Failed);
     story.ask(&RunRequest::Retry { stage: 0, from: From::Start });
     assert_eq!((story.stage(1), story.stage(2)), (StageStatus::Pending, StageStatus::Cancelled));
-    story.execute(0, AttemptEnd::Succeeded);
-    story.execute(1, AttemptEnd::Succeeded);
+    story.execute(0, SimulatedEnd::Succeeded);
+    story.execute(1, SimulatedEnd::Succeeded);
     assert_eq!((story.stage(2), story.stage(3)), (StageStatus::Cancelled, StageStatus::Skipped));
     assert!(matches!(story.0.run.status(), berth_core::run::RunStatus::Cancelled(_)));
 }
@@ -146,11 +146,11 @@ fn cancelled_stage_stays_cancelled_when_earlier_stage_is_retried() {
 fn step_in_cancelled_stage_cannot_be_resolved() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
     story.grant(1);
-    story.execute(0, AttemptEnd::Lost);
+    story.execute(0, SimulatedEnd::Lost);
     story.ask(&RunRequest::Cancel);
     let told = story.ask(&RunRequest::Resolve { at: 0, resolution: Resolution::Ran });
     assert!(matches!(told.answer, RunAnswer::Refused(_)), "{told}");
-    story.end(1, AttemptEnd::Stopped);
+    story.end(1, SimulatedEnd::Stopped);
     assert_eq!(story.step(0), StepStatus::Cancelled);
 }
 
@@ -159,7 +159,7 @@ fn step_above_attempt_limit_fails() {
     let patient = StepShape { retry: Some((9, 0)), ..PLAIN };
     let shape = PlanShape { stages: vec![(StageKind::Environment, vec![patient])] };
     let mut story = Story(Scene::begin(&shape, 999, false).unwrap_or_else(|it| panic!("{it}")));
-    story.execute(0, AttemptEnd::Failed);
+    story.execute(0, SimulatedEnd::Failed);
     assert_eq!(story.stage(0), StageStatus::Failed);
     story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
     assert_eq!(story.stage(0), StageStatus::Failed);
@@ -170,9 +170,9 @@ fn superseded_run_keeps_finished_stages() {
     let stage = |steps| (StageKind::Stage, steps);
     let mut story = Story::with(vec![stage(vec![PLAIN, PLAIN]), stage(vec![PLAIN]), stage(vec![PLAIN])]);
     story.ask(&RunRequest::Enter);
-    story.execute(0, AttemptEnd::Succeeded);
+    story.execute(0, SimulatedEnd::Succeeded);
     story.ask(&RunRequest::CancelStage { stage: 2 });
-    story.execute(1, AttemptEnd::Failed);
+    story.execute(1, SimulatedEnd::Failed);
     story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
     story.ask(&RunRequest::Overtaken);
     assert_eq!((story.step(0), story.step(1)), (StepStatus::Succeeded, StepStatus::Skipped));

@@ -13,11 +13,15 @@ pub use apply::{ChangedFile, apply};
 pub use policy::{DiffPermit, DiffRejection, RejectionReason};
 pub use write::diff;
 
+/// Limit for a diff.
 pub const DIFF_BYTES_MAX: usize = 256 * 1024;
+/// Files that one diff may change.
 pub const FILES_MAX: usize = 20;
 /// Removed and added lines together.
 pub const CHANGED_LINES_MAX: usize = 400;
+/// Limit for a changed file, before and after.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Limit for a path.
 pub const PATH_BYTES_MAX: usize = 512;
 
 /// A file before or after a change.

@@ -45,6 +45,7 @@ pub const AREAS: &[(&str, &[Rule])] = &[
     ("ends", endings::RULES),
 ];
 
+/// All rules in the order of the tables.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     AREAS.iter().flat_map(|(_, rules)| rules.iter())
 }

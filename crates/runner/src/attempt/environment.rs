@@ -16,7 +16,7 @@ pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin
 pub(crate) fn apply_environment(
     command: &mut Command,
     assignment: &Assignment,
-    place: &AttemptDirs,
+    dirs: &AttemptDirs,
 ) -> Result<(), Outcome> {
     let declared = assignment.env.keys().chain(assignment.secret_files.keys());
     for name in declared {
@@ -31,13 +31,13 @@ pub(crate) fn apply_environment(
         }
     }
     command.env_clear();
-    command.env("PATH", PATH).env("HOME", &place.home).env("TMPDIR", &place.tmp);
+    command.env("PATH", PATH).env("HOME", &dirs.home).env("TMPDIR", &dirs.tmp);
     command.envs(&assignment.env).envs(&assignment.facts);
-    command.envs(place.secret_files.get().into_iter().flatten());
+    command.envs(dirs.secret_files.get().into_iter().flatten());
     let own: [(&str, OsString); 3] = [
-        ("BERTH_OUTPUT", place.output.clone().into()),
-        ("BERTH_ATTEMPT_ID", place.id.clone().into()),
-        ("BERTH_WORKSPACE", place.workspace.clone().into()),
+        ("BERTH_OUTPUT", dirs.output.clone().into()),
+        ("BERTH_ATTEMPT_ID", dirs.id.clone().into()),
+        ("BERTH_WORKSPACE", dirs.workspace.clone().into()),
     ];
     command.envs(own);
     Ok(())

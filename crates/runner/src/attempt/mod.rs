@@ -224,39 +224,38 @@ impl RunningAttempt<'_> {
     }
 
     /// Creates the sandbox for a process of this attempt and records its isolation level for the report.
-    pub(crate) fn new_sandbox<'a>(&'a self, place: &'a AttemptDirs) -> StepSandbox<'a> {
-        let cage = StepSandbox {
+    pub(crate) fn new_sandbox<'a>(&'a self, dirs: &'a AttemptDirs) -> StepSandbox<'a> {
+        let sandbox = StepSandbox {
             confinement: &self.settings().confinement,
             network: self.assignment.network,
-            tmp: &place.tmp,
-            writable: vec![&place.dir],
-            readable: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
-            id: &place.id,
+            tmp: &dirs.tmp,
+            writable: vec![&dirs.dir],
+            readable: if dirs.has_secrets() { vec![&dirs.secrets] } else { Vec::new() },
+            id: &dirs.id,
         };
-        self.isolation.set(cage.isolation());
-        cage
+        self.isolation.set(sandbox.isolation());
+        sandbox
     }
 
     /// Returns the attempt's directories. The first call creates them, checks out the commit and fetches
     /// artifacts.
     pub(crate) fn workspace_dirs(&self) -> Result<&AttemptDirs, Outcome> {
         if self.dirs.get().is_none() {
-            let place = AttemptDirs::create(self.settings())
+            let dirs = AttemptDirs::create(self.settings())
                 .map_err(|error| Outcome::never_started(format!("cannot prepare the workspace: {error}")))?;
-            let place = self.dirs.get_or_init(|| place);
-            place
-                .write_secret_files(self.settings(), &self.assignment.secret_files)
+            let dirs = self.dirs.get_or_init(|| dirs);
+            dirs.write_secret_files(self.settings(), &self.assignment.secret_files)
                 .map_err(|detail| failed_outcome(FailureCause::Invalid, detail))?;
             let LinkParts { link, attempt } = self.parts();
             if self.assignment.has_source {
                 self.retry_link_call("check out the commit", || {
-                    link.checkout(attempt, &place.workspace, &|| self.is_still_wanted())
+                    link.checkout(attempt, &dirs.workspace, &|| self.is_still_wanted())
                 })?;
             }
             for name in &self.assignment.needs_artifacts {
                 let what = format!("fetch the artifact `{name}`");
                 self.retry_link_call(&what, || {
-                    link.fetch_artifact(attempt, name, &place.workspace, &|| self.is_still_wanted())
+                    link.fetch_artifact(attempt, name, &dirs.workspace, &|| self.is_still_wanted())
                 })?;
             }
         }

@@ -65,8 +65,8 @@ struct FlatRemoval<'a> {
 }
 
 impl FlatRemoval<'_> {
-    /// Removes the files of a directory and moves its subdirectories away. readdir may skip entries while others
-    /// are removed, so it is repeated until it finds nothing to remove.
+    /// Removes the files of a directory and moves its subdirectories away. readdir may skip entries during
+    /// removal, so it is repeated until it finds nothing to remove.
     fn empty_dir(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         loop {
             let (mut removed, mut problem) = (0_u64, None);

@@ -43,17 +43,17 @@ pub(super) fn run_shell(
     by: Instant,
 ) -> Result<ProcessExit, Outcome> {
     check_script_text(text)?;
-    let place = attempt.workspace_dirs()?;
+    let dirs = attempt.workspace_dirs()?;
     // Preparing the workspace may have taken long.
     if let Some(why) = attempt.stop_reason() {
         return Err(attempt.stopped_outcome(&why));
     }
-    let cage = attempt.new_sandbox(place);
-    let mut command = cage.command("/bin/sh");
-    command.current_dir(&place.workspace);
-    environment::apply_environment(&mut command, attempt.assignment, place)?;
-    let given = place.give_to_step_user(attempt.settings());
-    let ended = given.and_then(|()| process::run_text(attempt, &cage, command, text, by));
+    let sandbox = attempt.new_sandbox(dirs);
+    let mut command = sandbox.command("/bin/sh");
+    command.current_dir(&dirs.workspace);
+    environment::apply_environment(&mut command, attempt.assignment, dirs)?;
+    let given = dirs.give_to_step_user(attempt.settings());
+    let ended = given.and_then(|()| process::run_text(attempt, &sandbox, command, text, by));
     ended.map_err(|error| match start_failure(&error) {
         // Part of the step may have run, now or in an earlier try: report it as interrupted, so that it is not
         // retried as if it had never started.

@@ -46,6 +46,7 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 const GATE: &str = "read -r _ && exec </dev/null || exit 125; ";
 /// MAX_ARG_STRLEN: the kernel's limit for one argument, with its NUL.
 const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+/// Limit for the text of a script step.
 pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 
 /// How a process ended.
@@ -68,31 +69,31 @@ pub(crate) enum HaltReason {
 /// is left either (see [`ProcessTree`]'s `Drop`); the host knows whether anything ran.
 pub(crate) fn run(
     host: &dyn ProcessHost,
-    cage: &StepSandbox<'_>,
+    sandbox: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
     beside: &mut dyn ProcessMonitor,
 ) -> std::io::Result<ProcessExit> {
     command.stdin(Stdio::null());
-    start(host, cage, command, by, beside, None)
+    start(host, sandbox, command, by, beside, None)
 }
 
 /// Runs shell text as [`run`] does, behind [`GATE`].
 pub(crate) fn run_text(
     host: &dyn ProcessHost,
-    cage: &StepSandbox<'_>,
+    sandbox: &StepSandbox<'_>,
     mut command: Command,
     text: &str,
     by: Instant,
 ) -> std::io::Result<ProcessExit> {
     let (reader, gate) = std::io::pipe()?;
     command.args(["-e", "-c", &format!("{GATE}{text}")]).stdin(reader);
-    start(host, cage, command, by, &mut NoMonitor, Some(gate))
+    start(host, sandbox, command, by, &mut NoMonitor, Some(gate))
 }
 
 fn start(
     host: &dyn ProcessHost,
-    cage: &StepSandbox<'_>,
+    sandbox: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
     beside: &mut dyn ProcessMonitor,
@@ -102,8 +103,9 @@ fn start(
     let (reader, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&reader, true)?;
     command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let (tree, child) =
-        ProcessTree::start(cage.attempt_id_entry(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
+    let (tree, child) = ProcessTree::start(sandbox.attempt_id_entry(), sandbox.main_is_wrapper(), || {
+        sandbox.spawn(&mut command)
+    })?;
     host.after_start();
     // The command holds our ends of the pipes; dropping it makes the end of output visible.
     drop(command);
@@ -116,7 +118,7 @@ fn start(
     }
     let watch = ProcessWatch {
         host,
-        cage,
+        sandbox,
         handle,
         tree,
         child,
@@ -137,7 +139,7 @@ fn limit_memory(pid: Pid, bytes: u64) {
 
 struct ProcessWatch<'a> {
     host: &'a dyn ProcessHost,
-    cage: &'a StepSandbox<'a>,
+    sandbox: &'a StepSandbox<'a>,
     tree: ProcessTree,
     child: Child,
     handle: OwnedFd,
@@ -219,7 +221,7 @@ impl ProcessWatch<'_> {
     fn send_term(&self) -> Option<ProcessStat> {
         let members = self.tree.members();
         let main = self.tree.pid();
-        if !self.cage.main_is_wrapper() {
+        if !self.sandbox.main_is_wrapper() {
             kill_process_group(main, Signal::TERM).ok();
             let elsewhere = members.iter().filter(|seen| seen.group != main.as_raw_nonzero().get());
             elsewhere.for_each(|seen| seen.signal(Signal::TERM));

@@ -9,10 +9,11 @@ use berth_core::registry::StepMetadata;
 use berth_definition::custom_step::parse_metadata;
 use serde_json::json;
 
+use super::dir_size::dir_size;
 use super::local::{LocalHost, ScratchDirs, call_with_host};
 use super::{
     BuiltRegistry, METADATA_TIMEOUT, RegistryBuildRequest, RegistryCallError, RegistryCallOutcome,
-    RegistryCallRequest, RegistryManifest, size,
+    RegistryCallRequest, RegistryManifest,
 };
 use crate::attempt::exit;
 use crate::process::tree::become_subreaper;
@@ -24,6 +25,7 @@ const SIZE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Limit for files outside of the registry, such as caches, as a multiple of the registry's limit.
 const SCRATCH_FACTOR: u64 = 2;
 
+/// Why a build failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryBuildError {
     /// The registry is faulty; the text is for its author.
@@ -57,7 +59,7 @@ pub fn build(
         request.confinement.give_to_step_user(given).map_err(|error| machine(&error))?;
     }
     let writable = request.writable.iter().map(PathBuf::as_path);
-    let cage = StepSandbox {
+    let sandbox = StepSandbox {
         confinement: request.confinement,
         tmp: &scratch.tmp,
         writable: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
@@ -69,7 +71,7 @@ pub fn build(
     for text in &manifest.build {
         let command_line = text.trim().lines().next().unwrap_or_default();
         host.write_line(&format!("[berth] {command_line}"));
-        let mut command = cage.command("/bin/sh");
+        let mut command = sandbox.command("/bin/sh");
         command.args(["-e", "-c", text]).current_dir(&source);
         scratch.prepare(&mut command, &source);
         // Keep npm quiet and non-interactive.
@@ -82,7 +84,8 @@ pub fn build(
             bytes_max: request.bytes_max,
             looked: Instant::now(),
         };
-        let ended = process::run(&host, &cage, command, by, &mut growth).map_err(|error| machine(&error))?;
+        let ended =
+            process::run(&host, &sandbox, command, by, &mut growth).map_err(|error| machine(&error))?;
         match ended.halt {
             Some(HaltReason::Stopped(_)) => return Err(RegistryBuildError::Stopped),
             Some(HaltReason::TimedOut) => {
@@ -102,7 +105,7 @@ pub fn build(
         }
     }
     let unreadable = |error| RegistryBuildError::Registry(format!("what was built cannot be read: {error}"));
-    let bytes = dir_size::dir_size(&source, request.bytes_max).map_err(unreadable)?;
+    let bytes = dir_size(&source, request.bytes_max).map_err(unreadable)?;
     if bytes > request.bytes_max {
         return Err(RegistryBuildError::Registry(size_message(request.bytes_max)));
     }
@@ -182,8 +185,7 @@ impl ProcessMonitor for SizeMonitor<'_> {
         if self.looked.elapsed() < SIZE_CHECK_INTERVAL {
             return false;
         }
-        let is_over =
-            |dir: &Path, limit: u64| dir_size::dir_size(dir, limit).is_ok_and(|bytes| bytes > limit);
+        let is_over = |dir: &Path, limit: u64| dir_size(dir, limit).is_ok_and(|bytes| bytes > limit);
         let is_large = is_over(self.source, self.bytes_max)
             || is_over(self.scratch, self.bytes_max.saturating_mul(SCRATCH_FACTOR));
         self.looked = Instant::now();

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 use berth_api::runner::Outcome;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX, size};
+use super::dir_size::dir_size;
+use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX};
 use crate::attempt::removal::remove_tree;
 use crate::attempt::{RunningAttempt, invalid_outcome};
 use crate::random;
@@ -139,9 +140,8 @@ impl RegistryCache {
             parts.link.fetch_registry(parts.attempt, digest, &new, &|| attempt.is_still_wanted())
         });
         let kept = fetched.and_then(|()| {
-            let kept = remove_write_permission(&new)
-                .and_then(|()| dir_size::dir_size(&new, u64::MAX))
-                .and_then(|bytes| {
+            let kept =
+                remove_write_permission(&new).and_then(|()| dir_size(&new, u64::MAX)).and_then(|bytes| {
                     self.confinement.allow_read(&new)?;
                     fs::rename(&new, path)?;
                     Ok(bytes)
@@ -186,7 +186,7 @@ impl RegistryCache {
             }
             // It may have been cached for a different step user.
             self.confinement.allow_read(&entry.path())?;
-            let bytes = dir_size::dir_size(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
+            let bytes = dir_size(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
             known.insert(name, CacheEntry { is_fetched: true, users: 0, used: Instant::now(), bytes });
         }
         Ok(known)

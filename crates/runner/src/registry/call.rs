@@ -15,7 +15,7 @@ use crate::sandbox::StepSandbox;
 
 pub(super) struct RegistryCall<'a> {
     pub(super) host: &'a dyn ProcessHost,
-    pub(super) cage: &'a StepSandbox<'a>,
+    pub(super) sandbox: &'a StepSandbox<'a>,
     /// Directory of the built registry.
     pub(super) registry: &'a Path,
     pub(super) start: &'a str,
@@ -55,10 +55,10 @@ pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
 impl RegistryCall<'_> {
     /// Runs the call; `prepare` sets the environment. After an error the host knows whether anything ran.
     pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<CallResult> {
-        let Self { host, cage, registry, start, task, parent, by, answer_bytes_max } = self;
+        let Self { host, sandbox, registry, start, task, parent, by, answer_bytes_max } = self;
         let mut exchange = CallFiles::new(parent, answer_bytes_max)?;
-        cage.confinement.give_to_step_user(&parent.join(&exchange.id))?;
-        let mut command = cage.command("/bin/sh");
+        sandbox.confinement.give_to_step_user(&parent.join(&exchange.id))?;
+        let mut command = sandbox.command("/bin/sh");
         command.arg("-c").arg(format!("{start} \"$@\"")).arg("sh");
         match &task {
             TaskInput::Argument(text) => command.arg("--input").arg(text),
@@ -69,7 +69,7 @@ impl RegistryCall<'_> {
         command.current_dir(registry);
         prepare(&mut command);
         command.env("PATH", path_with_tools(registry));
-        let ended = process::run(host, cage, command, by, &mut exchange)?;
+        let ended = process::run(host, sandbox, command, by, &mut exchange)?;
         Ok(CallResult { answer: exchange.finish(host), ended })
     }
 }

@@ -167,7 +167,7 @@ pub(super) fn call_with_host(
         }
     };
     request.confinement.give_to_step_user(scratch.dir).map_err(|error| machine(&error))?;
-    let cage = StepSandbox {
+    let sandbox = StepSandbox {
         confinement: request.confinement,
         tmp: &scratch.tmp,
         writable: vec![scratch.dir, request.workspace],
@@ -178,7 +178,7 @@ pub(super) fn call_with_host(
     };
     let call = RegistryCall {
         host,
-        cage: &cage,
+        sandbox: &sandbox,
         registry: request.registry,
         start: request.start,
         task,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{COMMAND_BYTES_MAX, file};
 
+/// Name of the manifest at the top level of a registry.
 pub const MANIFEST_NAME: &str = "berth-registry.yaml";
 const PACKAGE: &str = "package.json";
 const BUILD_SCRIPT: &str = "build-step-registry";
@@ -18,6 +19,7 @@ const LOCKS: &[&str] = &["package-lock.json", "npm-shrinkwrap.json"];
 const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
 const PACKAGE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// How a registry is built and started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryManifest {
     /// Shell commands, run in order.

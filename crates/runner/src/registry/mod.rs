@@ -43,6 +43,7 @@ pub const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const OUTPUTS_MAX: usize = 100;
 /// Registries in a runner's cache.
 pub const REGISTRIES_KEPT_MAX: usize = 16;
+/// Total size of a runner's cache of registries.
 pub const REGISTRIES_KEPT_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
 /// Parameters of a build. The environment of this process is not passed on.
@@ -64,6 +65,7 @@ pub struct RegistryBuildRequest<'a> {
     pub env: BTreeMap<String, String>,
 }
 
+/// A built registry and its metadata.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuiltRegistry {
     /// Shell command, run in the directory of the built registry.
@@ -104,6 +106,7 @@ pub enum RegistryCallOutcome {
     Stopped,
 }
 
+/// Why a call could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryCallError {
     /// Nothing was started because the task is too long; the text is for users.
@@ -122,10 +125,10 @@ pub fn execution_task(
 ) -> Value {
     let mut task = serde_json::json!({ "job": "EXECUTE", "type": step_type, "params": params });
     if let Some(approver) = approved_by {
-        execution_task["approvalContext"] = serde_json::json!({ "approved": true, "approverId": approver });
+        task["approvalContext"] = serde_json::json!({ "approved": true, "approverId": approver });
     }
     if let Some(state) = polling_state {
-        execution_task["pollingState"] = state.clone();
+        task["pollingState"] = state.clone();
     }
-    execution_task
+    task
 }

@@ -26,36 +26,34 @@ pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -
         CallInput::Argument => InputMode::Argument,
         CallInput::File => InputMode::File,
     };
-    check_length(input, &execution_task).map_err(invalid_outcome)?;
-    let place = attempt.workspace_dirs()?;
+    check_length(input, &task).map_err(invalid_outcome)?;
+    let dirs = attempt.workspace_dirs()?;
     let registry = attempt.shared.registries.get(attempt, &call.digest)?;
     let task = match input {
-        InputMode::Argument => TaskInput::Argument(execution_task),
+        InputMode::Argument => TaskInput::Argument(task),
         InputMode::File => {
-            let is_secret = attempt.masker.finds_in(&execution_task);
+            let is_secret = attempt.masker.finds_in(&task);
             TaskInput::File(
-                place
-                    .write_task_file(attempt.settings(), &execution_task, is_secret)
-                    .map_err(invalid_outcome)?,
+                dirs.write_task_file(attempt.settings(), &task, is_secret).map_err(invalid_outcome)?,
             )
         }
     };
     // Checked before anything starts: an invalid environment is an error in the step's definition.
     let mut environment = Command::new("/bin/sh");
-    environment::apply_environment(&mut environment, assignment, place)?;
+    environment::apply_environment(&mut environment, assignment, dirs)?;
     if let Some(why) = attempt.stop_reason() {
         return Err(attempt.stopped_outcome(&why));
     }
-    place.give_to_step_user(attempt.settings()).map_err(|error| start_failure(attempt, &error))?;
-    let mut cage = attempt.new_sandbox(place);
-    cage.readable.push(registry.path());
+    dirs.give_to_step_user(attempt.settings()).map_err(|error| start_failure(attempt, &error))?;
+    let mut sandbox = attempt.new_sandbox(dirs);
+    sandbox.readable.push(registry.path());
     let calling = RegistryCall {
         host: attempt,
-        cage: &cage,
+        sandbox: &sandbox,
         registry: registry.path(),
         start: &call.start,
-        execution_task,
-        parent: &place.dir,
+        task,
+        parent: &dirs.dir,
         by: attempt.deadline,
         answer_bytes_max: ANSWER_BYTES_MAX,
     };

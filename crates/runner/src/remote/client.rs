@@ -15,6 +15,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Shorter than the server's idle timeout of ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
+/// HTTP client for the server's runner API.
 pub struct ServerClient {
     agent: Agent,
     /// Without a trailing slash.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 const NAME: &str = "credential.json";
 const BYTES_MAX: u64 = 64 * 1024;
 
+/// The credential that registration returned.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunnerCredential {
@@ -32,6 +33,7 @@ impl fmt::Debug for RunnerCredential {
 }
 
 impl RunnerCredential {
+    /// Loads the credential; `None` if the runner is not registered.
     pub fn load(work_dir: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(work_dir.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

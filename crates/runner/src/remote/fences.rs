@@ -9,6 +9,7 @@ use berth_core::id::{EnvironmentId, SessionId};
 /// Limit for stored holders; the least recently used is dropped. The server checks fences as well.
 const ENVIRONMENTS_MAX: usize = 1_024;
 
+/// The fences that a runner has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SeenFences {
     epoch: i64,
@@ -50,6 +51,7 @@ impl EnvironmentHolder {
 }
 
 impl SeenFences {
+    /// The highest epoch seen.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }

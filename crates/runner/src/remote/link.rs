@@ -19,16 +19,18 @@ const NETWORK_TIME_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
 
+/// [`Link`] of a remote runner.
 pub struct RemoteLink {
     client: Arc<ServerClient>,
-    on_the_way: Duration,
+    network_time: Duration,
 }
 
 impl RemoteLink {
+    /// Creates the link with the timeouts of the server's welcome.
     pub fn new(client: Arc<ServerClient>, welcome: &Welcome) -> Self {
         // A response that arrives after the self-stop is useless.
         let network_time = NETWORK_TIME_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
-        Self { client, on_the_way: network_time }
+        Self { client, network_time }
     }
 
     /// Tells the server that this process has ended and runs nothing.
@@ -49,7 +51,7 @@ impl Link for RemoteLink {
 
     fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
         let said = HeartbeatSent { beat: beat.clone(), wait_ms: millis(wait) };
-        let heard: HeartbeatHeard = self.client.post_json("heartbeat", &said, wait + self.on_the_way)?;
+        let heard: HeartbeatHeard = self.client.post_json("heartbeat", &said, wait + self.network_time)?;
         Ok(heard.told)
     }
 

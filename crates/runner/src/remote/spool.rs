@@ -23,6 +23,7 @@ const BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// The file is rewritten after this many appended bytes.
 const REWRITE_BYTES: usize = 1024 * 1024;
 
+/// Durable record of started attempts.
 #[derive(Debug)]
 pub struct AttemptSpool {
     pages: Mutex<SpoolFile>,
@@ -57,6 +58,7 @@ pub(crate) enum StartDecision {
 }
 
 impl AttemptSpool {
+    /// Reads the spool of the previous process.
     pub fn recover(work_dir: &Path) -> io::Result<RecoveredSpool> {
         let file = match File::open(work_dir.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecoveredSpool::default()),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::leftovers::kill_leftovers;
 use crate::settings::RunnerStartError;
 
+/// A locked work directory.
 pub struct RemoteWorkDir {
     path: PathBuf,
     _lock: File,
@@ -34,6 +35,7 @@ impl RemoteWorkDir {
         Ok(Self { path: found, _lock: lock })
     }
 
+    /// The canonical path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -67,13 +67,13 @@ pub(super) fn probe(visible: &VisiblePaths, user: Option<&StepUserAccount>) -> R
 }
 
 /// Later mounts cover earlier ones, so the order is: system, hidden paths, the step's own directories.
-pub(super) fn arguments(cage: &StepSandbox<'_>) -> Vec<OsString> {
-    let visible = &cage.confinement.visible;
+pub(super) fn arguments(sandbox: &StepSandbox<'_>) -> Vec<OsString> {
+    let visible = &sandbox.confinement.visible;
     let mut arguments = base_arguments(visible);
-    if cage.network == Network::None {
+    if sandbox.network == Network::None {
         arguments.push(NO_NETWORK.into());
     }
-    TEMPORARY.iter().for_each(|path| push_mount(&mut arguments, "--bind", &[cage.tmp, Path::new(path)]));
+    TEMPORARY.iter().for_each(|path| push_mount(&mut arguments, "--bind", &[sandbox.tmp, Path::new(path)]));
     arguments.extend(expose_arguments(visible));
     for hidden in visible.covered_paths() {
         if hidden.is_dir() {
@@ -82,8 +82,8 @@ pub(super) fn arguments(cage: &StepSandbox<'_>) -> Vec<OsString> {
             push_mount(&mut arguments, "--ro-bind", &[Path::new("/dev/null"), hidden]);
         }
     }
-    cage.writable.iter().for_each(|own| push_mount(&mut arguments, "--bind", &[own, own]));
-    cage.readable.iter().for_each(|read| push_mount(&mut arguments, "--ro-bind", &[read, read]));
+    sandbox.writable.iter().for_each(|own| push_mount(&mut arguments, "--bind", &[own, own]));
+    sandbox.readable.iter().for_each(|read| push_mount(&mut arguments, "--ro-bind", &[read, read]));
     push_mount(&mut arguments, "--remount-ro", &[Path::new("/")]);
     arguments
 }

@@ -42,13 +42,13 @@ pub(super) fn probe() -> Result<(), String> {
     }
 }
 
-pub(super) fn spawn(cage: &StepSandbox<'_>, command: &mut Command) -> io::Result<Child> {
-    let rules = rules(cage);
+pub(super) fn spawn(sandbox: &StepSandbox<'_>, command: &mut Command) -> io::Result<Child> {
+    let rules = rules(sandbox);
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
             // Needed to change the user; the other user has none anyway.
-            if cage.confinement.user.is_none() {
+            if sandbox.confinement.user.is_none() {
                 drop_capabilities()?;
             }
             command.spawn()
@@ -90,9 +90,9 @@ fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus
     Ok(ruleset.restrict_self().map_err(io::Error::other)?.ruleset)
 }
 
-fn rules(cage: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+fn rules(sandbox: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::from_read(ABI_MAX);
-    let visible = &cage.confinement.visible;
+    let visible = &sandbox.confinement.visible;
     let hidden: Vec<&Path> = visible.covered_paths().collect();
     let seen = visible.dirs.iter().chain(&visible.exposed).flat_map(|dir| readable(dir, &hidden));
     let mut rules: Vec<_> = seen.map(|path| (path, read)).collect();
@@ -100,8 +100,8 @@ fn rules(cage: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let connect = AccessFs::from_read(ABI_MAX) | AccessFs::ResolveUnix;
     rules.extend(visible.exposed.iter().map(|path| (path.clone(), connect)));
     rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(ABI_MAX))));
-    rules.extend(cage.writable.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(ABI_MAX))));
-    rules.extend(cage.readable.iter().map(|path| (PathBuf::from(path), read)));
+    rules.extend(sandbox.writable.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(ABI_MAX))));
+    rules.extend(sandbox.readable.iter().map(|path| (PathBuf::from(path), read)));
     rules
 }
 

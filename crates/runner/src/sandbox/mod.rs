@@ -92,6 +92,7 @@ impl Confinement {
         Ok(Self { level, visible, user })
     }
 
+    /// The isolation level as reported to the server.
     pub fn isolation(&self) -> Isolation {
         match self.level {
             IsolationLevel::Process => Isolation::Process,

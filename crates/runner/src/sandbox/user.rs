@@ -14,6 +14,7 @@ const TRAVERSE_ONLY: u32 = 0o710;
 /// Owner permissions that are copied to the group.
 const OWNER_READS: u32 = 0o500;
 
+/// An unprivileged user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepUserAccount {
     name: String,
@@ -21,6 +22,7 @@ pub struct StepUserAccount {
     gid: u32,
 }
 
+/// Why steps cannot run as a user.
 #[derive(Debug, thiserror::Error)]
 pub enum StepUserError {
     #[error("steps can run as the user {0} only if this program runs as root")]

@@ -44,6 +44,7 @@ pub(super) struct VisiblePaths {
     pub(super) hidden: Vec<PathBuf>,
 }
 
+/// Why a path cannot be hidden or exposed.
 #[derive(Debug, thiserror::Error)]
 pub enum HiddenPathError {
     #[error("{path} must be hidden from steps, but cannot be found: {source}")]

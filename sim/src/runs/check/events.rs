@@ -5,7 +5,7 @@ use berth_core::run::{Resolution, StageStatus, StepRun, StepStatus};
 use berth_core::step::OnLost;
 
 use super::{Checked, ObservedRunStep, ensure};
-use crate::runs::command::AttemptEnd;
+use crate::runs::command::SimulatedEnd;
 use crate::runs::scene::RunRequest;
 
 /// The kind, and the name of the step or stage.
@@ -41,7 +41,7 @@ fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told:
         match seen.asked {
             RunRequest::Report { at: it, ends, .. } if *it == at => {
                 reported_event(seen, before, after, *ends, expected);
-                if *ends == AttemptEnd::NeverStarted && has_failed {
+                if *ends == SimulatedEnd::NeverStarted && has_failed {
                     // It may have been put back before its stage failed, with an event.
                     told.retain(|news| *news != (EventKind::StepRetried, name));
                 }
@@ -69,12 +69,12 @@ fn reported_event<'a>(
     seen: &ObservedRunStep<'a>,
     before: &StepRun,
     after: &'a StepRun,
-    ends: AttemptEnd,
+    ends: SimulatedEnd,
     expected: &mut Vec<RunEvent<'a>>,
 ) {
     let name = after.step.as_str();
     if seen.before.stages[before.stage].status == StageStatus::Cancelling {
-        let has_succeeded = ends == AttemptEnd::Succeeded;
+        let has_succeeded = ends == SimulatedEnd::Succeeded;
         let kind = if has_succeeded { EventKind::FinishedAfterCancel } else { EventKind::StepCancelled };
         return expected.push((kind, name));
     }

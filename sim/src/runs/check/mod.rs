@@ -80,6 +80,7 @@ struct StepMemory {
     is_unanswered: bool,
 }
 
+/// The oracle's state.
 #[derive(Debug, Clone)]
 pub struct RunOracle {
     steps: Vec<StepMemory>,

@@ -7,7 +7,7 @@ use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 
 use super::{Checked, ObservedRunStep, StepMemory, ensure};
-use crate::runs::command::AttemptEnd;
+use crate::runs::command::SimulatedEnd;
 use crate::runs::scene::{RunAnswer, RunRequest};
 
 pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
@@ -39,27 +39,29 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     check_ended(seen, at, *ends)
 }
 
-fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: AttemptEnd) -> Checked {
+fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Checked {
     let after = &seen.after.steps[at];
     let (name, status) = (&after.step, after.status);
     let planned = seen.planned(after);
     match ends {
-        AttemptEnd::Succeeded => {
+        SimulatedEnd::Succeeded => {
             ensure!(status == StepStatus::Succeeded, "E1", "{name} succeeded and is {status:?}");
             let Outcome::Succeeded { outputs, .. } = ends.outcome(name.as_str()) else { return Ok(()) };
             ensure!(after.outputs == outputs, "E1", "the outputs of {name} were not kept");
         }
-        AttemptEnd::Failed if status == StepStatus::Ready => {
+        SimulatedEnd::Failed if status == StepStatus::Ready => {
             let attempts = planned.retry.map_or(1, |retry| retry.attempts);
             ensure!(attempts > 1, "E1", "{name} failed and is retried without a retry policy");
             ensure!(after.tries < ATTEMPTS_MAX, "E4", "{name} is ready and can never be granted");
         }
-        AttemptEnd::Failed => ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}"),
-        AttemptEnd::NeverStarted => {
+        SimulatedEnd::Failed => {
+            ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}")
+        }
+        SimulatedEnd::NeverStarted => {
             let is_back = matches!(status, StepStatus::Ready | StepStatus::Skipped | StepStatus::Failed);
             ensure!(is_back, "E1", "{name} never started and is {status:?}");
         }
-        AttemptEnd::Stopped | AttemptEnd::Interrupted | AttemptEnd::Lost => {
+        SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost => {
             let has_failed = seen.after.stages[after.stage].status == StageStatus::Failed;
             let is_right = match planned.on_lost {
                 OnLost::Ask => status == StepStatus::Waiting || (status == StepStatus::Failed && has_failed),
@@ -83,13 +85,13 @@ pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory])
     Ok(())
 }
 
-pub(super) fn remember(memory: &mut StepMemory, planned: &PlannedStep, ends: AttemptEnd, now: Timestamp) {
-    memory.has_run |= ends != AttemptEnd::NeverStarted;
+pub(super) fn remember(memory: &mut StepMemory, planned: &PlannedStep, ends: SimulatedEnd, now: Timestamp) {
+    memory.has_run |= ends != SimulatedEnd::NeverStarted;
     memory.is_unanswered = ends.is_unknown() && planned.on_lost == OnLost::Ask;
     let backoff = planned.retry.map_or(0, |retry| retry.backoff.as_secs());
     memory.earliest = match ends {
-        AttemptEnd::Failed => Some(now.plus_seconds(i64::try_from(backoff).unwrap_or(0))),
-        AttemptEnd::NeverStarted => Some(now.plus_seconds(NEVER_STARTED_PAUSE_S)),
+        SimulatedEnd::Failed => Some(now.plus_seconds(i64::try_from(backoff).unwrap_or(0))),
+        SimulatedEnd::NeverStarted => Some(now.plus_seconds(NEVER_STARTED_PAUSE_S)),
         _ => None,
     };
 }

@@ -188,7 +188,7 @@ impl Trial<'_> {
         for number in 1..=CALLS_MAX {
             self.screen.tell(Mark::Doing, &format!("call {number} of {}", step.step_type))?;
             let task = execution_task(&step.step_type, &params, approver, state.as_ref());
-            match self.call(built, &execution_task, by)? {
+            match self.call(built, &task, by)? {
                 Answer::Succeeded { outputs } => {
                     let calls = if number == 1 { "one call".into() } else { format!("{number} calls") };
                     let mut told = format!("SUCCESS after {calls}");
@@ -240,7 +240,7 @@ impl Trial<'_> {
             registry: &self.source,
             start: &built.start,
             input: built.input,
-            execution_task,
+            task,
             scratch: &self.scratch,
             workspace: &self.workspace,
             timeout: by.saturating_duration_since(began),

@@ -49,7 +49,7 @@ fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (Answer, String) {
         registry: &dir.join("source"),
         start: &built.start,
         input: built.input,
-        execution_task,
+        task,
         scratch: &dir.join("scratch"),
         workspace: &dir.join("scratch"),
         timeout: Duration::from_secs(60),
@@ -195,7 +195,7 @@ fn node_registry_with_public_sdk_runs() {
     let mut state = None;
     for expected in [Some(0), Some(1), Some(2), None] {
         let task = execution_task(&own_type("rollout"), params, None, state.as_ref());
-        state = match called(dir.path(), &built, &execution_task).0 {
+        state = match called(dir.path(), &built, &task).0 {
             Answer::Waiting { state, .. } => Some(state),
             Answer::Succeeded { outputs } => {
                 assert_eq!(outputs["looks"], "2");
