@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use berth_core::mutation::run_suite;
-use berth_sim::runs::{calls, compare, line, scenario, sequence};
+use berth_sim::runs::{calls, compare, scenario, sequence, stage_queue};
 use berth_sim::{drill, locks, runs};
 
 /// Seeds to try before a mutation counts as missed.

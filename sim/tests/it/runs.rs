@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::report::Order;
-use berth_sim::runs::{RunAnswer, RunRequest, Scene, compare, line, run, scenario, sequence, trace};
+use berth_sim::runs::{RunAnswer, RunRequest, Scene, compare, run, scenario, sequence, stage_queue, trace};
 use berth_testkit::outcome;
 
 fn check_sequences(part: u64) {
