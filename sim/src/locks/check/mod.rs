@@ -41,7 +41,7 @@ pub(super) type Checked = Result<(), LockViolation>;
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
         if !$fine {
-            return Err($crate::locks::check::Violation { rule: $rule, what: format!($($what)+) });
+            return Err($crate::locks::check::LockViolation { rule: $rule, what: format!($($what)+) });
         }
     };
 }

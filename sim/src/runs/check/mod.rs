@@ -36,7 +36,7 @@ pub(super) type Checked = Result<(), RunViolation>;
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
         if !$fine {
-            return Err($crate::runs::check::Violation { rule: $rule, what: format!($($what)+) });
+            return Err($crate::runs::check::RunViolation { rule: $rule, what: format!($($what)+) });
         }
     };
 }
