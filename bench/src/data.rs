@@ -1,4 +1,4 @@
-//! Fills a store with pipelines, through the same rules and writes the server uses.
+//! Fills a store with pipelines, through the rules and writes of the server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,15 +11,16 @@ use berth_definition::parse;
 use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 
-/// A word that [`SEARCHED_ROWS`] names hold, whatever the size of the list.
+/// A search term that [`SEARCHED_ROWS`] names contain, whatever the list's size.
 pub(crate) const SEARCHED: &str = "lighthouse";
 pub(crate) const SEARCHED_ROWS: usize = 5;
 
 const DEFINITION: &str = include_str!("pipeline.yaml");
-/// Stands for the hash of the definition; the store only compares it.
+/// Placeholder for the definition's hash; the store only compares it.
 const DEFINITION_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const ROWS_PER_TRANSACTION: usize = 5_000;
-/// Between two pipelines. A transaction has one time, and ids of one millisecond have no order; real ones do.
+/// Interval between creation times. Within one transaction all would be equal, and ids of the same millisecond are
+/// unordered.
 const APART_MICROS: i64 = 1_000;
 
 pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! Deployments into an environment of a pipeline without repository: asked for, waited for, and their times read.
+//! Deployments to an environment of a pipeline without a repository: created, awaited and timed.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::served::{Api, ORGANIZATION, PIPELINES};
 
-/// A deployment that takes longer hangs.
+/// A deployment that takes longer has hung.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 const ENVIRONMENT: &str = "qa";
 
-/// A pipeline whose one environment runs these script steps, one after the other.
+/// A pipeline with one environment that runs script steps in sequence.
 pub(crate) struct Pipeline {
     sessions: String,
 }
 
 pub(crate) struct Deployed {
-    /// When the request was about to be sent.
+    /// Just before the request was sent.
     pub(crate) sent: SystemTime,
     pub(crate) id: String,
     session: String,
@@ -40,7 +40,7 @@ impl Pipeline {
         Ok(Deployed { sent, id: text(&session, "deploymentId")?, session: text(&session, "sessionId")? })
     }
 
-    /// The deployment when it has succeeded; looks for that this often. The environment is free then.
+    /// Polls until the deployment has succeeded and releases the environment.
     pub(crate) async fn finish(
         &self,
         api: &mut Api,
@@ -70,12 +70,12 @@ pub(crate) fn log_path(deployment: &str, step: &str) -> String {
     format!("{ORGANIZATION}/deployments/{deployment}/steps/{step}/logs")
 }
 
-/// The first attempt of its first step.
+/// The first attempt of the first step.
 pub(crate) fn first_attempt(deployment: &Value) -> &Value {
     &deployment["stages"][0]["steps"][0]["attempts"][0]
 }
 
-/// From one time of an answer to another; the wire shows whole milliseconds.
+/// The time between two timestamps of a response, which have millisecond resolution.
 pub(crate) fn between(from: &Value, to: &Value) -> anyhow::Result<Duration> {
     let time = |value: &Value| Timestamp::parse(value.as_str().unwrap_or_default()).context("no time");
     let micros = time(to)?.as_micros() - time(from)?.as_micros();

@@ -1,4 +1,4 @@
-//! `events`: what followers cost, how soon they hear, and how long a history takes to seal and to check.
+//! `events`: cost and latency of event streams, and how long it takes to seal and verify an audit log.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,9 +29,9 @@ usage: cargo xtask bench events [options]
 
   --followers N  streams over loopback [default: 1000]
   --tokens N     tokens they share [default: 20]
-  --seconds N    how long events are written at a steady pace [default: 5]
-  --per-second N events a second at that pace [default: 20]
-  --history N    events to seal and to check [default: 100000]
+  --seconds N    how long events are written at a steady rate [default: 5]
+  --per-second N events per second [default: 20]
+  --history N    events to seal and verify [default: 100000]
 ";
 
 const WRITERS: usize = 16;
@@ -59,7 +59,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--seconds" => found.seconds = value,
             "--per-second" => found.per_second = value,
             "--history" => found.history = i64::try_from(value)?,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!(found.tokens >= 1 && found.per_second >= 1, "--tokens and --per-second must be at least 1");
@@ -83,13 +83,13 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let config = Config {
         data_dir: dir.path().to_owned(),
         rate_limit: false,
-        // A token's limit is not what is measured here.
+        // The limit per token is not measured here.
         streams_per_token_max: options.followers.max(100),
         ..Config::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
     let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
     let (thread, address) = serve_on_a_thread(app.clone())?;
-    // The followers share one thread, as the clients of the other benchmark do.
+    // All followers share one thread, like the clients of the other benchmarks.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(measure(&options, &app, address, org, created.token.reveal()));
     app.services().shutdown.cancel();
@@ -127,10 +127,10 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
             }
         }
     })?;
-    ensure!(verdict.problem.is_none(), "the history is not valid: {:?}", verdict.problem);
+    ensure!(verdict.problem.is_none(), "the audit log is not valid: {:?}", verdict.problem);
     let events = grouped(usize::try_from(verdict.checked)?);
     println!(
-        "{events} events: recorded and sealed in {:.2} s (of which sealing {:.2} s), checked in {:.2} s.\n",
+        "{events} events: recorded and sealed in {:.2} s (of which sealing {:.2} s), verified in {:.2} s.\n",
         sealed.as_secs_f64(),
         hashing.as_secs_f64(),
         start.elapsed().as_secs_f64()
@@ -138,7 +138,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same events sealed once more, in memory: what a writer pays for the chain.
+/// Seals the same events again in memory: the share of the hash chain.
 fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
     let mut events = store.transact_blocking(Context::system(Some(org)), move |tx| {
         query::events::after(tx, 0, i64::MAX, count)
@@ -168,7 +168,7 @@ async fn measure(
     for number in 0..options.followers {
         let token = tokens[number % tokens.len()].clone();
         tokio::spawn(follow(address, token, hear.clone(), ready.clone()));
-        // A few at a time: the backlog of a listening socket is short.
+        // In small groups: the backlog of a listening socket is short.
         if number % 50 == 49 {
             for _ in 0..50 {
                 readied.recv().await.context("a follower")?;
@@ -212,8 +212,8 @@ async fn measure(
     let each = |kib: u64| format!("{:.0} KiB", kib as f64 / options.followers.max(1) as f64);
     println!("| memory per follower, both ends, quiet | {} |", each(after.saturating_sub(before)));
     println!("| memory per follower, both ends, at the end | {} |", each(last.saturating_sub(before)));
-    println!("| writes/s, nobody follows | {} |", rate(alone));
-    println!("| writes/s, all follow | {} |", rate(followed));
+    println!("| writes/s, no followers | {} |", rate(alone));
+    println!("| writes/s, all followers | {} |", rate(followed));
     Ok(())
 }
 
@@ -222,7 +222,7 @@ async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
     Ok(recorded.await?)
 }
 
-/// The number of the last event. It is known once that is committed.
+/// The sequence number of the last committed event.
 async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
     app.store().read(Some(org), |db| Ok(query::events::head(db)?.sequence)).await
 }
@@ -272,7 +272,7 @@ async fn tokens(count: usize, address: SocketAddr, token: &str) -> anyhow::Resul
     Ok(tokens)
 }
 
-/// Reads a stream until it ends, and tells when it heard what.
+/// Reads a stream to its end and reports when each event arrived.
 async fn follow(
     address: SocketAddr,
     token: String,

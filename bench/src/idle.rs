@@ -1,4 +1,4 @@
-//! What a server costs that has nothing to do: how soon it is there, and what it keeps.
+//! `idle`: start-up time and memory of an idle server.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use crate::served::{self, Api, PIPELINES};
 
 pub(crate) const USAGE: &str = "\
 bench idle [--starts N] [--check]
-  How long a start takes on a database that is there, from exec to the first answer of /readyz, and the memory
+  Start-up time on an existing database, from exec to the first response of /readyz, and the memory
   of a server ten seconds later. --check fails above 100 ms (median) or 48 MB.
 ";
 
@@ -25,7 +25,7 @@ const STARTS: usize = 15;
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 const IDLE: Duration = Duration::from_secs(10);
-/// So that the database is no empty one.
+/// Claims made before the measurement, so that the database is not empty.
 const CLAIMS: usize = 200;
 const DEFINITION: &str = include_str!("pipeline.yaml");
 
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         match arg.as_str() {
             "--check" => is_checked = true,
             "--starts" => starts = rest.next().context("--starts needs a number")?.parse()?,
-            other => anyhow::bail!("{other} is unknown\n\n{USAGE}"),
+            other => anyhow::bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!(starts > 0, "--starts needs a number above 0");
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     println!("{starts} starts on a database with {rows} events, on {}.\n", machine());
     println!("| | measured | limit |\n|---|--:|--:|");
     println!(
-        "| from exec to the first answer of /readyz, median (fastest to slowest) | {:.1} ms ({:.1} to {:.1}) | {} ms |",
+        "| from exec to the first response of /readyz, median (fastest to slowest) | {:.1} ms ({:.1} to {:.1}) | {} ms |",
         millis(starts / 2),
         millis(0),
         millis(starts - 1),
@@ -64,13 +64,13 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         MEMORY_BYTES_MAX / 1_000_000
     );
     if is_checked {
-        ensure!(median <= START_MAX, "a start takes {median:?}, and may take {START_MAX:?}");
-        ensure!(resident <= MEMORY_BYTES_MAX, "{resident} bytes are resident, and may be {MEMORY_BYTES_MAX}");
+        ensure!(median <= START_MAX, "a start takes {median:?}, limit {START_MAX:?}");
+        ensure!(resident <= MEMORY_BYTES_MAX, "{resident} bytes are resident, limit {MEMORY_BYTES_MAX}");
     }
     Ok(())
 }
 
-/// A pipeline, and an environment that was held and let go. Says how many events that made.
+/// Creates a pipeline, claims and releases its environment, and returns the number of events.
 fn fill(dir: &Path) -> anyhow::Result<i64> {
     let (mut server, target) = served::start(dir, &["--no-runner"])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -98,7 +98,7 @@ fn start(dir: &Path) -> anyhow::Result<Duration> {
     Ok(took)
 }
 
-/// With its runner, as an operator starts it; somebody has looked at the dashboard.
+/// Starts the server with its runner, loads the dashboard once, and returns its memory when idle.
 fn idle(dir: &Path) -> anyhow::Result<u64> {
     let address = free_address()?;
     let server = served::serve_at(dir, address)?;
@@ -122,12 +122,12 @@ fn until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> 
         if ask(address, "/readyz").unwrap_or(false) {
             return Ok(began.elapsed());
         }
-        ensure!(began.elapsed() < PATIENCE, "the server does not answer");
+        ensure!(began.elapsed() < PATIENCE, "the server does not respond");
         std::thread::sleep(LOOK_AGAIN);
     }
 }
 
-/// Whether it is answered with 200.
+/// Whether the response has status 200.
 fn ask(address: SocketAddr, path: &str) -> anyhow::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

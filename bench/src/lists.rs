@@ -1,7 +1,7 @@
-//! `lists`: does a page of a list cost the same, however long the list is and however deep the page lies?
+//! `lists`: whether a page costs the same for any list size and depth.
 //!
-//! All sizes are served at once, and every round measures every case at every size, one after the other: what
-//! disturbs the machine disturbs both sides of a ratio.
+//! All sizes are served at once, and each round measures every case at every size in turn, so that noise affects
+//! both sides of a ratio.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::report;
 use crate::site::Site;
 
 pub(crate) const PAGE_ROWS: usize = 20;
-/// Places in the list that random reads go to; enough of them that no cache holds all their pages.
+/// Random positions that reads use; too many for a cache to hold all their pages.
 const PLACES_MAX: usize = 4_096;
-/// A case that needs so many times its round is measured once only.
+/// A case that takes this many times its round is measured only once.
 const SLOW_TIMES: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ pub(crate) enum Case {
 impl Case {
     const ALL: [Case; 6] = [Case::One, Case::First, Case::Cursor, Case::Offset, Case::Last, Case::Search];
 
-    /// The baseline, and those the caller asked for.
+    /// The baseline and the selected cases.
     pub(crate) fn wanted(only: &str) -> Vec<Case> {
         let mut all = Case::ALL.to_vec();
         all.retain(|case| *case == Case::One || case.title().contains(only));
@@ -55,7 +55,7 @@ impl Case {
 /// Rounds by size and case.
 pub(crate) type Rounds = HashMap<(usize, Case), Vec<Round>>;
 
-/// Random places in a site's list, as its own answers name them.
+/// Random positions in a list, from the server's responses.
 struct Places {
     ids: Vec<String>,
     cursors: Vec<String>,
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
         eprintln!("filling a list of {} pipelines", report::grouped(*rows));
         sites.push(Site::open(temp.path(), *rows)?);
     }
-    // The clients share one thread: they shall take little from the server, which runs on the same cores.
+    // The clients share one thread, to leave the cores to the server.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rounds = runtime.block_on(measure(options, &sites))?;
     print!("{}", report::render(options, &sites, &rounds));
@@ -127,7 +127,7 @@ async fn places(site: &Site) -> anyhow::Result<Places> {
     let mut random = Random::new(site.rows as u64);
     let mut places = Places { ids: Vec::new(), cursors: Vec::new() };
     for _ in 0..PLACES_MAX.min(site.rows) {
-        // Always with a page behind it, so that every cursor leads to a full one.
+        // With a full page after it, so that every cursor leads to a full page.
         let offset = random.below(site.rows - 2 * PAGE_ROWS);
         let page = page(&mut connection, &format!("{}?limit=1&offset={offset}", site.list)).await?;
         let text = |pointer: &str| page.pointer(pointer).and_then(|value| value.as_str()).map(str::to_owned);
@@ -137,7 +137,8 @@ async fn places(site: &Site) -> anyhow::Result<Places> {
     Ok(places)
 }
 
-/// A search that finds nothing would be measured just as happily. One that is refused is counted as failed later.
+/// Checks that the search finds its rows: an empty result would be measured too. A refused one counts as failed
+/// later.
 async fn check_search(site: &Site) -> anyhow::Result<()> {
     let mut connection = Connection::open(&site.target).await?;
     let (status, body) = connection.get(&format!("{}?search={SEARCHED}", site.list)).await?;
@@ -153,6 +154,6 @@ async fn check_search(site: &Site) -> anyhow::Result<()> {
 
 async fn page(connection: &mut Connection, path: &str) -> anyhow::Result<serde_json::Value> {
     let (status, body) = connection.get(path).await?;
-    ensure!(status == 200, "{path} answered {status}: {}", String::from_utf8_lossy(body));
+    ensure!(status == 200, "{path} returned {status}: {}", String::from_utf8_lossy(body));
     serde_json::from_slice(body).context("the answer is not JSON")
 }

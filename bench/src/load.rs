@@ -1,5 +1,4 @@
-//! The load generator: kept connections that send one request after the other. Just enough HTTP/1.1 for the servers
-//! measured here.
+//! Load generator: keep-alive connections that send one request after the other, with a minimal HTTP/1.1 client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,12 +17,12 @@ pub(crate) struct Target {
     pub(crate) token: String,
 }
 
-/// Makes the path of the next request.
+/// Returns the path of the next request.
 pub(crate) type NextPath = Arc<dyn Fn(&mut Random) -> String + Send + Sync>;
 
-/// What one round of one case gave.
+/// The result of one round of one case.
 pub(crate) struct Round {
-    /// Answers with status 200.
+    /// Latencies of responses with status 200.
     pub(crate) latencies: Vec<Duration>,
     pub(crate) failed: usize,
     pub(crate) took: Duration,
@@ -35,7 +34,7 @@ impl Round {
     }
 }
 
-/// Sends requests for so long. What is under way at the end is waited for, and counts with its time.
+/// Sends requests for `length`. Requests in flight at the end are awaited and counted.
 pub(crate) async fn round(
     target: &Target,
     next: &NextPath,
@@ -83,7 +82,7 @@ async fn client(
 
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// The header lines of every request.
+    /// Header lines of every request.
     lines: String,
     request: String,
     answer: Vec<u8>,
@@ -100,7 +99,7 @@ impl Connection {
         Ok(Self { stream, lines, request: String::new(), answer: Vec::with_capacity(64 * 1024) })
     }
 
-    /// Status and body of one request.
+    /// Sends a GET request and returns status and body.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(u16, &[u8])> {
         let mut request = std::mem::take(&mut self.request);
         request.clear();
@@ -113,13 +112,14 @@ impl Connection {
         Ok((status, &self.answer[start..]))
     }
 
-    /// Status and body of a request that is written out in full. It waits for ever: a timer for each request costs.
+    /// Sends a raw request and returns status and body. No timeout: a timer per request would distort the
+    /// measurement.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         let (status, start) = self.exchange(request).await?;
         Ok((status, &self.answer[start..]))
     }
 
-    /// Status, and where in the answer the body starts.
+    /// Returns the status and the offset of the body.
     async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, usize)> {
         self.stream.write_all(request).await?;
         self.answer.clear();
@@ -145,7 +145,7 @@ impl Connection {
     }
 }
 
-/// Status and length of the body.
+/// Parses status and body length.
 fn read_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
     let head = str::from_utf8(head).context("headers are not text")?;
     let mut lines = head.split("\r\n");
@@ -157,7 +157,7 @@ fn read_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
     Ok((status.parse()?, length.1.trim().parse()?))
 }
 
-/// Chance that is the same in every run: splitmix64.
+/// Deterministic pseudo-random numbers (splitmix64).
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -165,7 +165,7 @@ impl Random {
         Self(seed)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -181,14 +181,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_tells_status_and_length() {
+    fn response_head_is_parsed() {
         let head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\nx: y\r\n\r\n";
         assert_eq!(read_head(head).unwrap(), (404, 12));
         assert!(read_head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 
     #[test]
-    fn random_numbers_stay_below_their_end_and_reach_far() {
+    fn random_numbers_cover_the_range() {
         let mut random = Random::new(7);
         let numbers: Vec<_> = (0..1_000).map(|_| random.below(100)).collect();
         assert!(numbers.iter().all(|number| *number < 100));

@@ -1,4 +1,4 @@
-//! Benchmarks. Each makes its own data and server, uses loopback only, and prints its report as Markdown.
+//! Benchmarks. Each creates its own data and server, uses loopback only, and prints a report in Markdown.
 
 mod analysis;
 mod data;

@@ -1,4 +1,4 @@
-//! What the caller may set.
+//! Command-line options of `lists`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,11 +10,11 @@ usage: cargo xtask bench lists [options]
 
   --rows N,N,…   sizes of the list, smallest first [default: 1000,100000,1000000]
   --quick        the same as --rows 1000,50000
-  --clients N    connections at once [default: 16]
+  --clients N    concurrent connections [default: 16]
   --seconds N    measured time of each case, in all rounds together [default: 3]
   --rounds N     rounds; every case is measured once in each [default: 5]
-  --dir DIR      where to put the data [default: the system's directory for temporary files]
-  --only WORD    only cases whose title holds this word, beside the baseline: first, cursor, offset, …
+  --dir DIR      where to put the data [default: the system's temporary directory]
+  --only WORD    only cases whose title contains this word, besides the baseline: first, cursor, offset, …
   --check        fail if a list gets too slow as it grows
 ";
 
@@ -49,7 +49,7 @@ impl Options {
                 "--dir" => dir = value()?.into(),
                 "--only" => only.clone_from(value()?),
                 "--check" => check = true,
-                other => bail!("there is no option {other}\n\n{USAGE}"),
+                other => bail!("unknown option {other}\n\n{USAGE}"),
             }
         }
         rows.sort_unstable();

@@ -1,4 +1,4 @@
-//! A server in a process of its own. It is ended when the value goes.
+//! A server in a separate process, killed on drop.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// With its standard output to read from.
+    /// Starts the server with a piped standard output.
     pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let program = command.get_program().to_string_lossy().into_owned();
@@ -31,7 +31,7 @@ impl Drop for Server {
     }
 }
 
-/// An address nobody listens on, for programs that cannot choose one themselves.
+/// Returns an unused address, for programs that cannot choose one themselves.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
     Ok(listener.local_addr()?)
@@ -44,12 +44,12 @@ pub(crate) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
     ticks(&stat).map(|ticks| Duration::from_millis(10 * ticks)).with_context(|| format!("{path}: {stat}"))
 }
 
-/// The most memory a process has had at once, in bytes.
+/// Peak memory of a process, in bytes.
 pub(crate) fn peak_memory(process: u32) -> anyhow::Result<u64> {
     told_of(process, "VmHWM:")
 }
 
-/// What a process has in memory now, in bytes.
+/// Resident memory of a process, in bytes.
 pub(crate) fn memory(process: u32) -> anyhow::Result<u64> {
     told_of(process, "VmRSS:")
 }
@@ -62,24 +62,24 @@ fn told_of(process: u32, what: &str) -> anyhow::Result<u64> {
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
 }
 
-/// Asks it to end, as an operator does, and waits until it has.
+/// Sends SIGTERM and waits for a clean exit.
 pub(crate) fn stop(server: &mut Server) -> anyhow::Result<()> {
     kill_process(Pid::from_child(&server.child), Signal::TERM)?;
     let status = server.child.wait()?;
-    ensure!(status.success(), "the server did not end in peace: {status}");
+    ensure!(status.success(), "the server did not exit cleanly: {status}");
     Ok(())
 }
 
-/// Counts the most memory from now on.
+/// Resets the peak memory counter.
 pub(crate) fn forget_peak_memory(process: u32) -> anyhow::Result<()> {
     const PEAK: &str = "5";
     let path = format!("/proc/{process}/clear_refs");
     std::fs::write(&path, PEAK).with_context(|| format!("cannot write {path}"))
 }
 
-/// Hundredths of a second, which is what Linux tells on every usual machine.
+/// CPU time in ticks of 10 ms, the usual unit on Linux.
 fn ticks(stat: &str) -> Option<u64> {
-    // The second field is the program's name, which may hold spaces and brackets.
+    // The second field is the program's name, which may contain spaces and brackets.
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut times = rest.split(' ').skip(11).map(str::parse::<u64>);
     Some(times.next()?.ok()? + times.next()?.ok()?)
@@ -90,14 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_time_is_read_behind_the_name() {
+    fn cpu_time_is_parsed_after_program_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 0 0";
         assert_eq!(ticks(stat), Some(300));
         assert!(cpu_time(std::process::id()).is_ok());
     }
 
     #[test]
-    fn the_peak_of_this_process_is_known() {
+    fn peak_memory_of_own_process_is_read() {
         assert!(peak_memory(std::process::id()).unwrap() > 64 * 1024);
     }
 }

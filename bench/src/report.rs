@@ -1,4 +1,4 @@
-//! The table, and the limits that `--check` holds.
+//! Report table and the limits of `--check`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::load::Round;
 use crate::options::Options;
 use crate::site::Site;
 
-/// At the largest size, at least this part of the rate at the smallest.
+/// Minimum share, at the largest size, of the rate at the smallest size.
 const FLOORS: &[(Case, f64)] = &[(Case::First, 0.5), (Case::Cursor, 0.5), (Case::Offset, 0.25)];
 
 pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> String {
@@ -64,7 +64,7 @@ pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> Stri
     out
 }
 
-/// Fails with every limit that does not hold.
+/// Fails with every limit that is exceeded.
 pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     let (Some(smallest), Some(largest)) = (rows.first(), rows.last()) else { return Ok(()) };
     let mut broken = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The median of the ratios of rounds that were measured side by side.
+/// The median ratio of rounds measured side by side.
 fn ratio(these: &[Round], those: &[Round]) -> f64 {
     median(these.iter().zip(those).map(|(this, that)| this.per_second() / that.per_second()))
 }
@@ -111,7 +111,7 @@ pub(crate) fn millis(sorted: &[Duration], percent: usize) -> String {
     }
 }
 
-/// A measured value; of nothing, for ever.
+/// A measured value; `Duration::MAX` if there is none.
 pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).copied().unwrap_or(Duration::MAX)
@@ -125,7 +125,7 @@ pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second as usize) }
 }
 
-/// `1000000` as `1,000,000`.
+/// Formats `1000000` as `1,000,000`.
 pub(crate) fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -148,7 +148,7 @@ pub(crate) fn machine() -> String {
     format!("{cores} cores and {:.0} GiB of memory", kib / 1024.0 / 1024.0)
 }
 
-/// How busy the machine was in the last minute, this program included.
+/// Load average of the last minute, including this program.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_for_people() {
+    fn numbers_are_formatted() {
         assert_eq!(grouped(7), "7");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(12_345_678), "12,345,678");
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_middle() {
+    fn median_is_the_middle_value() {
         assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
         assert!((median([4.0, 1.0].into_iter()) - 2.5).abs() < 1e-9);
         assert!(median(std::iter::empty()).abs() < 1e-9);
     }
 
     #[test]
-    fn a_percentile_is_a_measured_value() {
+    fn percentile_is_a_measured_value() {
         let all: Vec<_> = (1..=100).map(Duration::from_millis).collect();
         assert_eq!((millis(&all, 50), millis(&all, 99)), ("50.00".into(), "99.00".into()));
         assert_eq!(millis(&[], 99), "–");

@@ -1,4 +1,4 @@
-//! The program itself, as an operator starts it, in a process of its own, without rate limits; and a client of its API.
+//! The `berth` binary in a separate process, without rate limits, and a client of its API.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -14,13 +14,13 @@ use crate::process::Server;
 pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
 pub(crate) const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
-/// Makes a data directory, and starts a server on it with these arguments besides.
+/// Creates a data directory and starts a server with additional arguments.
 pub(crate) fn start(dir: &Path, args: &[&str]) -> anyhow::Result<(Server, Target)> {
     let token = init(dir, &[])?;
     serve(dir, args, &token)
 }
 
-/// An installation, here or in a database that is named; the token of its owner.
+/// Creates an installation, optionally in a given database, and returns the owner's token.
 pub(crate) fn init(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
     let program = program()?;
     let all = [&["init", "--org", "acme", "--email", "ada@acme.test", "--json"], args].concat();
@@ -31,7 +31,7 @@ pub(crate) fn init(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
     Ok(made["apiToken"].as_str().context("berth init prints no token")?.to_owned())
 }
 
-/// A server on what [`init`] has made.
+/// Starts a server on what [`init`] has created.
 pub(crate) fn serve(dir: &Path, args: &[&str], token: &str) -> anyhow::Result<(Server, Target)> {
     let program = program()?;
     let all = [&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"], args].concat();
@@ -44,24 +44,24 @@ pub(crate) fn serve(dir: &Path, args: &[&str], token: &str) -> anyhow::Result<(S
     Ok((server, target))
 }
 
-/// Starts a server on a directory that is there; it may take a while until it answers.
+/// Starts a server on an existing directory without waiting until it is ready.
 pub(crate) fn serve_at(dir: &Path, listen: SocketAddr) -> anyhow::Result<Server> {
     let args = ["serve", "--listen", &listen.to_string()];
     Server::start(command(&program()?, &args, dir).env("BERTH_LOG__LEVEL", "warn"))
 }
 
-/// It stands beside the benchmark, built with the same profile.
+/// The binary next to the benchmark, built with the same profile.
 fn program() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("berth");
     ensure!(
         program.is_file(),
-        "{} is missing; `cargo xtask bench` builds it with optimisation",
+        "{} is missing; `cargo xtask bench` builds it with optimizations",
         program.display()
     );
     Ok(program)
 }
 
-/// With no settings of the person who measures.
+/// Without settings from the caller's environment.
 fn command(program: &Path, args: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
@@ -71,7 +71,7 @@ fn command(program: &Path, args: &[&str], dir: &Path) -> Command {
     command
 }
 
-/// Asks and reads JSON, one request after the other.
+/// JSON client that sends one request after the other.
 pub(crate) struct Api {
     connection: Connection,
     target: Target,
@@ -82,16 +82,16 @@ impl Api {
         Ok(Self { connection: Connection::open(target).await?, target: target.clone() })
     }
 
-    /// `data` of the answer.
+    /// Returns `data` of the response.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
         data("GET", path, self.connection.get(path).await?)
     }
 
-    /// As it is.
+    /// Returns the body as text.
     pub(crate) async fn get_text(&mut self, path: &str) -> anyhow::Result<String> {
         let (status, body) = self.connection.get(path).await?;
         let body = String::from_utf8_lossy(body).into_owned();
-        ensure!(status == 200, "GET {path} was answered {status}: {body}");
+        ensure!(status == 200, "GET {path} returned {status}: {body}");
         Ok(body)
     }
 
@@ -118,7 +118,7 @@ impl Api {
 
 fn data(method: &str, path: &str, (status, body): (u16, &[u8])) -> anyhow::Result<Value> {
     if !(200..300).contains(&status) {
-        bail!("{method} {path} was answered {status}: {}", String::from_utf8_lossy(body));
+        bail!("{method} {path} returned {status}: {}", String::from_utf8_lossy(body));
     }
     let mut answer: Value = serde_json::from_slice(body).context("an answer that is not JSON")?;
     Ok(answer["data"].take())

@@ -1,4 +1,4 @@
-//! A server in this process with a list of a given length, and what a caller needs to know about it.
+//! A server in this process with a list of a given length.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Drop for Site {
     }
 }
 
-/// With a runtime of its own, as `berth serve` has.
+/// Serves on a thread with its own runtime, like `berth serve`.
 pub(crate) fn serve_on_a_thread(app: Arc<App>) -> anyhow::Result<(JoinHandle<()>, SocketAddr)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (tell, told) = mpsc::channel();

@@ -27,9 +27,9 @@ pub fn with_mutation<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Looks for the first seed at which `check` finds a violation, under each mutation that is selected for the suite. Without
-/// the mutation the same seed has to pass. Writes one line per caught mutation: its name, the seed, and the first line of
-/// the violation.
+/// Finds the first seed at which `check` reports a violation, for each mutation selected for the suite; without
+/// the mutation the same seed must pass. Writes one line per caught mutation: its name, the seed, and the first
+/// line of the violation.
 pub fn run_suite(suite: &str, seeds: Range<u64>, mut check: impl FnMut(u64) -> Option<String>) {
     let dir = std::env::var_os("BERTH_MUTANTS").expect("run this test with `cargo xtask mutants`");
     let dir = PathBuf::from(dir);

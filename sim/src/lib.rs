@@ -1,11 +1,11 @@
-//! Proves the rules of `berth-core`, or breaks them.
+//! Simulations that check the rules of `berth-core`.
 //!
-//! [`locks`] holds commands as data, a generator, the function that puts a command to the rules, and an oracle that
-//! looks at every step. [`drill`] lets clients, runners and servers do the same things while they crash, pause,
-//! repeat themselves and lie. [`runs`] does for the run of a deployment what [`locks`] does for the lock. Everything
-//! follows from a seed.
+//! [`locks`] has commands as data, a generator, a function that applies a command to the rules, and an oracle that
+//! checks every step. [`drill`] does the same with clients, runners and servers that crash, pause, repeat messages
+//! and lie. [`runs`] checks the run of a deployment like [`locks`] checks the lock. Everything is derived from a
+//! seed.
 
-pub mod chance;
 pub mod drill;
 pub mod locks;
+pub mod random;
 pub mod runs;

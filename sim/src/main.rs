@@ -1,14 +1,14 @@
-//! Runs the simulation from a seed, and tells the story of a run that breaks a promise.
+//! Runs simulations from a seed, and prints the trace of a run that breaks a promise.
 
 use std::process::ExitCode;
 
-use berth_sim::drill::{self, Tally};
+use berth_sim::drill::{self, DrillTally};
 use berth_sim::{locks, runs};
 
 const USAGE: &str = "\
 usage: berth-sim locks     --seed N [--runs N] [--trace]   clients, runners and servers that fail
-       berth-sim sequences --seed N [--runs N] [--trace]   random commands, one after the other
-       berth-sim runs      --seed N [--runs N] [--trace]   random plans, outcomes, commands and crashes of a run
+       berth-sim sequences --seed N [--runs N] [--trace]   random command sequences
+       berth-sim runs      --seed N [--runs N] [--trace]   runs with random plans, outcomes, commands and crashes
 ";
 
 struct Options {
@@ -51,14 +51,14 @@ fn options(args: &[String]) -> Result<Options, String> {
             "--seed" => options.seed = number()?,
             "--runs" => options.runs = number()?,
             "--trace" => options.trace = true,
-            _ => return Err(format!("there is no option {arg}\n{USAGE}")),
+            _ => return Err(format!("unknown option {arg}\n{USAGE}")),
         }
     }
     Ok(options)
 }
 
 fn run_drill(options: &Options) -> Result<String, String> {
-    let mut total = Tally::default();
+    let mut total = DrillTally::default();
     for seed in options.seed..options.seed + options.runs {
         if options.trace {
             println!("{}", drill::trace(seed));

@@ -1,6 +1,7 @@
-//! For tests: a PostgreSQL of their own, and databases in it.
+//! PostgreSQL servers and databases for tests.
 //!
-//! `cargo xtask test` starts one server for all tests and tells them where it is; a test that runs alone starts its own.
+//! `cargo xtask test` starts one server for all tests and passes its address; a test that runs alone starts its
+//! own.
 
 pub mod outcome;
 #[cfg(feature = "scratch")]
@@ -8,7 +9,7 @@ mod scratch;
 mod server;
 mod template;
 
-/// The driver, for questions beside the program.
+/// The PostgreSQL driver, for queries of tests.
 #[cfg(feature = "scratch")]
 pub use postgres;
 #[cfg(feature = "scratch")]
@@ -16,7 +17,7 @@ pub use scratch::Scratch;
 pub use server::{Server, binaries};
 pub use template::{copy_dir, template_dir};
 
-/// Where the server for tests is: the address of a database in which others can be made.
+/// URL of a database on the shared test server, in which databases can be created.
 pub const SERVER_VARIABLE: &str = "BERTH_TEST_POSTGRES";
 /// The directory with `initdb` and `postgres`.
 pub const BIN_VARIABLE: &str = "BERTH_TEST_POSTGRES_BIN";

@@ -1,11 +1,12 @@
-//! How a test says that it did not run, or what it covered. `cargo xtask test` collects these lines in its closing table.
+//! Lines by which a test reports that it was skipped, or what it covered. `cargo xtask test` collects them for its
+//! summary.
 
 use std::fmt::Display;
 use std::ops::Range;
 
 /// A program is missing that can be installed.
 pub const SKIPPED: &str = "SKIPPED:";
-/// A probe showed that the kernel or the privileges of this machine do not allow it.
+/// The kernel or the privileges of this machine do not allow the test.
 pub const IMPOSSIBLE: &str = "NOT POSSIBLE:";
 /// What a test with a short and a long form covered.
 pub const COVERED: &str = "COVERED:";

@@ -6,27 +6,27 @@ use postgres::{Client, NoTls};
 
 use crate::{DATABASE_VARIABLE, SERVER_VARIABLE, Server, binaries};
 
-/// A new and empty database, gone when dropped.
+/// A new and empty database, dropped with the value.
 pub struct Scratch {
     name: String,
     maintenance: String,
-    // Ours alone, where nobody has started one for all.
+    // The test's own server, if there is no shared one.
     server: Option<Server>,
     is_kept: bool,
 }
 
 impl Scratch {
-    /// Whether tests run on PostgreSQL. Then there has to be one.
+    /// Whether tests run on PostgreSQL.
     pub fn is_wanted() -> bool {
         std::env::var(DATABASE_VARIABLE).is_ok_and(|word| word == "postgres")
     }
 
-    /// A database where tests run on PostgreSQL.
+    /// A database if tests run on PostgreSQL.
     pub fn if_wanted() -> Option<Self> {
         Self::is_wanted().then(|| Self::new().unwrap_or_else(|| panic!("no PostgreSQL here")))
     }
 
-    /// `None`: there is no PostgreSQL on this machine.
+    /// `None` if PostgreSQL is not installed.
     pub fn new() -> Option<Self> {
         let (maintenance, server) = match std::env::var(SERVER_VARIABLE) {
             Ok(given) => (given, None),
@@ -39,18 +39,18 @@ impl Scratch {
         Some(Self { name, maintenance, server, is_kept: false })
     }
 
-    /// A copy of this database, which must have no open connection. `None`: the server is this test's own.
+    /// A copy of this database, which must have no open connections. `None` if the test has its own server.
     pub fn copy_of(template: &str) -> Option<Self> {
         let maintenance = std::env::var(SERVER_VARIABLE).ok()?;
         Some(Self { name: create(&maintenance, template), maintenance, server: None, is_kept: false })
     }
 
-    /// The server that all tests share, where there is one.
+    /// The server shared by all tests, if there is one.
     pub fn shared_server() -> Option<String> {
         std::env::var(SERVER_VARIABLE).ok()
     }
 
-    /// Leaves the database in place as a template for [`Scratch::copy_of`], and gives its name.
+    /// Keeps the database as a template for [`Scratch::copy_of`] and returns its name.
     pub fn into_template(mut self) -> String {
         self.is_kept = true;
         self.name.clone()
@@ -63,12 +63,12 @@ impl Scratch {
         }
     }
 
-    /// A connection beside those of the program.
+    /// A connection besides those of the program.
     pub fn connect(&self) -> Client {
         connect(&self.url())
     }
 
-    /// The server, where it is this test's own.
+    /// The test's own server, if it has one.
     pub fn server(&mut self) -> Option<&mut Server> {
         self.server.as_mut()
     }
@@ -76,7 +76,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // With a server of our own everything goes.
+        // The test's own server is removed as a whole.
         if self.server.is_none() && !self.is_kept {
             ask(&self.maintenance, &[format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
         }
@@ -94,7 +94,7 @@ fn connect(url: &str) -> Client {
     Client::connect(url, NoTls).unwrap_or_else(|error| panic!("PostgreSQL for tests: {error}"))
 }
 
-/// On a thread of its own: tests may be inside of a runtime.
+/// On a separate thread, because tests may be inside of a runtime.
 fn ask(url: &str, texts: &[String]) {
     let (url, texts) = (url.to_owned(), texts.to_vec());
     let asked = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! A PostgreSQL server in a directory that goes away.
+//! A PostgreSQL server in a temporary directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ const START_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(10);
 const PACKAGES: &str = "/usr/lib/postgresql";
-/// In memory a flush costs nothing, so that tests need no server that leaves them out.
+/// fsync is cheap in memory, so tests do not disable it.
 const MEMORY: &str = "/dev/shm";
 const MEMORY_BYTES_MIN: u64 = 4 * 1024 * 1024 * 1024;
 
@@ -27,7 +27,7 @@ pub fn binaries() -> Option<PathBuf> {
     found.into_iter().rev().find(|bin| bin.join("initdb").exists())
 }
 
-/// On a Unix socket, run by somebody without rights, gone when dropped.
+/// A server on a Unix socket, run as an unprivileged user and stopped on drop.
 pub struct Server {
     child: Option<Child>,
     bin: PathBuf,
@@ -39,13 +39,13 @@ impl Server {
         Self::start_in(bin, &place())
     }
 
-    /// With its files on the disk of this directory: for those who measure.
+    /// Starts a server with its files in this directory, for benchmarks.
     pub fn start_in(bin: &Path, place: &Path) -> Result<Self, String> {
         let dir = tempfile::Builder::new().prefix("berth-pg-").tempdir_in(place);
         let dir = dir.map_err(|error| format!("no directory for it: {error}"))?;
         let mut server = Self { child: None, bin: bin.to_owned(), dir };
         if is_root() {
-            // PostgreSQL refuses to run as root; Debian's package brings a user for it.
+            // PostgreSQL refuses to run as root; Debian's package creates a user for it.
             run(Command::new("chown").arg("postgres").arg(server.dir.path()))?;
         }
         let words = ["--auth=trust", "--username=berth", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"];
@@ -54,7 +54,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Ends it as a crash does: nothing is said, nothing is finished.
+    /// Kills it like a crash.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let id = child.id();
@@ -62,7 +62,7 @@ impl Server {
                 std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
             let _ = child.kill();
             let _ = child.wait();
-            // They would end by themselves, but on a busy machine not before they have answered once more.
+            // Backends would end by themselves, but on a busy machine might still answer once.
             let _ = Command::new("kill")
                 .arg("-9")
                 .args(children.split_whitespace())
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Starts it again where it was ended.
+    /// Starts it again after a crash.
     pub fn resume(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_MAX;
         loop {
@@ -92,7 +92,7 @@ impl Server {
                     let _ = child.kill();
                     return Err("it did not start in time".into());
                 }
-                // What a killed one left is still ending: once more.
+                // Processes of the killed server are still ending: retry.
                 if child.try_wait().is_ok_and(|ended| ended.is_some()) {
                     break;
                 }
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Ends it as a crash does, and lets it come back as a standby that takes over: with a history of its own from there on.
+    /// Kills it and starts it again as a promoted standby, on a new timeline.
     pub fn fail_over(&mut self) -> Result<(), String> {
         self.kill();
         let signal = self.data().join("standby.signal");
@@ -110,7 +110,7 @@ impl Server {
         run(self.command("pg_ctl").args(["promote", "--wait", "--pgdata"]).arg(self.data()))
     }
 
-    /// Where its socket is.
+    /// The path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join(".s.PGSQL.5432")
     }
@@ -136,7 +136,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// At once, but in order: what it has in shared memory goes with it.
+    /// Immediate shutdown, which also frees its shared memory.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             let _ = kill_process(Pid::from_child(child), Signal::QUIT);

@@ -1,14 +1,14 @@
-//! Fixtures that are made once and copied for each test.
+//! Fixtures that are created once and copied for each test.
 
 use std::fs::{File, create_dir_all};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Returns the directory of a fixture, and makes it at the first call.
+/// Returns the directory of a fixture, and creates it at the first call.
 ///
-/// It belongs to one build of `program`, and to `server` where its content refers to one: otherwise there is a new fixture,
-/// and the old one is removed. Each test is a process of its own, so a file lock decides which of them makes it.
+/// A fixture belongs to one build of `program`, and to `server` if its content refers to one; otherwise a new one
+/// replaces it. Each test is its own process, so a file lock decides which of them creates it.
 pub fn template_dir(name: &str, program: &Path, server: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let all = program.with_file_name("test-templates");
     create_dir_all(&all).unwrap_or_else(|error| panic!("{}: {error}", all.display()));
@@ -34,7 +34,7 @@ pub fn template_dir(name: &str, program: &Path, server: &str, make: impl FnOnce(
     dir
 }
 
-/// Copies the files of a directory, without directories below it, into another that exists.
+/// Copies the files of a directory, without subdirectories, into an existing one.
 pub fn copy_dir(from: &Path, to: &Path) {
     let copy = || {
         for entry in std::fs::read_dir(from)? {

@@ -1,29 +1,29 @@
-//! `cargo xtask clients`: clients that ordinary generators make from openapi.json compile, and drive a demo server.
+//! `cargo xtask clients`: generates clients from openapi.json, compiles them, and runs them against a demo server.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::served::Served;
-use crate::tool::{Done, cargo, root, run};
+use crate::served::DemoServer;
+use crate::tool::{TaskResult, cargo, root, run};
 use crate::{npm, python};
 
-/// The newest of openapi-ts that runs on Node 20.
+/// The latest openapi-ts that runs on Node 20.
 const NPM_PACKAGES: &[(&str, &str)] = &[("@hey-api/openapi-ts", "0.95.0"), ("typescript", "5.9.3")];
 const PYTHON_PACKAGES: &[(&str, &str)] = &[("openapi-python-client", "0.29.1"), ("mypy", "2.4.1")];
 const ENVIRONMENT: &str = "qa-1";
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Generated clients\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
-/// Generators with the compilers of their languages, where they are installed.
+/// Installed generators, with the compilers of their languages.
 #[derive(Default)]
 pub(crate) struct Generators {
     pub(crate) npm: Option<PathBuf>,
     pub(crate) venv: Option<PathBuf>,
 }
 
-/// Alone, from the command line.
-pub(crate) fn task() -> Done {
+/// Runs the task from the command line.
+pub(crate) fn task() -> TaskResult {
     let generators = Generators { npm: Some(install_npm()?), venv: Some(install_python()?) };
     run(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
     drive_demo(&generators, &own_dir()?.with_file_name("berth"))
@@ -38,8 +38,8 @@ pub(crate) fn install_python() -> Result<PathBuf, String> {
     python::install(&venv, PYTHON_PACKAGES).map(|()| venv)
 }
 
-/// Generates and compiles the clients, and drives a demo server of this binary with them.
-pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> Done {
+/// Generates and compiles the clients, and runs them against a demo server of this binary.
+pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> TaskResult {
     let dir = own_dir()?;
     let mut drivers = Vec::new();
     if let Some(npm) = &generators.npm {
@@ -48,7 +48,7 @@ pub(crate) fn drive_demo(generators: &Generators, berth: &Path) -> Done {
     if let Some(venv) = &generators.venv {
         drivers.push(build_python(venv, &fresh(&dir.join("python"))?)?);
     }
-    let served = Served::start(berth, &dir.join("berth.log"))?;
+    let served = DemoServer::start(berth, &dir.join("berth.log"))?;
     let driven = create_pipeline(&served)
         .and_then(|pipeline| drivers.iter_mut().try_for_each(|driver| drive(driver, &served, &pipeline)));
     let stopped = served.stop();
@@ -70,8 +70,8 @@ fn fresh(dir: &Path) -> Result<PathBuf, String> {
     Ok(dir.to_owned())
 }
 
-/// Runs a program whose output matters only when it fails.
-fn run_silently(command: &mut Command) -> Done {
+/// Runs a program and shows its output only if it fails.
+fn run_silently(command: &mut Command) -> TaskResult {
     let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
     if output.status.success() {
         return Ok(());
@@ -102,7 +102,7 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
     let (driver, package) = (root().join("clients/python/drive.py"), dir.join("berth_client"));
     let mut generate = Command::new(programs.join("openapi-python-client"));
     generate.args(["generate", "--meta", "none", "--overwrite", "--path"]).arg(root().join("openapi.json"));
-    // It formats with a program of its virtual environment, and reports what it leaves out at length.
+    // The generator runs a formatter from its virtual environment, and reports skipped operations at length.
     let path = std::env::join_paths([programs.clone(), "/usr/bin".into(), "/bin".into()]);
     generate.env("PATH", path.map_err(|error| error.to_string())?);
     run_silently(generate.arg("--output-path").arg(&package).current_dir(dir))?;
@@ -116,14 +116,14 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
 }
 
 /// Returns the id of a pipeline whose deployments do nothing.
-fn create_pipeline(served: &Served) -> Result<String, String> {
+fn create_pipeline(served: &DemoServer) -> Result<String, String> {
     let path = format!("/organizations/{}/pipelines", served.text("/organizations/0/slug")?);
     let made = served.ask(&path, Some(&json!({"slug": "generated-clients", "definition": DEFINITION})))?;
     let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
     id.ok_or_else(|| "a new pipeline has no id".into())
 }
 
-fn drive(driver: &mut Command, served: &Served, pipeline: &str) -> Done {
+fn drive(driver: &mut Command, served: &DemoServer, pipeline: &str) -> TaskResult {
     let base = served.text("/baseUrl")?;
     driver.env("BERTH_URL", base.strip_suffix("/api/v1").unwrap_or(base));
     driver.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?);

@@ -1,39 +1,40 @@
-//! `cargo xtask demo`: build the dashboard and the binary, and become it. With `--check`, play what the README tells.
+//! `cargo xtask demo`: builds the dashboard and the binary and runs it. `--check` runs the tests of the README's
+//! tour.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::{self, Done, apt_install, cargo, cargo_has, may_install, output};
+use crate::tool::{self, TaskResult, apt_install, cargo, cargo_has, may_install, output};
 use crate::web;
 
 const STORY: &str = "demo::";
 const BROWSER_STORY: &str = "demo.spec.ts";
 
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     match args {
         [only] if only == "--check" => check(),
-        args if args.iter().any(|arg| arg == "--check") => Err("--check takes nothing else".into()),
+        args if args.iter().any(|arg| arg == "--check") => {
+            Err("--check cannot be combined with other arguments".into())
+        }
         args => start(args),
     }
 }
 
-fn start(args: &[String]) -> Done {
-    // Before anything takes minutes.
+fn start(args: &[String]) -> TaskResult {
+    // Fail before the build, which takes minutes.
     if output(Command::new("git").arg("--version")).is_none() {
         return Err(
-            "the demo needs git 2.39 or newer: install it (`apt-get install git`) and start again".into()
+            "the demo needs git 2.39 or newer: install it (`apt-get install git`) and try again".into()
         );
     }
     prepare_sandbox();
     // On stderr, because `--json` promises a single JSON object on stdout.
     eprintln!("1 of 3: the dashboard");
     prepare_dashboard();
-    eprintln!("2 of 3: berth itself; the first build takes some minutes, and cargo counts what is left");
+    eprintln!("2 of 3: the berth binary; the first build takes some minutes");
     tool::run(&mut cargo(["build", "-p", "berth"])).map_err(|why| {
-        format!(
-            "{why}. If it was for want of space: a first build takes about 3 GB below the target directory."
-        )
+        format!("{why}. A first build needs about 3 GB of disk space in the target directory.")
     })?;
     eprintln!("3 of 3: starting");
     let berth = berth_program()?;
@@ -44,29 +45,29 @@ fn start(args: &[String]) -> Done {
     {
         eprintln!("NOTICE: {why}");
         eprintln!(
-            "NOTICE: the demo starts with --sandbox off: its steps can do what you can do on this machine"
+            "NOTICE: the demo starts with --sandbox off: its steps have your permissions on this machine"
         );
         command.args(["--sandbox", "off"]);
     }
-    // Taking our place: Ctrl-C and the exit code reach the right program without being passed on.
+    // exec(2), so that Ctrl-C and the exit code need no forwarding.
     let error = command.exec();
     Err(format!("cannot start {}: {error}", berth.display()))
 }
 
-/// Path of the server binary. Cargo puts the programs of one profile into one directory, wherever that is.
+/// Path of the server binary. Cargo puts all programs of a profile into one directory.
 fn berth_program() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     Ok(own.with_file_name("berth"))
 }
 
-/// Steps run in bubblewrap. Where it cannot be had, the server says what it does instead.
+/// Installs bubblewrap for the sandbox if possible; without it the server reports its alternative.
 fn prepare_sandbox() {
     if output(Command::new("bwrap").arg("--version")).is_some() {
         return;
     }
     let installed = if may_install() { apt_install(&["bubblewrap"]) } else { Err("this needs root".into()) };
     if let Err(why) = installed {
-        eprintln!("going on without bubblewrap (`apt-get install bubblewrap`): {why}");
+        eprintln!("continuing without bubblewrap (`apt-get install bubblewrap`): {why}");
     }
 }
 
@@ -75,7 +76,7 @@ fn chooses_sandbox(args: &[String]) -> bool {
         || std::env::var_os("BERTH_RUNNER__SANDBOX").is_some()
 }
 
-/// What the server finds on this machine, as it would with `--local`.
+/// Runs `berth doctor --local` for this machine.
 fn ask_doctor(berth: &Path) -> Vec<u8> {
     let mut doctor = Command::new(berth);
     doctor.args(["admin", "doctor", "--json"]).env("BERTH_LOCAL", "true");
@@ -91,22 +92,22 @@ fn missing_sandbox(said: &[u8]) -> Option<String> {
 
 fn prepare_dashboard() {
     if let Err(why) = web::prepare() {
-        eprintln!("going on without a new dashboard: {why}");
+        eprintln!("continuing without a new dashboard: {why}");
     }
 }
 
-/// The same tests that `cargo xtask test` runs among all others.
-fn check() -> Done {
+/// Runs the demo tests of `cargo xtask test`.
+fn check() -> TaskResult {
     prepare_dashboard();
-    println!("==> by the API, the command line and the sites");
+    println!("==> API, command line and sites");
     let tests = if cargo_has("nextest") {
         &["nextest", "run", "-p", "berth", "--test", "it", STORY][..]
     } else {
         &["test", "--quiet", "-p", "berth", "--test", "it", STORY]
     };
     tool::run(&mut cargo(tests.iter().copied()))?;
-    println!("==> in a browser");
-    // The tests above have built it.
+    println!("==> browser");
+    // Built by the tests above.
     let berth = berth_program()?;
     web::browse(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))
 }

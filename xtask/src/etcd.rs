@@ -1,4 +1,4 @@
-//! Sees to it that etcd is there, which the benchmark of locks compares with.
+//! Installs etcd, which the `locks` benchmark compares with.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::tool::{apt_install, may_install, output};
 
 const PACKAGE: &str = "etcd-server";
 
-/// Installs it where that is our business. Without it the benchmark says what is missing and measures Berth alone.
+/// Installs etcd where this is allowed. Without it the benchmark measures Berth alone.
 pub(crate) fn prepare() {
     if output(Command::new("etcd").arg("--version")).is_some() || !may_install() {
         return;

@@ -1,9 +1,10 @@
-//! Project tasks. `cargo xtask` alone lists them.
+//! Project tasks. `cargo xtask` without arguments lists them.
 
 mod clients;
 mod demo;
 mod dist;
 mod etcd;
+mod language;
 mod mutants;
 mod npm;
 mod postgres;
@@ -18,34 +19,35 @@ mod web;
 
 use std::process::ExitCode;
 
-use tool::{Done, cargo, run};
+use tool::{TaskResult, cargo, run};
 
 const USAGE: &str = "\
 Tasks of this project:
 
-  cargo xtask demo [ARGS…]    build berth and start it with something to look at; --check plays the README's story instead
-  cargo xtask test            all checks and tests; --strict fails when something is skipped
-                              --quick leaves out PostgreSQL, API fuzzing, generated clients, the dashboard and slow tests, and installs nothing
+  cargo xtask demo [ARGS…]    build berth and start the demo; --check runs the tests of the demo instead
+  cargo xtask test            run all checks and tests; --strict fails when something is skipped
+                              --quick skips PostgreSQL, API fuzzing, generated clients, the dashboard and slow tests, and installs nothing
                               --long runs all seeds, kills and mutations
-  cargo xtask dist            a release: .tar.gz, .deb and checksums in target/dist
-  cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
-  cargo xtask clients         clients generated from openapi.json only: compile them, and drive a server with them
-  cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
-  cargo xtask tidy            checks on the tree: file sizes, crate edges, links, licences, word list, commit subjects
-  cargo xtask openapi         write openapi.json and openapi-runner.json again from the handlers
-  cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
-  cargo xtask sim sequences   random commands against the lock, with the same options
-  cargo xtask sim runs        random plans, outcomes, commands and crashes of a run, with the same options
-  cargo xtask mutants         change the rules in a scratch copy, and run the suites that have to notice: [NAME…]
-  cargo xtask soak            servers, runners and a PostgreSQL that are killed under load: --minutes N [--seed S]
-  cargo xtask bench lists     measure lists at growing sizes; --help shows its options
-  cargo xtask bench events    measure followers of the history, and how long it takes to check
-  cargo xtask bench locks     measure claim and release side by side with etcd; --database postgres beside its bare statements
-  cargo xtask bench many      measure claims beside held sessions, idle runners and steps that wait
-  cargo xtask bench steps     measure what a step costs beside a bare process, and how soon the first begins
-  cargo xtask bench logs      measure what a step's output costs, and how soon it is seen; --quick for a quick look
-  cargo xtask bench idle      measure how soon a server is there, and what it keeps in memory; --check holds the limits
-  cargo xtask bench analysis  let tools fail, and count how often the rules know why
+  cargo xtask dist            build a release: .tar.gz, .deb and checksums in target/dist
+  cargo xtask web             check the dashboard only: lint, types, unit tests, size, browser tests
+  cargo xtask clients         generate clients from openapi.json, compile them and run them against a server
+  cargo xtask schemathesis    fuzz the API; --max-examples N sends more than the default of 20 examples
+  cargo xtask tidy            check the repository rules only: file sizes, crate dependencies, links, licences, words, commits
+  cargo xtask language        measure the wording of comments and names; --list prints offenders, --check fails over a limit
+  cargo xtask openapi         regenerate openapi.json and openapi-runner.json from the handlers
+  cargo xtask sim locks       simulate clients, runners and servers that fail: --seed N [--runs N] [--trace]
+  cargo xtask sim sequences   apply random commands to the lock, same options
+  cargo xtask sim runs        simulate runs with random plans, outcomes, commands and crashes, same options
+  cargo xtask mutants         mutate the rules in a scratch copy and run the suites that must catch it: [NAME…]
+  cargo xtask soak            kill servers, runners and PostgreSQL under load: --minutes N [--seed S]
+  cargo xtask bench lists     measure list pages at growing sizes; --help shows its options
+  cargo xtask bench events    measure event streams and the verification of the audit log
+  cargo xtask bench locks     compare claim and release with etcd; --database postgres compares with bare statements
+  cargo xtask bench many      measure claims next to held sessions, idle runners and waiting steps
+  cargo xtask bench steps     compare a step with a bare process, and measure how soon the first step starts
+  cargo xtask bench logs      measure cost and latency of step output; --quick for a short run
+  cargo xtask bench idle      measure start-up time and idle memory; --check enforces the limits
+  cargo xtask bench analysis  measure the accuracy of the analysis rules on real failures
 ";
 
 fn main() -> ExitCode {
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
         "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),
+        "language" => language::run(rest),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "sim" => sim(rest),
         "mutants" => mutants::run(rest),
@@ -71,7 +74,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             Ok(())
         }
-        other => Err(format!("there is no task \"{other}\"\n\n{USAGE}")),
+        other => Err(format!("unknown task \"{other}\"\n\n{USAGE}")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -83,25 +86,25 @@ fn main() -> ExitCode {
 }
 
 /// The test that compares openapi.json with the handlers also writes it.
-fn openapi() -> Done {
+fn openapi() -> TaskResult {
     println!("writing openapi.json and openapi-runner.json from the handlers");
     run(cargo(["test", "-p", "berth-server", "--test", "it", "openapi"]).env("UPDATE_EXPECT", "1"))
 }
 
-fn sim(args: &[String]) -> Done {
+fn sim(args: &[String]) -> TaskResult {
     run(cargo(["run", "--quiet", "-p", "berth-sim", "--"]).args(args))
 }
 
-fn bench(args: &[String]) -> Done {
+fn bench(args: &[String]) -> TaskResult {
     let name = args.first().map(String::as_str).unwrap_or_default();
     if name == "analysis" {
-        // It counts and measures no time: an ordinary build will do.
+        // Accuracy does not depend on optimization.
         return run(cargo(["run", "--quiet", "-p", "berth-bench", "--"]).args(args));
     }
     // Progress goes to stderr: stdout is the report.
-    eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
+    eprintln!("building the benchmark with optimizations; a cold build takes some minutes");
     if ["locks", "many", "steps", "logs", "idle"].contains(&name) {
-        // They measure the program itself, which stands beside the benchmark then.
+        // These measure the `berth` binary, which is built next to the benchmark.
         run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth"]))?;
     }
     if name == "locks" {

@@ -1,11 +1,11 @@
-//! Programs from npm that tests use as the other side: forges, their descriptions, and model providers.
+//! npm packages that tests use: emulated forges, API descriptions and model providers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tool::{output, run};
 
-/// The tests look here for where they are.
+/// Environment variable with their directory, for the tests.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_NPM";
 const NODE_VERSION_MIN: u32 = 20;
 const PACKAGES: &[(&str, &str)] = &[
@@ -15,19 +15,19 @@ const PACKAGES: &[(&str, &str)] = &[
     ("@copilotkit/aimock", "1.43.0"),
 ];
 
-/// Those that were installed before.
+/// Returns the directory if all packages are installed.
 pub(crate) fn find() -> Option<PathBuf> {
     let dir = dir()?;
     has_all(&dir, PACKAGES).then_some(dir)
 }
 
-/// Beside this program, so outside of the sources.
+/// Installs them next to this program, outside of the sources.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let dir = dir().ok_or("cannot find my own program")?;
     install_into(&dir, PACKAGES)
 }
 
-/// Installs these packages in these versions, unless they are there.
+/// Installs the packages unless they are present in these versions.
 pub(crate) fn install_into(dir: &Path, packages: &[(&str, &str)]) -> Result<PathBuf, String> {
     if has_all(dir, packages) {
         return Ok(dir.to_owned());

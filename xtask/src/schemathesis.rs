@@ -1,5 +1,5 @@
-//! `cargo xtask schemathesis`: requests made up from the OpenAPI document, sent to a demo server. Whatever the
-//! document does not promise, a 5xx first of all, is a failure.
+//! `cargo xtask schemathesis`: fuzzes a demo server with requests generated from the OpenAPI document. Any
+//! response that the document does not allow is a failure, above all a 5xx.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,32 +10,31 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::python;
-use crate::served::{Served, wait};
-use crate::tool::{Done, cargo, run as run_command};
+use crate::served::{DemoServer, wait};
+use crate::tool::{TaskResult, cargo, run as run_command};
 
 const VERSION: &str = "4.32.5";
 const EXAMPLES_DEFAULT: u32 = 20;
-/// The same requests every time: a failure can be repeated, and a change is never blamed for bad luck.
+/// A fixed seed, so that failures are reproducible and unrelated changes do not find new ones.
 const SEED: &str = "20260101";
-/// For the default number of examples; a run that takes longer hangs.
+/// Timeout for the default number of examples.
 const RUN_MAX: Duration = Duration::from_secs(180);
 
-/// Every check but these is on:
+/// Disabled checks:
 ///
-/// - `positive_data_acceptance`: a request can have the right shape and still be refused. A cursor must be one we
-///   gave out, a definition must be a pipeline, a current password must be the right one.
+/// - `positive_data_acceptance`: a request with a valid shape can still be rejected, for example with a cursor the
+///   server did not issue, an invalid definition or a wrong password.
 ///
-/// `negative_data_rejection` stays on. What we take on purpose beyond the document is not sent: unknown query
-/// parameters are ignored by design, and `allow-extra-parameters` keeps them out; bodies that may be absent are
-/// documented as such.
+/// `negative_data_rejection` stays on. Inputs that are accepted on purpose are not sent: unknown query parameters
+/// are ignored by design (`allow-extra-parameters`), and optional bodies are documented as such.
 const CHECKS_LEFT_OUT: &str = "positive_data_acceptance";
 
 const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 /// In the demo's first pipeline and in the doomed one.
 const ENVIRONMENT: &str = "qa-1";
 
-/// Alone, from the command line.
-pub(crate) fn task(args: &[String]) -> Done {
+/// Runs the task from the command line.
+pub(crate) fn task(args: &[String]) -> TaskResult {
     let examples = match args {
         [] => Ok(EXAMPLES_DEFAULT),
         [flag, number] if flag == "--max-examples" => number.parse().map_err(|_| ()),
@@ -48,16 +47,16 @@ pub(crate) fn task(args: &[String]) -> Done {
 }
 
 /// Fuzzes a demo server of this binary.
-pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> Done {
+pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> TaskResult {
     let dir = own_dir()?;
-    let served = Served::start(berth, &dir.join("berth.log"))?;
+    let served = DemoServer::start(berth, &dir.join("berth.log"))?;
     let fuzzed = fuzz(&served, program, &dir, examples);
     let stopped = served.stop();
     println!("{}", fuzzed?);
     stopped
 }
 
-/// Where its program and its files are, beside this program.
+/// The directory of the program and its files, next to this program.
 fn own_dir() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     let dir = own.with_file_name("schemathesis");
@@ -65,22 +64,22 @@ fn own_dir() -> Result<PathBuf, String> {
     Ok(dir)
 }
 
-/// The program in its virtual environment, made when it is not there yet or of another version.
+/// Installs the program in its virtual environment, unless this version is present.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let venv = &own_dir()?.join("venv");
     python::install(venv, &[("schemathesis", VERSION)])?;
     Ok(venv.join("bin/schemathesis"))
 }
 
-/// The last line of a good run; everything it said, of a bad one.
-fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
+/// Returns the last line of a successful run; the error contains all output.
+fn fuzz(served: &DemoServer, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
     let doomed = Doomed::make(served)?;
     let held = Held::make(served, served.text("/organizations/0/pipelines/0/id")?)?;
     let config = dir.join("schemathesis.toml");
     let text = configuration(served, &doomed, &held)?;
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
 
-    // What earlier runs remember would be tried first, and make this one another.
+    // Earlier runs store examples that would be tried first, which makes runs differ.
     for memory in [".hypothesis", ".schemathesis"] {
         let _ = std::fs::remove_dir_all(dir.join(memory));
     }
@@ -89,11 +88,11 @@ fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<St
     let mut command = Command::new(program);
     command.arg("--no-color").arg("--config-file").arg(&config).arg("run");
     command.arg(format!("{}/openapi.json", served.text("/baseUrl")?));
-    // One worker: two would send in another order every time, and trip over a fault of CPython 3.11's parser with
-    // threads ("AST constructor recursion depth mismatch"). The server has the other core.
+    // One worker: two would change the order of requests, and trigger a bug of CPython 3.11 with threads ("AST
+    // constructor recursion depth mismatch").
     command.args(["--seed", SEED, "--workers", "1", "--continue-on-failure", "--request-timeout", "30"]);
     command.args(["--exclude-checks", CHECKS_LEFT_OUT, "--max-examples", &examples.to_string()]);
-    // In the environment: a command line can be read by everybody on the machine.
+    // In the environment, because other users can read command lines.
     command.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?).current_dir(dir);
     let file = to_file()?;
     let copy = file.try_clone().map_err(|error| error.to_string())?;
@@ -110,20 +109,20 @@ fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<St
     }
     let said = std::fs::read_to_string(&said).unwrap_or_default();
     match ended {
-        None => return Err(format!("{said}\nschemathesis did not end within {} s", limit.as_secs())),
-        Some(status) if !status.success() => return Err(format!("{said}\nschemathesis found something")),
+        None => return Err(format!("{said}\nschemathesis did not finish within {} s", limit.as_secs())),
+        Some(status) if !status.success() => return Err(format!("{said}\nschemathesis found failures")),
         Some(_) => {}
     }
-    // Whoever takes away the caller's own rights makes every later answer a dull 401.
-    let me = served.ask("/me", None).map_err(|why| format!("the run ended itself: {why}"))?;
+    // If a request removed the caller's own permissions, all later responses were 401.
+    let me = served.ask("/me", None).map_err(|why| format!("the run revoked its own access: {why}"))?;
     if me.pointer("/data/organizations/0/role").and_then(Value::as_str) != Some("owner") {
-        return Err(format!("the run took its own rights away: {me}"));
+        return Err(format!("the run removed its own role: {me}"));
     }
     let tested = said.lines().find(|line| line.contains(" generated")).unwrap_or_default().trim();
     Ok(format!("    schemathesis: {tested}"))
 }
 
-/// Things that may be changed and deleted without ending the run: not the caller, not the caller's token.
+/// Objects that may be changed and deleted without affecting the caller or its token.
 struct Doomed {
     pipeline: String,
     user: String,
@@ -137,12 +136,12 @@ struct Doomed {
 }
 
 impl Doomed {
-    fn make(served: &Served) -> Result<Self, String> {
+    fn make(served: &DemoServer) -> Result<Self, String> {
         let org = format!("/organizations/{}", served.text("/organizations/0/slug")?);
         let id = |path: &str, body: Value| {
             let made = served.ask(&format!("{org}{path}"), Some(&body))?;
             let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
-            id.ok_or_else(|| format!("POST {path} answered without an id"))
+            id.ok_or_else(|| format!("POST {path} returned no id"))
         };
         let pipeline = id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?;
         Ok(Self {
@@ -165,7 +164,7 @@ impl Doomed {
     }
 }
 
-/// An environment somebody holds, with a deployment and somebody in line.
+/// A claimed environment with a deployment and a queue ticket.
 struct Held {
     session: String,
     deployment: String,
@@ -173,7 +172,7 @@ struct Held {
 }
 
 impl Held {
-    fn make(served: &Served, pipeline: &str) -> Result<Self, String> {
+    fn make(served: &DemoServer, pipeline: &str) -> Result<Self, String> {
         let org = served.text("/organizations/0/slug")?;
         let path = format!(
             "/organizations/{org}/pipelines/{pipeline}/ephemeral-environments/{ENVIRONMENT}/sessions"
@@ -182,7 +181,7 @@ impl Held {
         let waits = served.ask(&path, Some(&json!({"queue": true})))?;
         let id = |answer: &Value, pointer: &str| {
             let found = answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-            found.ok_or_else(|| format!("a claim answered without {pointer}"))
+            found.ok_or_else(|| format!("a claim returned no {pointer}"))
         };
         Ok(Self {
             session: id(&claimed, "/data/sessionId")?,
@@ -192,9 +191,9 @@ impl Held {
     }
 }
 
-/// Real names in most paths, made-up ones in the rest. What deletes or demotes gets the doomed; it then cannot find
-/// what another request made a moment ago, so that one check is off there.
-fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String, String> {
+/// Writes the configuration: real ids in most paths, generated ones in the rest. Operations that delete or demote
+/// use the doomed objects; they cannot find objects created a moment ago, so that check is off for them.
+fn configuration(served: &DemoServer, doomed: &Doomed, held: &Held) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
          generation.allow-extra-parameters = false\n\
@@ -214,7 +213,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
     dictionary("sessions", &[&held.session]);
     dictionary("tickets", &[&held.ticket]);
     dictionary("deployments", &[&held.deployment]);
-    // Nobody is asked here; a well-formed id gets further than noise.
+    // There are no approvals here; a well-formed id gets further than a random string.
     dictionary("approvals", &["apr_00000000000000000000000000"]);
     dictionary("runners", &["embedded"]);
     dictionary("steps", &["deploy"]);

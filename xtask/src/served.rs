@@ -1,4 +1,4 @@
-//! A demo server for a task: started, asked, ended in every case.
+//! A demo server for a task, stopped on drop.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The server promises to end within this.
+/// The server's own shutdown limit.
 const STOP_MAX: Duration = Duration::from_secs(10);
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_millis(20);
 
-pub(crate) struct Served {
+pub(crate) struct DemoServer {
     child: Child,
     log: PathBuf,
     /// What the demo printed: `baseUrl` and `organizations`.
     pub(crate) told: Value,
 }
 
-impl Served {
-    /// Starts `berth serve --demo`, in which nothing happens by itself, on any free port; what it logs goes to this file.
+impl DemoServer {
+    /// Starts `berth serve --demo` without background activity on a free port, logging to this file.
     pub(crate) fn start(berth: &Path, log: &Path) -> Result<Self, String> {
         let file = File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new(berth);
@@ -41,7 +41,7 @@ impl Served {
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn();
         let child = child.map_err(|error| format!("cannot start {}: {error}", berth.display()))?;
-        // From here on the value ends the process, also when its line is not what we expect.
+        // From here on, dropping the value kills the process.
         let mut served = Self { child, log: log.to_owned(), told: Value::Null };
         let mut line = String::new();
         if let Some(stdout) = served.child.stdout.take() {
@@ -56,13 +56,13 @@ impl Served {
         std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
     }
 
-    /// The text at this place of what the demo told.
+    /// Returns a value that the demo printed, by JSON pointer.
     pub(crate) fn text(&self, pointer: &str) -> Result<&str, String> {
         let found = self.told.pointer(pointer).and_then(Value::as_str);
-        found.ok_or_else(|| format!("the demo did not tell {pointer}"))
+        found.ok_or_else(|| format!("the demo did not print {pointer}"))
     }
 
-    /// A `GET` below the base, or a `POST` of a body; the body of a good answer.
+    /// Sends a `GET`, or a `POST` with a body, below the base URL and returns the body of a successful response.
     pub(crate) fn ask(&self, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let (base, token) = (self.text("/baseUrl")?, self.text("/organizations/0/apiToken")?);
         let (url, bearer) = (format!("{base}{path}"), format!("Bearer {token}"));
@@ -78,18 +78,18 @@ impl Served {
         let mut answer = answer.map_err(|error| format!("{path}: {error}"))?;
         let text = answer.body_mut().read_to_string().map_err(|error| format!("{path}: {error}"))?;
         if !answer.status().is_success() {
-            return Err(format!("{path} was answered with {}: {text}", answer.status()));
+            return Err(format!("{path} returned {}: {text}", answer.status()));
         }
         serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
     }
 
-    /// Asks it to end, and wants it to do so in time, with code 0 and without a bad word in its log.
+    /// Stops the server and checks that it exits with 0, in time and without errors in its log.
     pub(crate) fn stop(mut self) -> Result<(), String> {
         let terminate = format!("kill -TERM {}", self.child.id());
         crate::tool::run(Command::new("sh").args(["-c", &terminate]))?;
         match wait(&mut self.child, STOP_MAX)? {
-            None => return Err(format!("the server did not end within {} s", STOP_MAX.as_secs())),
-            Some(status) if !status.success() => return Err(format!("the server ended with {status}")),
+            None => return Err(format!("the server did not stop within {} s", STOP_MAX.as_secs())),
+            Some(status) if !status.success() => return Err(format!("the server exited with {status}")),
             Some(_) => {}
         }
         let log = self.log();
@@ -98,14 +98,14 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for DemoServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The end of a child, or nothing when it is still running after so long.
+/// Waits for a child; returns `None` if it is still running after `within`.
 pub(crate) fn wait(child: &mut Child, within: Duration) -> Result<Option<ExitStatus>, String> {
     let deadline = Instant::now() + within;
     loop {

@@ -1,15 +1,15 @@
-//! `cargo xtask soak`: the test of the same name in `crates/berth`, for as long as one wants.
+//! `cargo xtask soak`: runs the soak test of `crates/berth` for a given time.
 
 use berth_testkit::outcome::LONG_VARIABLE;
 
 use crate::postgres;
-use crate::tool::{Done, cargo, run as run_command};
+use crate::tool::{TaskResult, cargo, run as run_command};
 
 const USAGE: &str = "usage: cargo xtask soak [--minutes N] [--seed S]";
 const MINUTES: u64 = 10;
 const TEST: &str = "soak::three_servers_four_runners_and_a_database_that_fail_keep_every_promise";
 
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     let (mut minutes, mut seed) = (MINUTES, None);
     for pair in args.chunks(2) {
         match pair {
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &[String]) -> Done {
         Some(found) => found,
         None => postgres::install()?,
     };
-    println!("for {minutes} minutes; the seed is printed, and --seed makes the same choices again");
+    println!("running for {minutes} minutes; repeat the same choices with --seed");
     let mut command = cargo(["test", "--quiet", "-p", "berth", "--test", "it", "--"]);
     command.args(["--exact", TEST, "--nocapture"]).env(berth_testkit::BIN_VARIABLE, bin);
     command.env("SOAK_MINUTES", minutes.to_string()).env(LONG_VARIABLE, "1");

@@ -1,10 +1,10 @@
-//! Running other programs.
+//! Runs other programs.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a task answers: nothing, or a sentence about what went wrong.
-pub(crate) type Done = Result<(), String>;
+/// The result of a task; the error is for users.
+pub(crate) type TaskResult = Result<(), String>;
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -13,7 +13,8 @@ pub(crate) fn root() -> PathBuf {
     own.parent().map(PathBuf::from).unwrap_or(own)
 }
 
-/// The cargo that runs us. It keeps the caller's directory, so that a relative CARGO_TARGET_DIR means the same.
+/// The cargo that runs this task, in the caller's directory, so that a relative CARGO_TARGET_DIR keeps its
+/// meaning.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
@@ -25,8 +26,8 @@ pub(crate) fn cargo_has(subcommand: &str) -> bool {
     asked.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-pub(crate) fn run(command: &mut Command) -> Done {
-    let shown = shown(command);
+pub(crate) fn run(command: &mut Command) -> TaskResult {
+    let shown = command_line(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("`{shown}` failed: {status}")),
@@ -34,20 +35,20 @@ pub(crate) fn run(command: &mut Command) -> Done {
     }
 }
 
-/// What a command prints; `None` when it cannot be run or fails.
+/// The output of a command; `None` if it cannot be run or fails.
 pub(crate) fn output(command: &mut Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether this is a machine we may change: root, with apt.
+/// Whether packages may be installed on this machine: root, with apt.
 pub(crate) fn may_install() -> bool {
     let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
     is_root && output(Command::new("apt-get").arg("--version")).is_some()
 }
 
-pub(crate) fn apt_install(packages: &[&str]) -> Done {
-    // On stderr: some commands promise what is on stdout.
+pub(crate) fn apt_install(packages: &[&str]) -> TaskResult {
+    // On stderr: the stdout of some tasks is their result.
     eprintln!("    installing {} with apt-get", packages.join(", "));
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -57,14 +58,14 @@ pub(crate) fn apt_install(packages: &[&str]) -> Done {
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
 }
 
-pub(crate) fn no_arguments(args: &[String]) -> Done {
+pub(crate) fn no_arguments(args: &[String]) -> TaskResult {
     match args.first() {
         None => Ok(()),
-        Some(arg) => Err(format!("this task takes no argument, not \"{arg}\"")),
+        Some(arg) => Err(format!("unexpected argument \"{arg}\"")),
     }
 }
 
-fn shown(command: &Command) -> String {
+fn command_line(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());

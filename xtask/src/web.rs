@@ -1,15 +1,15 @@
-//! The dashboard: built when its sources have changed, checked, and looked at in a real browser.
+//! The dashboard: build, checks and browser tests.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
-use crate::tool::{self, Done, output, root};
+use crate::tool::{self, TaskResult, output, root};
 
-/// The oldest Node that our tools run on.
+/// The oldest supported version of Node.
 const NODE_MIN: (u32, u32) = (20, 19);
-/// What the built dashboard is made of; when one of these is newer, it is built again.
+/// Inputs of the dashboard's build; it is rebuilt if one is newer.
 const SOURCES: &[&str] = &[
     "web/src",
     "web/public",
@@ -21,14 +21,14 @@ const SOURCES: &[&str] = &[
     "crates/core/src/event.rs",
 ];
 const BUILT: &str = "web/dist/index.html";
-/// What npm writes when it has installed everything.
+/// Written by npm after a complete install.
 const INSTALLED: &str = "web/node_modules/.package-lock.json";
 pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
-/// Scripts of `package.json` that need nothing but the sources and what `generate` writes.
+/// Scripts of `package.json` that only need the sources and the output of `generate`.
 const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
 
 /// Builds the dashboard if something has changed. Needs Node.
-pub(crate) fn prepare() -> Done {
+pub(crate) fn prepare() -> TaskResult {
     find_node()?;
     let root = root();
     let built = changed_at(&root.join(BUILT));
@@ -40,8 +40,8 @@ pub(crate) fn prepare() -> Done {
     install().and_then(|()| npm(&["run", "build"]))
 }
 
-/// Lint, types, unit tests and the build with its budget. The unit tests report to this file.
-pub(crate) fn check(junit: &Path) -> Done {
+/// Runs lint, types, unit tests and the build with its size budget. The unit tests report to this file.
+pub(crate) fn check(junit: &Path) -> TaskResult {
     npm(&["run", "generate"])?;
     std::thread::scope(|scope| {
         let threads: Vec<_> = CHECKS.iter().map(|script| scope.spawn(|| run_script(script, junit))).collect();
@@ -54,7 +54,7 @@ pub(crate) fn check(junit: &Path) -> Done {
 }
 
 /// Prints one line if the script succeeds, and its output if it fails.
-fn run_script(script: &str, junit: &Path) -> Done {
+fn run_script(script: &str, junit: &Path) -> TaskResult {
     let started = Instant::now();
     let mut npm = command("npm");
     npm.args(["run", "--silent", script]).stdin(Stdio::null()).env("BERTH_JUNIT_WEB", junit);
@@ -70,9 +70,9 @@ fn run_script(script: &str, junit: &Path) -> Done {
     Err(format!("`npm run {script}` failed: {}", output.status))
 }
 
-/// Runs the browser tests against this server binary, which has the dashboard inside. All of them, or those in files with
+/// Runs the browser tests against this server binary, which embeds the dashboard: all of them, or the files with
 /// these names.
-pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
+pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> TaskResult {
     // The tests run in `web`.
     let program = std::path::absolute(program)
         .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
@@ -81,36 +81,36 @@ pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
     tool::run(command.env("BERTH_PROGRAM", program).env("BERTH_JUNIT_BROWSER", junit))
 }
 
-/// An error says which Node is needed.
-pub(crate) fn find_node() -> Done {
+/// Checks that a supported Node is installed.
+pub(crate) fn find_node() -> TaskResult {
     let wanted = format!("Node {}.{} or newer", NODE_MIN.0, NODE_MIN.1);
     let version = output(Command::new("node").arg("--version"));
     let version = version.ok_or_else(|| format!("no Node: install {wanted} to build the dashboard"))?;
-    match parsed(&version) {
+    match parse_version(&version) {
         Some(found) if found >= NODE_MIN => Ok(()),
         _ => Err(format!("Node is {version}: install {wanted} to build the dashboard")),
     }
 }
 
-/// From `v20.20.2`.
-fn parsed(version: &str) -> Option<(u32, u32)> {
+/// Parses `v20.20.2`.
+fn parse_version(version: &str) -> Option<(u32, u32)> {
     let mut numbers = version.strip_prefix('v')?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Installs the packages of the dashboard, unless they are up to date.
-pub(crate) fn install() -> Done {
+pub(crate) fn install() -> TaskResult {
     let root = root();
     let (installed, wanted) =
         (changed_at(&root.join(INSTALLED)), changed_at(&root.join("web/package-lock.json")));
     if installed.is_some() && installed >= wanted {
         return Ok(());
     }
-    // Not `npm ci`: it refuses a lock file without the parts for other platforms, which not every mirror has.
+    // Not `npm ci`: it rejects a lock file without the packages of other platforms, which not every mirror has.
     npm(&["install", "--no-save", "--no-progress"])
 }
 
-fn npm(args: &[&str]) -> Done {
+fn npm(args: &[&str]) -> TaskResult {
     // On stderr, because the demo promises a single JSON object on stdout.
     tool::run(command("npm").args(args).stdout(Stdio::from(std::io::stderr())))
 }
@@ -121,7 +121,7 @@ fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// When the newest file of this was changed; nothing if there is none.
+/// The latest modification time below a path; `None` if it does not exist.
 fn changed_at(path: &Path) -> Option<SystemTime> {
     let about = std::fs::metadata(path).ok()?;
     if !about.is_dir() {
@@ -138,24 +138,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_of_node_are_compared_by_number() {
+    fn node_versions_are_compared_numerically() {
         for (text, enough) in
             [("v20.19.0", true), ("v22.1.0", true), ("v20.9.1", false), ("v18.20.4", false), ("20.19", false)]
         {
-            assert_eq!(parsed(text).is_some_and(|found| found >= NODE_MIN), enough, "{text}");
+            assert_eq!(parse_version(text).is_some_and(|found| found >= NODE_MIN), enough, "{text}");
         }
     }
 
     #[test]
-    fn every_source_of_the_dashboard_exists() {
+    fn dashboard_sources_exist() {
         for source in SOURCES {
             assert!(root().join(source).exists(), "{source}");
         }
     }
 
-    /// Its first stage builds the dashboard, and has nothing but what was copied there.
+    /// The first stage builds the dashboard from the copied files only.
     #[test]
-    fn the_dockerfile_copies_every_source_of_the_dashboard() {
+    fn dockerfile_copies_every_dashboard_source() {
         let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
         let stage = text.split("\nFROM ").nth(1).unwrap();
         for source in SOURCES {

@@ -1,7 +1,7 @@
-//! `analysis`: how often the rules are right about logs of tools that really failed.
+//! `analysis`: accuracy of the analysis rules on logs of tools that really failed.
 //!
-//! Every case runs its tool in an empty directory, as a step would, and its output goes through the analyser. The truth
-//! stands beside the case. Half of the cases are held out; see `cases`.
+//! Each case runs its tool in an empty directory, like a step, and analyzes the output. The expected result is
+//! part of the case. Half of the cases are held out; see `cases`.
 
 mod cases;
 mod report;
@@ -15,7 +15,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use berth_analysis::{Analysis, Category, Ending, Input, analyse};
+use berth_analysis::{AnalysisInput, AnalysisResult, Category, StepEnding, analyse};
 
 use cases::Case;
 use tools::Tools;
@@ -23,18 +23,18 @@ use tools::Tools;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench analysis [options]
 
-  --only WORD      only cases whose name holds this word
-  --open           only cases that were looked at while rules were written
-  --show           print the log of every case that is wrong
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --tools DIR      where packages of npm and pip are kept between runs [default: bench-analysis beside the benchmark]
-  --check          fail unless 85 % have the right category and 80 % a right line
+  --only WORD      only cases whose name contains this word
+  --open           only cases that are not held out
+  --show           print the log of every wrong case
+  --dir DIR        where to put the data [default: the system's temporary directory]
+  --tools DIR      where npm and pip packages are kept between runs [default: bench-analysis next to the benchmark]
+  --check          fail unless 85 % have the right category and 80 % the right line
 ";
 
-/// More of a log is not read.
+/// Limit for a log.
 const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Evidence that shows half of the log shows nothing.
+/// Longer evidence does not count as pointing at a line.
 const EVIDENCE_LINES_MAX: usize = 5;
 
 struct Options {
@@ -65,13 +65,13 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--dir" => options.dir = value()?.into(),
             "--tools" => options.tools = Some(value()?.into()),
             "--check" => options.check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     Ok(options)
 }
 
-/// What became of a case.
+/// The result of one case.
 struct Scored {
     case: &'static Case,
     verdict: Verdict,
@@ -79,9 +79,9 @@ struct Scored {
 }
 
 enum Verdict {
-    /// Something that it needs is not here.
+    /// A tool that the case needs is not installed.
     Skipped(String),
-    /// The tool did not fail as it was meant to: the true line is not in its log.
+    /// The tool did not fail as intended: the expected line is not in its log.
     Void,
     Judged {
         category: Option<Category>,
@@ -111,11 +111,11 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     }
     let (log, status) = execute(case, tools, dir)?;
     let ending = match status {
-        None => Ending::timed_out(),
+        None => StepEnding::from_timeout(),
         Some(status) => match (status.signal(), status.code()) {
-            (Some(signal), _) => Ending::killed(signal),
+            (Some(signal), _) => StepEnding::from_signal(signal),
             (None, Some(0) | None) => return Ok(Scored { case, verdict: Verdict::Void, log }),
-            (None, Some(code)) => Ending::exited(code),
+            (None, Some(code)) => StepEnding::from_exit_code(code),
         },
     };
     let lines: Vec<String> = log.lines().map(str::to_owned).collect();
@@ -123,7 +123,7 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     if !lines.iter().any(|line| is_true(line)) {
         return Ok(Scored { case, verdict: Verdict::Void, log });
     }
-    let input = Input {
+    let input = AnalysisInput {
         step_type: "script",
         run: Some(case.script),
         ending,
@@ -132,10 +132,10 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
         last_good: None,
     };
     let verdict = match analyse(&input) {
-        Analysis::NotEnoughEvidence(_) => {
+        AnalysisResult::NotEnoughEvidence(_) => {
             Verdict::Judged { category: None, rule: "not enough evidence".into(), is_right_line: false }
         }
-        Analysis::Found(found) => {
+        AnalysisResult::Found(found) => {
             let first = found.evidence.first();
             let shown = first.map(|range| &lines[range.first - 1..range.last]).unwrap_or_default();
             let is_right_line = shown.len() <= EVIDENCE_LINES_MAX && shown.iter().any(|line| is_true(line));
@@ -146,7 +146,7 @@ fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Score
     Ok(Scored { case, verdict, log })
 }
 
-/// Its output, both streams as they came, and how it ended; nothing when its time was over.
+/// Returns the combined output and the exit status; `None` after a timeout.
 fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Option<ExitStatus>)> {
     let (work, home) = (dir.join("work"), dir.join("home"));
     std::fs::create_dir_all(&work)?;
@@ -169,7 +169,7 @@ fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Op
         }
         std::thread::sleep(LOOK_EVERY);
     };
-    // What a case leaves in the background ends with it.
+    // Kill background processes of the case.
     let group = format!("-{}", child.id());
     Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status().ok();
     child.wait()?;

@@ -1,4 +1,4 @@
-//! The table, the score, and the goals that `--check` holds.
+//! Report table, score, and the goals of `--check`.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use super::{Scored, Verdict};
 
 const CATEGORY_MIN: f64 = 0.85;
 const LINE_MIN: f64 = 0.80;
-/// With fewer cases the score says nothing.
+/// A score of fewer cases is meaningless.
 const CASES_MIN: usize = 30;
 const SHOWN_LINES_MAX: usize = 60;
 
-/// Cases that were judged, and how many of them were right.
+/// Number of judged cases, and how many of them were right.
 #[derive(Default)]
 struct Score {
     cases: usize,
@@ -51,7 +51,7 @@ pub(super) fn render(scored: &[Scored], show: bool) -> String {
         let held_out = if case.is_held_out { "yes" } else { "" };
         let (found, rule, line) = match &one.verdict {
             Verdict::Skipped(why) => (format!("SKIPPED: {why}"), "", ""),
-            Verdict::Void => ("VOID: it did not fail as meant".to_owned(), "", ""),
+            Verdict::Void => ("VOID: it did not fail as intended".to_owned(), "", ""),
             Verdict::Judged { category, rule, is_right_line } => {
                 let found = category.map_or("none", berth_analysis::Category::as_str);
                 let mark = if *category == Some(case.category) { "" } else { " ✗" };
@@ -63,14 +63,14 @@ pub(super) fn render(scored: &[Scored], show: bool) -> String {
     }
     let _ = writeln!(out, "\n| | cases | right category | right line |\n|---|--:|--:|--:|");
     let (held, open): (Vec<&Scored>, Vec<&Scored>) = scored.iter().partition(|one| one.case.is_held_out);
-    for (title, cases) in [("held out", &held), ("looked at while rules were written", &open)] {
+    for (title, cases) in [("held out", &held), ("not held out", &open)] {
         let _ = writeln!(out, "{}", Score::of(cases.iter().copied()).row(title));
     }
     let _ = writeln!(out, "{}", Score::of(scored.iter()).row("all"));
     let _ = writeln!(out, "\nGoal: {:.0} % and {:.0} %.", 100.0 * CATEGORY_MIN, 100.0 * LINE_MIN);
     let left_out = scored.iter().filter(|one| !matches!(one.verdict, Verdict::Judged { .. })).count();
     if left_out > 0 {
-        let _ = writeln!(out, "{left_out} cases could not be judged here and do not count.");
+        let _ = writeln!(out, "{left_out} cases could not be judged here and are not counted.");
     }
     for one in scored.iter().filter(|one| show && is_wrong(one)) {
         let lines: Vec<&str> = one.log.lines().collect();
@@ -90,7 +90,7 @@ fn is_wrong(one: &Scored) -> bool {
     }
 }
 
-/// Fails with every goal that is missed, by all cases and by those held out.
+/// Fails with every missed goal, for all cases and for the held-out ones.
 pub(super) fn check(scored: &[Scored]) -> anyhow::Result<()> {
     let mut broken = Vec::new();
     let all = Score::of(scored.iter());

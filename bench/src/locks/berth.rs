@@ -1,4 +1,4 @@
-//! Berth's side.
+//! The Berth side of the comparison.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ pub(super) struct Berth {
 }
 
 impl Berth {
-    /// With an environment for each client.
+    /// Starts a server with one environment per client.
     pub(super) async fn start(dir: &Path, clients: usize) -> anyhow::Result<Self> {
         let (server, target) = served::start(dir, &[])?;
         create_pipeline(&target, clients).await?;
         Ok(Self { server, target })
     }
 
-    /// An installation in this database, with an environment for each client; the token of its owner.
+    /// Creates an installation in this database with one environment per client, and returns the owner's token.
     pub(super) async fn prepare(dir: &Path, url: &str, clients: usize) -> anyhow::Result<String> {
         let token = served::init(dir, &["--database", url])?;
         let served = Self::serve(dir, url, &token)?;
@@ -40,13 +40,13 @@ impl Berth {
         Ok(Self { server, target })
     }
 
-    /// Every pair that was counted has left its mark: the fence counts the claims of an environment.
+    /// Checks that every counted pair really happened: the fence counts the claims of an environment.
     pub(super) async fn check_history(&self, rows: &[Rows]) -> anyhow::Result<()> {
         let counted: usize = rows.iter().flat_map(|row| &row.berth).map(|round| round.latencies.len()).sum();
         let mut connection = Connection::open(&self.target).await?;
         let list = format!("{PIPELINES}/locks/ephemeral-environments");
         let (status, body) = connection.get(&list).await?;
-        ensure!(status == 200, "{list} answered {status}: {}", String::from_utf8_lossy(body));
+        ensure!(status == 200, "{list} returned {status}: {}", String::from_utf8_lossy(body));
         let list: Value = serde_json::from_slice(body)?;
         let environments = list["data"].as_array().context("a list without environments")?;
         let claims: u64 = environments.iter().filter_map(|environment| environment["fence"].as_u64()).sum();
@@ -64,7 +64,7 @@ async fn create_pipeline(target: &Target, environments: usize) -> anyhow::Result
     write!(request, "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
     let mut connection = Connection::open(target).await?;
     let (status, answer) = connection.ask(&request).await?;
-    ensure!(status == 201, "the pipeline was answered {status}: {}", String::from_utf8_lossy(answer));
+    ensure!(status == 201, "the pipeline returned {status}: {}", String::from_utf8_lossy(answer));
     Ok(())
 }
 
@@ -100,7 +100,7 @@ impl Service for Berth {
     }
 }
 
-/// No two clients and no two rounds may use the same key.
+/// Returns a first idempotency key that no other client or round uses.
 fn fresh_keys(address: SocketAddr, number: usize) -> anyhow::Result<u128> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
     Ok((now << 24) | ((number as u128) << 16) | u128::from(address.port() & 0xff))
@@ -117,7 +117,7 @@ impl Client for Claimant {
     fn acquire(&mut self, request: &mut Vec<u8>) {
         self.key += 1 << 24;
         request.extend_from_slice(self.claim.as_bytes());
-        // Writing into memory does not fail.
+        // Writing to a `Vec` cannot fail.
         let _ = write!(request, "{:x}\r\n\r\n{{}}", self.key);
     }
 

@@ -1,5 +1,5 @@
-//! etcd's side: one server with its own defaults, asked through its JSON gateway. Every client has a lease of its own
-//! and locks its own name under it; a lock is written to etcd's log on disk before it is answered.
+//! The etcd side of the comparison: one server with default settings, called through its JSON gateway. Each client
+//! has its own lease and lock name; etcd persists a lock before it responds.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::process::{Server, free_address};
 
 const START_MAX: Duration = Duration::from_secs(20);
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// Longer than any measurement: nobody renews them.
+/// Longer than any measurement, because leases are not renewed.
 const LEASE_S: u64 = 24 * 60 * 60;
 
 pub(super) struct Etcd {
@@ -56,7 +56,7 @@ impl Etcd {
     }
 }
 
-/// A connection, as soon as it answers that it has a leader.
+/// Connects as soon as the server reports that it has a leader.
 async fn ready(target: &Target, server: &mut Server, log: &Path) -> anyhow::Result<Connection> {
     let deadline = Instant::now() + START_MAX;
     loop {
@@ -74,7 +74,7 @@ async fn ready(target: &Target, server: &mut Server, log: &Path) -> anyhow::Resu
 }
 
 fn write_post(request: &mut Vec<u8>, target: &Target, path: &str, body: &str) {
-    // Writing into memory does not fail.
+    // Writing to a `Vec` cannot fail.
     let _ = write!(
         request,
         "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

@@ -1,9 +1,8 @@
-//! `locks`: claim and release over HTTP, side by side with etcd's lock service.
+//! `locks`: claim and release over HTTP, compared with etcd's lock service.
 //!
-//! Both run as processes of their own on this machine, with their data on the same disk, and are asked by the same
-//! clients: every client has its own environment and takes it and gives it back, again and again. A *pair* is one of
-//! each, two requests that are answered when they are on disk. In every round each is measured right after the
-//! other, and only the ratios within a round are compared.
+//! Both run as separate processes on this machine, with their data on the same disk and the same clients. Each
+//! client claims and releases its own environment in a loop. A *pair* is one claim and one release, both persisted
+//! before the response. Each round measures both sides in turn; only ratios within a round are compared.
 
 mod berth;
 mod etcd;
@@ -24,18 +23,18 @@ use etcd::Etcd;
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench locks [options]
 
-  --clients N,N,…  connections at once, the first of them counts [default: 64,16,1]
+  --clients N,N,…  concurrent connections; the first number counts [default: 64,16,1]
   --rounds N       rounds; each side is measured once in each [default: 5]
   --seconds N      measured time of each side in each round [default: 2]
   --short          the same as --seconds 0.4
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --database D     postgres: a PostgreSQL of its own, beside the same statements without Berth [default clients: 16]
+  --dir DIR        where to put the data [default: the system's temporary directory]
+  --database D     postgres: its own PostgreSQL, compared with the same statements without Berth [default clients: 16]
   --check          fail unless Berth does 4 times as many pairs as etcd, with a third of its p99;
-                   with PostgreSQL: 0.6 of what the statements do alone
+                   with PostgreSQL: 0.6 of the rate of the statements alone
 ";
 
 const CLIENTS_MAX: usize = 200;
-/// A round that takes so much longer than it should hangs.
+/// A round that exceeds its length by this much has hung.
 const HANGS_AFTER: Duration = Duration::from_secs(60);
 
 struct Options {
@@ -68,7 +67,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
                 other => bail!("--database must be sqlite or postgres, not {other}"),
             },
             "--check" => check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!(clients.iter().all(|count| (1..=CLIENTS_MAX).contains(count)), "--clients: 1 to {CLIENTS_MAX}");
@@ -77,7 +76,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(Options { clients, rounds, length: Duration::from_secs_f64(seconds), dir, check, postgres })
 }
 
-/// One side: a running server, and how to ask it.
+/// One side of the comparison: a running server and its clients.
 trait Service {
     fn name(&self) -> &'static str;
 
@@ -85,24 +84,24 @@ trait Service {
 
     fn process_id(&self) -> u32;
 
-    /// The client with this number, which has a key of its own.
+    /// The client with this number, which has its own lock.
     fn client(&self, number: usize) -> anyhow::Result<Box<dyn Client>>;
 }
 
-/// Writes requests and reads answers; everything that stays the same is prepared.
+/// Writes requests and parses responses; constant parts are prepared in advance.
 trait Client {
     fn acquire(&mut self, request: &mut Vec<u8>);
 
-    /// From the answer to `acquire`.
+    /// Takes the response to `acquire`.
     fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()>;
 
-    /// Statuses that mean success of the two.
+    /// Expected statuses of acquire and release.
     fn expects(&self) -> (u16, u16);
 }
 
-/// What one round of one side gave.
+/// The result of one round of one side.
 struct Round {
-    /// Of each pair, sorted.
+    /// Latency of each pair, sorted.
     latencies: Vec<Duration>,
     took: Duration,
     /// CPU time of the server.
@@ -130,7 +129,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         return postgres::run(&options, temp.path());
     }
     let most = options.clients.iter().copied().max().unwrap_or(1);
-    // The clients share one thread: they shall take little from the servers, which run on the same cores.
+    // The clients share one thread, to leave the cores to the servers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let berth = runtime.block_on(Berth::start(&temp.path().join("berth"), most))?;
     let etcd = match etcd::is_installed() {
@@ -158,7 +157,7 @@ async fn measure(options: &Options, berth: &Berth, etcd: Option<&Etcd>) -> anyho
     Ok(rows)
 }
 
-/// Every client goes on for so long. What is under way at the end is waited for, and counts with its time.
+/// Runs every client for `length`. Requests in flight at the end are awaited and counted.
 async fn round(service: &impl Service, clients: usize, length: Duration) -> anyhow::Result<Round> {
     let mut ready = Vec::with_capacity(clients);
     for number in 0..clients {
@@ -208,7 +207,7 @@ async fn pairs(
     Ok(latencies)
 }
 
-/// The text after `before`, up to the next quotation mark.
+/// Returns the text after `before`, up to the next quotation mark.
 fn quoted<'a>(answer: &'a [u8], before: &str) -> anyhow::Result<&'a [u8]> {
     let start = answer.windows(before.len()).position(|part| part == before.as_bytes());
     let rest = start.map(|start| &answer[start + before.len()..]);
@@ -224,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_cut_out_of_an_answer() {
+    fn quoted_value_is_extracted_from_response() {
         let answer = br#"{"data":{"id":"ses_1","sessionId":"ses_1","fence":7}}"#;
         assert_eq!(quoted(answer, "\"sessionId\":\"").unwrap(), b"ses_1");
         assert!(quoted(answer, "\"key\":\"").is_err());

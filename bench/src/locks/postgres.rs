@@ -1,7 +1,7 @@
-//! Berth over PostgreSQL, beside the same statements without Berth.
+//! Berth on PostgreSQL, compared with the same statements without Berth.
 //!
-//! Each round has three parts over the same PostgreSQL. Berth is measured. Berth is run once more while what it says to
-//! the database is recorded. And that is said again to a copy of the database from before, as fast as it is answered.
+//! Each round has three parts on the same PostgreSQL: Berth is measured; Berth runs once more while its statements
+//! are recorded; the recording is replayed at full speed against a copy of the database from before.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::replay::{Recording, replay};
 use super::{Options, Round, round};
 use crate::report::{machine, median, millis, rate};
 
-/// At least this part of what the statements do alone.
+/// Minimum share of the replay's rate.
 const PART_MIN: f64 = 0.6;
 
 struct Measured {
@@ -39,7 +39,7 @@ impl Measured {
 }
 
 pub(super) fn run(options: &Options, dir: &Path) -> anyhow::Result<()> {
-    let bin = binaries().context("no PostgreSQL here; `apt-get install postgresql` brings one")?;
+    let bin = binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
     let database =
         Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?;
     let clients = options.clients.first().copied().unwrap_or(1);
@@ -74,7 +74,7 @@ async fn one(
     let token = Berth::prepare(&data, &url, clients).await?;
 
     let direct = Berth::serve(&data, &url, &token)?;
-    // Connections are made, statements prepared.
+    // Warm up: open connections, prepare statements.
     round(&direct, clients, options.length / 4).await?;
     let berth = round(&direct, clients, options.length).await?;
     drop(direct);
@@ -99,12 +99,12 @@ async fn one(
 fn ask(database: &Postgres, text: &str) -> anyhow::Result<()> {
     let url = database.url("postgres");
     let text = text.to_owned();
-    // The driver must not be used inside of a runtime.
+    // The blocking driver cannot be used inside a runtime.
     let asked = std::thread::spawn(move || Client::connect(&url, NoTls)?.batch_execute(&text)).join();
     Ok(asked.map_err(|_| anyhow::anyhow!("the question to PostgreSQL panicked"))??)
 }
 
-/// A database is copied only while nobody uses it.
+/// Waits until the database has no connections, which copying requires.
 fn until_alone(database: &Postgres, name: &str) -> anyhow::Result<()> {
     ask(
         database,

@@ -1,5 +1,5 @@
-//! What a server says to PostgreSQL, recorded on the way and said again: the same statements in the same order, over as
-//! many connections, with nobody in between.
+//! Records what a server sends to PostgreSQL and replays it: the same statements in the same order, over as many
+//! connections.
 
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -17,11 +17,11 @@ const CHUNK_BYTES: usize = 64 * 1024;
 #[derive(Clone, Default)]
 pub(super) struct Recording(Arc<Mutex<Vec<Said>>>);
 
-/// By one connection.
+/// Bytes of one connection.
 type Said = Arc<Mutex<Vec<u8>>>;
 
 impl Recording {
-    /// Passes connections to this socket on to that one, and remembers what is asked.
+    /// Forwards connections from one socket to another and records the requests.
     pub(super) fn listen(&self, here: &Path, there: &Path) -> anyhow::Result<()> {
         let listener = UnixListener::bind(here).context("cannot listen between server and database")?;
         let (recording, there) = (self.clone(), there.to_owned());
@@ -46,7 +46,7 @@ impl Recording {
         std::thread::spawn(move || copy(database, client, |_| ()));
     }
 
-    /// Everything so far, by connection.
+    /// The recorded bytes by connection.
     pub(super) fn streams(&self) -> Vec<Vec<u8>> {
         let all = self.0.lock();
         all.iter().map(|said| said.lock().clone()).collect()
@@ -64,8 +64,8 @@ fn copy(mut from: UnixStream, mut to: UnixStream, mut see: impl FnMut(&[u8])) {
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// Says all of it again to another database of the same server, each connection as fast as it is answered. The names of
-/// the two databases are of the same length.
+/// Replays all connections concurrently against another database of the same server. Both database names have the
+/// same length.
 pub(super) fn replay(socket: &Path, streams: &[Vec<u8>], from: &str, to: &str) -> anyhow::Result<Duration> {
     ensure!(from.len() == to.len(), "{from} and {to} are not of the same length");
     let begin = Instant::now();
@@ -81,14 +81,14 @@ fn say(socket: &Path, said: &[u8], from: &str, to: &str) -> anyhow::Result<()> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(SILENCE_MAX))?;
     let mut answers = io::BufReader::with_capacity(CHUNK_BYTES, stream.try_clone()?);
-    // The first message has no kind, and names the database.
+    // The startup message has no type byte and contains the database name.
     let Some((hello, mut rest)) = split(said, 0) else { return Ok(()) };
     stream.write_all(&renamed(hello, from, to))?;
     until_ready(&mut answers)?;
     let mut group = 0;
     while let Some((message, _)) = split(&rest[group..], 1) {
         group += message.len();
-        // A simple query or a sync: now the answer is waited for. Anything else goes with what follows.
+        // A simple query or Sync ends a group: wait for the response. Other messages are sent with what follows.
         if matches!(message[0], b'Q' | b'S') {
             stream.write_all(&rest[..group])?;
             until_ready(&mut answers)?;
@@ -99,7 +99,7 @@ fn say(socket: &Path, said: &[u8], from: &str, to: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One message, if it is there as a whole; its length stands behind `before` bytes, which it does not count.
+/// Splits off one complete message; its length field follows `before` bytes that it does not count.
 fn split(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     let length = bytes.get(before..before + 4)?;
     let length = u32::from_be_bytes(length.try_into().ok()?);
@@ -115,7 +115,7 @@ fn renamed(hello: &[u8], from: &str, to: &str) -> Vec<u8> {
     hello
 }
 
-/// Reads until the database waits for the next question. What failed then is no replay.
+/// Reads until ReadyForQuery. An error response fails the replay.
 fn until_ready(answers: &mut impl Read) -> anyhow::Result<()> {
     loop {
         let mut head = [0; 5];
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_cut_out_of_a_stream_and_the_first_is_renamed() {
+    fn messages_are_split_and_database_is_renamed() {
         let stream = b"Q\0\0\0\x06ab\0S\0\0\0\x04x";
         let (first, rest) = split(stream, 1).unwrap();
         assert_eq!(first, &stream[..7]);

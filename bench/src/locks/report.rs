@@ -1,4 +1,4 @@
-//! The table, the ratios, and the goals that `--check` holds.
+//! Report table, ratios, and the goals of `--check`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use anyhow::ensure;
 use super::{Round, Rows};
 use crate::report::{grouped, machine, median, millis, percentile, rate};
 
-/// At least so many times etcd's pairs.
+/// Minimum multiple of etcd's pairs per second.
 const PAIRS_TIMES_MIN: f64 = 4.0;
-/// At most this part of etcd's p99.
+/// Maximum share of etcd's p99.
 const P99_PART_MAX: f64 = 1.0 / 3.0;
 
-/// Ours against theirs, round by round.
+/// Berth against etcd, by round.
 struct Ratio {
     median: f64,
     least: f64,
@@ -93,7 +93,7 @@ fn figures(rounds: &[Round]) -> String {
     )
 }
 
-/// Fails with every goal that is missed with the first number of clients.
+/// Fails with every missed goal of the first number of clients.
 pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) else {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_are_checked_against_rounds_of_the_same_time() {
+    fn goals_compare_rounds_of_the_same_time() {
         let row = |ours, theirs| vec![Rows { clients: 64, berth: ours, etcd: theirs }];
         assert!(check(&row(rounds(400, 2), rounds(100, 9))).is_ok());
         assert!(check(&row(rounds(399, 2), rounds(100, 9))).is_err());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_says_what_is_compared() {
+    fn report_describes_the_comparison() {
         let both = [Rows { clients: 64, berth: rounds(400, 3), etcd: rounds(100, 9) }];
         let text = render(3, Duration::from_secs(1), &both);
         assert!(

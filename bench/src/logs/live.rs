@@ -1,4 +1,4 @@
-//! How soon somebody who follows a log sees a line: the step prints the time, and the reader looks at its own clock.
+//! Latency of log streaming: the step prints the time, and the reader compares it with its own clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,15 +14,15 @@ use crate::served::Api;
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// For each of so many lines, sorted.
+/// Returns the latency of each line, sorted.
 pub(super) async fn delays(api: &mut Api, target: &Target, count: usize) -> anyhow::Result<Vec<Duration>> {
-    // At uneven distances, so that no beat of the server is hit again and again.
+    // At uneven intervals, so that they do not align with a timer of the server.
     let run =
         format!("i=0; while [ $i -lt {count} ]; do date +%s%N; sleep 0.0$((i % 7 + 1)); i=$((i + 1)); done");
     let pipeline = Pipeline::create(api, "live", vec![masked("print", &run)]).await?;
     let deployed = pipeline.deploy(api).await?;
     let mut delays = follow(target, &log_path(&deployed.id, "print")).await?;
-    // The server closes a connection that was idle for so long.
+    // The server closes idle connections.
     *api = Api::open(target).await?;
     pipeline.finish(api, &deployed, LOOK_EVERY).await?;
     ensure!(delays.len() == count, "{} of {count} lines have arrived", delays.len());
@@ -50,7 +50,7 @@ async fn follow(target: &Target, path: &str) -> anyhow::Result<Vec<Duration>> {
     }
 }
 
-/// The stream, as soon as the deployment has its steps.
+/// Opens the stream as soon as the deployment has its steps.
 async fn ready(target: &Target, path: &str) -> anyhow::Result<BufReader<TcpStream>> {
     const TRIES_MAX: usize = 1_000;
     for _ in 0..TRIES_MAX {

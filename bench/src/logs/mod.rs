@@ -1,7 +1,7 @@
-//! `logs`: what it costs that a step's output is masked, kept and shown; how soon a reader sees a line; and what the
-//! server does when a step prints without end.
+//! `logs`: cost of masking, storing and streaming a step's output, latency of a line, and the server's behaviour
+//! under endless output.
 //!
-//! The step is side by side with the same command writing into a file. Only ratios within a round are compared.
+//! The step is compared with the same command writing to a file. Only ratios within a round are compared.
 
 mod live;
 mod report;
@@ -23,14 +23,14 @@ usage: cargo xtask bench logs [options]
 
   --lines N        lines of the step that is compared with a file [default: 100000]
   --rounds N       rounds; both sides are measured once in each [default: 7]
-  --live N         lines whose way to a reader is timed [default: 300]
-  --bytes N        length of the longest output [default: 1000000000]
+  --live N         lines whose latency to a reader is measured [default: 300]
+  --bytes N        size of the largest output [default: 1000000000]
   --quick          the same as --rounds 5 --live 100 --bytes 100000000
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --dir DIR        where to put the data [default: the system's temporary directory]
   --check          fail unless the step takes at most twice as long as a file, and a line arrives within 100 ms
 ";
 
-/// What masking looks for.
+/// Secrets to mask.
 const SECRETS: &[(&str, &str)] =
     &[("TOKEN", "k7Q2-mPz9-Xw41-Lr83-vTn6"), ("PASSWORD", "correct-Horse-7-battery-Staple")];
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -58,7 +58,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--quick" => (rounds, live, bytes) = (5, 100, 100_000_000),
             "--dir" => dir = value()?.into(),
             "--check" => check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!((1..=10_000_000).contains(&lines), "--lines must be 1 to 10000000");
@@ -68,7 +68,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(Options { lines, rounds, live, bytes, dir, check })
 }
 
-/// One round: the step, the same command into a file, and the same into nothing.
+/// One round: the step, the same command into a file, and into `/dev/null`.
 struct Round {
     step: Duration,
     file: Duration,
@@ -106,7 +106,7 @@ async fn measure(options: &Options, dir: &Path) -> anyhow::Result<Measured> {
     Ok(Measured { command, rounds, delays, stress })
 }
 
-/// A step that has secrets, so that its output is masked.
+/// A step with secrets, so that its output is masked.
 fn masked(id: &str, run: &str) -> Value {
     let mut step = script(id, run);
     let env =
@@ -118,7 +118,7 @@ fn masked(id: &str, run: &str) -> Value {
 async fn rounds(options: &Options, api: &mut Api, command: &str, out: &Path) -> anyhow::Result<Vec<Round>> {
     let pipeline = Pipeline::create(api, "lines", vec![masked("print", command)]).await?;
     let mut rounds = Vec::new();
-    // The first round finds everything cold and does not count.
+    // The first round runs with cold caches and does not count.
     for number in 0..=options.rounds {
         if number > 0 {
             eprintln!("round {number} of {}", options.rounds);
@@ -134,7 +134,7 @@ async fn rounds(options: &Options, api: &mut Api, command: &str, out: &Path) -> 
     Ok(rounds.split_off(1))
 }
 
-/// The command as a step runs it, without Berth.
+/// Runs the command like a step, without Berth.
 fn bare(command: &str, into: &Path) -> anyhow::Result<Duration> {
     let file = File::create(into)?;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! The tables, and the goals that `--check` holds.
+//! Report tables and the goals of `--check`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use anyhow::ensure;
 use super::{Measured, Round};
 use crate::report::{grouped, load, machine, median, millis, percentile};
 
-/// At most so many times the same command into a file.
+/// Maximum multiple of the time of the same command into a file.
 const TIMES_MAX: f64 = 2.0;
-/// From a line's own time to its arrival at a reader, at p99.
+/// Maximum latency of a line at p99.
 const DELAY_MAX: Duration = Duration::from_millis(100);
 
 fn ms(length: Duration) -> f64 {
     length.as_secs_f64() * 1_000.0
 }
 
-/// Round by round, against the file of the same round.
+/// Ratio of step and file by round.
 fn ratios(rounds: &[Round]) -> Vec<f64> {
     rounds.iter().map(|round| ms(round.step) / ms(round.file)).collect()
 }
@@ -80,7 +80,7 @@ pub(super) fn render(measured: &Measured) -> String {
     out
 }
 
-/// Fails with every goal that is missed.
+/// Fails with every missed goal.
 pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
     let times = median(ratios(&measured.rounds).into_iter());
     let delay = percentile(&measured.delays, 99);

@@ -1,4 +1,4 @@
-//! Output without end: how much memory the server takes for it, and how long others wait meanwhile.
+//! Endless output: the server's memory, and the latency of other requests in the meantime.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::load::Target;
 use crate::process::{Server, forget_peak_memory, peak_memory};
 use crate::served::{Api, PIPELINES};
 
-/// Between two requests of the one who reads meanwhile.
+/// Interval between the requests of the concurrent reader.
 const ASK_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LONG_LINE_BYTES: u64 = 100_000_000;
@@ -20,9 +20,9 @@ pub(super) struct Stressed {
     pub(super) what: &'static str,
     pub(super) bytes: u64,
     pub(super) took: Duration,
-    /// The most memory the server had meanwhile.
+    /// The server's peak memory during the step.
     pub(super) peak: u64,
-    /// Of a small request, again and again, sorted.
+    /// Latencies of small requests during the step, sorted.
     pub(super) asked: Vec<Duration>,
 }
 

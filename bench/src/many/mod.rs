@@ -1,7 +1,7 @@
-//! `many`: what claims cost while much else is there: held sessions, idle runners, and steps that nobody can take.
+//! `many`: cost of claims next to many held sessions, idle runners, and steps that no runner can take.
 //!
-//! Runners are clients that speak the protocol of real ones and never get anything: they register, say hello, and ask for
-//! work again and again, each on a connection of its own. The same claims are measured after each part was added.
+//! Runners are clients that speak the runner protocol and never get work: they register, send hello and long-poll,
+//! each on its own connection. The same claims are measured after each part is added.
 
 mod runners;
 mod site;
@@ -22,18 +22,18 @@ use site::{Site, claim};
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench many [options]
 
-  --database D     sqlite, or postgres for one of its own [default: sqlite]
+  --database D     sqlite, or postgres for its own server [default: sqlite]
   --runners N      idle runners [default: 1000]
   --sessions N     held sessions [default: 10000]
-  --steps N        steps that wait for a runner nobody is [default: 100000]
-  --clients N      connections that claim and release meanwhile [default: 8]
+  --steps N        steps that no runner can take [default: 100000]
+  --clients N      concurrent connections that claim and release [default: 8]
   --seconds N      measured time of each part [default: 10]
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --dir DIR        where to put the data [default: the system's temporary directory]
   --check          fail if the p99 of a claim is above 50 ms anywhere
 ";
 
 const P99_MAX: Duration = Duration::from_millis(50);
-/// What was begun settles before it is measured.
+/// Time to settle before a measurement.
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) struct Options {
@@ -74,7 +74,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--seconds" => found.length = Duration::from_secs(value()?.parse()?),
             "--dir" => found.dir = value()?.into(),
             "--check" => found.check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!((1..=200).contains(&found.clients), "--clients must be 1 to 200");
@@ -82,10 +82,10 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(found)
 }
 
-/// What one part gave.
+/// The result of one part.
 struct Part {
     name: String,
-    /// Of each claim, sorted.
+    /// Latency of each claim, sorted.
     claims: Vec<Duration>,
     took: Duration,
     cpu: Duration,
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let database = match options.postgres {
         false => None,
         true => {
-            let bin = binaries().context("no PostgreSQL here; `apt-get install postgresql` brings one")?;
+            let bin = binaries().context("PostgreSQL is not installed: `apt-get install postgresql`")?;
             Some(Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?)
         }
     };
@@ -124,7 +124,7 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     parts.push(part("nothing else", options, target, server).await?);
     site.hold(target, options).await?;
     parts.push(part(&format!("{} held sessions", grouped(options.sessions)), options, target, server).await?);
-    // A connection that nobody used meanwhile is closed by the server.
+    // The server closes idle connections.
     let mut api = Api::open(target).await?;
     let _runners = runners::come(&mut api, target, options.runners).await?;
     let name = format!("and {} idle runners", grouped(options.runners));
@@ -135,7 +135,7 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     Ok(parts)
 }
 
-/// Claims and releases for so long, each client in an environment of its own.
+/// Claims and releases for the configured time, each client in its own environment.
 async fn part(name: &str, options: &Options, target: &Target, server: u32) -> anyhow::Result<Part> {
     eprintln!("measuring with {name}");
     tokio::time::sleep(SETTLE).await;
@@ -168,7 +168,7 @@ async fn part(name: &str, options: &Options, target: &Target, server: u32) -> an
 fn render(options: &Options, parts: &[Part]) -> String {
     let database = if options.postgres { "PostgreSQL" } else { "SQLite" };
     let mut out = format!(
-        "Claims while much else is there, on {database}, {} clients that claim and release without a pause; clients, \
+        "Claims under load, on {database}, {} clients that claim and release without a pause; clients, \
          runners, server and database share {}.\n\n",
         options.clients,
         machine(),

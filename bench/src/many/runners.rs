@@ -1,4 +1,4 @@
-//! Runners that wait for work and never get any.
+//! Idle runners that long-poll for work.
 
 use std::rc::Rc;
 
@@ -11,11 +11,11 @@ use super::site::ask;
 use crate::load::{Connection, Target};
 use crate::served::{Api, ORGANIZATION};
 
-/// As real ones do.
+/// The wait of real runners.
 const WAIT_MS: u64 = 5_000;
 const SLOTS: usize = 4;
 
-/// They go when this does.
+/// Stops the runners when dropped.
 pub(super) struct Runners(Vec<JoinHandle<()>>);
 
 impl Drop for Runners {
@@ -24,7 +24,7 @@ impl Drop for Runners {
     }
 }
 
-/// Registers so many, and lets them ask.
+/// Registers `count` runners and starts their long polls.
 pub(super) async fn come(api: &mut Api, target: &Target, count: usize) -> anyhow::Result<Runners> {
     eprintln!("registering {count} runners");
     let mut runners = Vec::new();

@@ -1,4 +1,4 @@
-//! Pipelines, held environments, and deployments that wait.
+//! Pipelines, held environments, and waiting deployments.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::Options;
 use crate::load::{Connection, Target};
 use crate::served::{Api, ORGANIZATION, PIPELINES};
 
-/// As many as a pipeline may have.
+/// Limit of environments per pipeline.
 const PER_PIPELINE: usize = 200;
 const STEPS_PER_DEPLOYMENT: usize = 100;
 const HOLDERS: usize = 8;
@@ -18,9 +18,9 @@ const BEGIN_MAX: Duration = Duration::from_secs(600);
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) struct Site {
-    /// With deployments that wait.
+    /// Environments with waiting deployments.
     working: usize,
-    /// Held, and nothing else.
+    /// Environments that are only held.
     quiet: usize,
 }
 
@@ -42,7 +42,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Every environment is claimed.
+    /// Claims every environment.
     pub(super) async fn hold(&self, target: &Target, options: &Options) -> anyhow::Result<()> {
         eprintln!("holding {} environments", options.sessions);
         let working = (0..self.working).map(|number| path("w", number));
@@ -65,7 +65,7 @@ impl Site {
         Ok(())
     }
 
-    /// Deploys in the environments for it, and waits until all of them wait for a runner. Answers how many steps there are.
+    /// Starts the deployments, waits until all of them wait for a runner, and returns the number of steps.
     pub(super) async fn pile_up(&self, api: &mut Api) -> anyhow::Result<usize> {
         eprintln!("starting {} deployments of {STEPS_PER_DEPLOYMENT} steps", self.working);
         for number in 0..self.working {
@@ -100,7 +100,7 @@ async fn pipeline(api: &mut Api, slug: &str, environments: usize, steps: &str) -
     api.post(PIPELINES, &json!({ "slug": slug, "definition": definition })).await.map(drop)
 }
 
-/// The id of the new session.
+/// Returns the id of the new session.
 pub(super) async fn claim(
     connection: &mut Connection,
     target: &Target,
@@ -111,7 +111,7 @@ pub(super) async fn claim(
     Ok(made["sessionId"].as_str().context("a session without an id")?.to_owned())
 }
 
-/// `data` of a good answer.
+/// Returns `data` of a successful response.
 pub(super) async fn ask(
     connection: &mut Connection,
     Target { address, token }: &Target,

@@ -1,8 +1,8 @@
-//! `steps`: what a step costs that does nothing, side by side with the same command without Berth, and how soon a
-//! deployment's first step begins.
+//! `steps`: cost of a step that does nothing, compared with the same command without Berth, and how soon a
+//! deployment's first step starts.
 //!
-//! Every level of sandbox has a server of its own. In every round each runs one deployment of many steps in sequence,
-//! and right beside, the benchmark starts as many shells itself. Only ratios within a round are compared.
+//! Each sandbox level has its own server. In each round every server runs one deployment of many steps in
+//! sequence, and the benchmark starts as many shells itself. Only ratios within a round are compared.
 
 mod report;
 
@@ -21,16 +21,16 @@ usage: cargo xtask bench steps [options]
 
   --steps N        steps of a deployment [default: 100]
   --rounds N       rounds; every level of sandbox is measured once in each [default: 7]
-  --starts N       deployments of one step, to see how soon it begins [default: 100]
+  --starts N       deployments of one step, to measure how soon it starts [default: 100]
   --quick          the same as --rounds 5 --starts 30
   --only WORD      only this level of sandbox: off, landlock, bubblewrap
-  --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --check          fail unless a step costs at most 2.2 times a bare process, and begins within 10 ms
+  --dir DIR        where to put the data [default: the system's temporary directory]
+  --check          fail unless a step costs at most 2.2 times a bare process, and starts within 10 ms
 ";
 
 const LEVELS: &[&str] = &["off", "landlock", "bubblewrap"];
 const STEPS_MAX: usize = 500;
-/// A look at a deployment of many steps takes time from the steps: few. Its times are read from its record.
+/// Polling a deployment of many steps takes time from the steps, so it is rare. Times come from the record.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_EVERY_START: Duration = Duration::from_millis(10);
 
@@ -57,7 +57,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--only" => options.only = Some(value()?.clone()),
             "--dir" => options.dir = value()?.into(),
             "--check" => options.check = true,
-            other => bail!("there is no option {other}\n\n{USAGE}"),
+            other => bail!("unknown option {other}\n\n{USAGE}"),
         }
     }
     ensure!((1..=STEPS_MAX).contains(&options.steps), "--steps must be 1 to {STEPS_MAX}");
@@ -68,29 +68,29 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// A server with one level of sandbox, and what was measured there.
+/// A server with one sandbox level, and its measurements.
 struct Level {
     name: &'static str,
     api: Api,
     many: Pipeline,
     one: Pipeline,
     server: Server,
-    /// Time per step, and CPU time of the server per step, a pair for each round.
+    /// Time per step and server CPU time per step, for each round.
     rounds: Vec<(Duration, Duration)>,
 }
 
-/// How soon the first step begins, each sorted.
+/// How soon the first step starts, sorted.
 #[derive(Default)]
 struct Starts {
     /// From the deployment's `createdAt` to the first attempt's `startedAt`.
     recorded: Vec<Duration>,
-    /// From before the request was sent to the moment that the step's own command prints.
+    /// From before the request was sent to the time that the step prints.
     seen: Vec<Duration>,
 }
 
 struct Measured {
     levels: Vec<Level>,
-    /// Levels that do not work here.
+    /// Levels that do not work on this machine.
     missing: Vec<&'static str>,
     /// Time per bare process, for each round.
     bare: Vec<Duration>,
@@ -122,7 +122,7 @@ async fn measure(options: &Options, dir: &std::path::Path) -> anyhow::Result<Mea
         }
     }
     let mut measured = Measured { levels, missing, bare: Vec::new(), starts: Starts::default() };
-    // The first deployment of a server finds everything cold.
+    // The first deployment of a server runs with cold caches.
     for level in &mut measured.levels {
         level.round(options.steps).await?;
         level.rounds.clear();
@@ -141,7 +141,7 @@ async fn measure(options: &Options, dir: &std::path::Path) -> anyhow::Result<Mea
     Ok(measured)
 }
 
-/// Time for each of so many shells that do nothing.
+/// Time per shell that does nothing.
 fn bare(count: usize) -> anyhow::Result<Duration> {
     let began = Instant::now();
     for _ in 0..count {

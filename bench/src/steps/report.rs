@@ -1,4 +1,4 @@
-//! The table, the ratios, and the goals that `--check` holds.
+//! Report table, ratios, and the goals of `--check`.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use anyhow::ensure;
 use super::{Level, Measured};
 use crate::report::{load, machine, median, millis, percentile};
 
-/// At most so many times a bare process, without a sandbox; and where we want to be.
+/// Maximum multiple of a bare process without a sandbox, and the long-term aim.
 const TIMES_MAX: f64 = 2.2;
 const TIMES_AIM: f64 = 1.35;
-/// From the accepted request to the first step, at p99; and where we want to be.
+/// Maximum time from the request to the first step at p99, and the long-term aim.
 const START_MAX: Duration = Duration::from_millis(10);
 const START_AIM: Duration = Duration::from_millis(2);
 
@@ -19,7 +19,7 @@ fn ms(length: Duration) -> f64 {
     length.as_secs_f64() * 1_000.0
 }
 
-/// Round by round, against bare processes of the same round.
+/// Ratio of step and bare process by round.
 fn ratios(level: &Level, bare: &[Duration]) -> Vec<f64> {
     level.rounds.iter().zip(bare).map(|((took, _), bare)| ms(*took) / ms(*bare)).collect()
 }
@@ -79,7 +79,7 @@ pub(super) fn render(steps: usize, measured: &Measured) -> String {
     out
 }
 
-/// Fails with every goal that is missed.
+/// Fails with every missed goal.
 pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
     let mut broken = Vec::new();
     if let Some(level) = measured.levels.iter().find(|level| level.name == "off") {

@@ -1,40 +1,40 @@
-//! Which of the rules that match is right.
+//! Chooses among the rules that match a log.
 //!
-//! 1. What the engine knows is certain: it gave the step's end itself.
-//! 2. A line that the last good run printed too is no evidence.
-//! 3. The words of one tool for one cause weigh more than words that anybody prints, those more than the report of a
-//!    tool about what it called, and that more than an exit code ([`crate::rule::Weight`]).
-//! 4. Among equals the one nearest to the end of the log wins: a step stops at what made it fail, and what came long
-//!    before was survived. On the same line the rule that stands earlier in the table wins.
-//! 5. The line shown is the first of its last group: of many errors of one kind the later ones follow from the first.
+//! 1. Causes recorded by the engine are certain.
+//! 2. A line that the last successful run printed as well is not evidence.
+//! 3. A tool's own message for one cause outweighs a generic message, that a tool's report about a program it
+//!    called, and that an exit code ([`crate::rule::Weight`]).
+//! 4. Among equals the match nearest to the end of the log wins: a step stops at what made it fail. On the same
+//!    line the rule that comes first in the table wins.
+//! 5. The reported line is the first of the last group of matches: later errors of one kind follow from the first.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
 use crate::clean::clean;
-use crate::finding::{Analysis, Confidence, Finding, LineRange, Unexplained};
-use crate::input::{Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
-use crate::news::{Known, new_lines};
-use crate::pattern::{Patterns, compile};
-use crate::rule::{AFTER_MAX, Rule, fill};
+use crate::finding::{AnalysisResult, Confidence, Finding, LineRange, UnexplainedFailure};
+use crate::input::{AnalysisInput, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
+use crate::new_lines::{KnownTemplates, new_lines};
+use crate::pattern::{PatternSet, compile};
+use crate::rule::{AFTER_MAX, Rule, fill_template};
 use crate::rules;
 
-/// Matches of one rule that are further apart belong to different moments.
+/// Matches of one rule that are further apart belong to different groups.
 const GROUP_GAP_LINES: usize = 100;
-/// Ranges of evidence, the most telling first.
+/// Ranges of evidence, most significant first.
 const EVIDENCE_MAX: usize = 3;
 const WORTH_A_LOOK_MAX: usize = 5;
 
-/// The patterns of all rules.
-struct Table {
-    patterns: Patterns,
-    /// Which rule a pattern belongs to, and whether it is one of its `with`.
+/// Compiled patterns of all rules.
+struct PatternTable {
+    patterns: PatternSet,
+    /// For each pattern: the index of its rule, and whether it is in the rule's `with` list.
     owner: Vec<(usize, bool)>,
     error_words: Regex,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<PatternTable> = LazyLock::new(|| {
     let (mut texts, mut owner) = (Vec::new(), Vec::new());
     for (index, rule) in rules::all().enumerate() {
         for (list, is_with) in [(rule.patterns, false), (rule.with, true)] {
@@ -43,47 +43,49 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         }
     }
     let error_words = r"(?i)\b(?:error|fatal|failed|failure|exception|panic|cannot|could not)\b";
-    Table {
-        patterns: Patterns::new(texts).expect("a test has compiled the patterns of all rules"),
+    PatternTable {
+        patterns: PatternSet::new(texts).expect("a test has compiled the patterns of all rules"),
         owner,
         error_words: compile(error_words).expect("a test has compiled it"),
     }
 });
 
-/// Where a rule matched: line and pattern, in order.
+/// Matches of one rule as (line, pattern), in order.
 #[derive(Default, Clone)]
-struct Matches {
+struct RuleMatches {
     hits: Vec<(usize, usize)>,
     has_with: bool,
 }
 
-/// Says why a step failed, or that the log does not tell.
-pub fn analyse(input: &Input<'_>) -> Analysis {
-    let skipped = skipped(input.lines);
+/// Finds out why a step failed, as far as its log tells.
+pub fn analyse(input: &AnalysisInput<'_>) -> AnalysisResult {
+    let skipped = skipped_lines(input.lines);
     let lines: Vec<String> = input.lines[skipped..].iter().map(|line| clean(line)).collect();
     let first_line = input.first_line.max(1) + skipped;
-    let known = input.last_good.map(Known::of);
+    let known = input.last_good.map(KnownTemplates::from_lines);
     let news = known.as_ref().map(|known| new_lines(known, &lines, first_line)).unwrap_or_default();
 
-    let matches = look(&lines, known.as_ref());
-    let candidates: Vec<(&Rule, usize, &Matches)> = rules::all()
+    let matches = match_lines(&lines, known.as_ref());
+    let candidates: Vec<(&Rule, usize, &RuleMatches)> = rules::all()
         .zip(&matches)
-        .filter_map(|(rule, matches)| Some((rule, position(rule, matches, input, lines.len())?, matches)))
+        .filter_map(|(rule, matches)| {
+            Some((rule, match_position(rule, matches, input, lines.len())?, matches))
+        })
         .collect();
-    // The first of equals is wanted: `min_by_key` keeps it, with the order turned around.
+    // `min_by_key` with a reversed key keeps the first of equals.
     let best = candidates.iter().min_by_key(|(rule, at, _)| std::cmp::Reverse((rule.weight, *at)));
     let Some((rule, _, matches)) = best else {
         let worth_a_look = worth_a_look(&lines, first_line);
-        return Analysis::NotEnoughEvidence(Unexplained { worth_a_look, new_lines: news });
+        return AnalysisResult::NotEnoughEvidence(UnexplainedFailure { worth_a_look, new_lines: news });
     };
     let is_contested =
         candidates.iter().any(|(other, _, _)| other.weight == rule.weight && other.category != rule.category);
     let confidence = if is_contested { rule.confidence.lower() } else { rule.confidence };
-    Analysis::Found(told(rule, matches, confidence, &lines, first_line, news))
+    AnalysisResult::Found(build_finding(rule, matches, confidence, &lines, first_line, news))
 }
 
-/// Lines at the beginning that are too many.
-fn skipped(lines: &[String]) -> usize {
+/// Number of leading lines that exceed the limits.
+fn skipped_lines(lines: &[String]) -> usize {
     let mut bytes = 0;
     let fits = |line: &&String| {
         bytes += line.len().min(LINE_CHARS_MAX);
@@ -92,15 +94,15 @@ fn skipped(lines: &[String]) -> usize {
     lines.len() - lines.iter().rev().take(LINES_MAX).take_while(fits).count()
 }
 
-fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
-    let mut found = vec![Matches::default(); rules::all().count()];
+fn match_lines(lines: &[String], known: Option<&KnownTemplates>) -> Vec<RuleMatches> {
+    let mut found = vec![RuleMatches::default(); rules::all().count()];
     for (at, line) in lines.iter().enumerate() {
         let hits = TABLE.patterns.matches(line);
-        let is_old = !hits.is_empty() && known.is_some_and(|known| known.has(line));
+        let is_old = !hits.is_empty() && known.is_some_and(|known| known.contains(line));
         for hit in hits {
             let (rule, is_with) = TABLE.owner[hit];
             let matches = &mut found[rule];
-            // What tells which tool speaks may be old: it is no evidence.
+            // A `with` pattern identifies the tool and may match an old line, because it is not evidence.
             matches.has_with |= is_with;
             if !is_with && !is_old && matches.hits.last().is_none_or(|(last, _)| *last != at) {
                 matches.hits.push((at, hit));
@@ -110,8 +112,13 @@ fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
     found
 }
 
-/// Where the rule speaks, counted from the log's beginning; nothing when it does not.
-fn position(rule: &Rule, matches: &Matches, input: &Input<'_>, lines: usize) -> Option<usize> {
+/// Returns the line at which the rule matched, or `None` if it does not apply.
+fn match_position(
+    rule: &Rule,
+    matches: &RuleMatches,
+    input: &AnalysisInput<'_>,
+    lines: usize,
+) -> Option<usize> {
     let ending = &input.ending;
     let is_cause = rule.cause.is_none_or(|cause| cause == ending.cause);
     let is_exit = rule.exits.is_empty() || ending.shell_code().is_some_and(|code| rule.exits.contains(&code));
@@ -122,9 +129,9 @@ fn position(rule: &Rule, matches: &Matches, input: &Input<'_>, lines: usize) -> 
     if rule.patterns.is_empty() { Some(lines) } else { Some(matches.hits.last()?.0) }
 }
 
-fn told(
+fn build_finding(
     rule: &Rule,
-    matches: &Matches,
+    matches: &RuleMatches,
     confidence: Confidence,
     lines: &[String],
     first_line: usize,
@@ -137,18 +144,18 @@ fn told(
         shown.push((at, (at + rule.after.min(AFTER_MAX)).min(lines.len() - 1)));
         let later = matches.hits.iter().map(|(other, _)| *other).filter(|other| *other > shown[0].1);
         shown.extend(later.take(EVIDENCE_MAX - 1).map(|other| (other, other)).collect::<Vec<_>>());
-    } else if let Some(at) = last_spoken(lines) {
+    } else if let Some(at) = last_own_line(lines) {
         shown.push((at, at));
     }
     Finding {
-        root_cause: fill(rule.says, root.0, root.1),
+        root_cause: fill_template(rule.says, root.0, root.1),
         category: rule.category,
         confidence,
         evidence: shown
             .into_iter()
             .map(|(first, last)| LineRange { first: first + first_line, last: last + first_line })
             .collect(),
-        advice: fill(rule.advice, root.0, root.1),
+        advice: fill_template(rule.advice, root.0, root.1),
         rule: Some(rule.id.to_owned()),
         new_lines,
         suggested_fix: None,
@@ -166,15 +173,15 @@ fn first_of_last_group(hits: &[(usize, usize)]) -> Option<(usize, usize)> {
     Some(first)
 }
 
-/// The last thing that the step itself said. The runner adds a line when it stops one.
-fn last_spoken(lines: &[String]) -> Option<usize> {
+/// The last line printed by the step itself; the runner adds a line when it stops a step.
+fn last_own_line(lines: &[String]) -> Option<usize> {
     let is_own = |line: &String| !line.is_empty() && !line.starts_with("[berth] ");
     lines.iter().rposition(is_own).or_else(|| lines.iter().rposition(|line| !line.is_empty()))
 }
 
-/// The last lines that speak of an error, and the last one that says anything.
+/// The last lines with an error word, and the last line that is not empty.
 fn worth_a_look(lines: &[String], first_line: usize) -> Vec<LineRange> {
-    let last = last_spoken(lines);
+    let last = last_own_line(lines);
     let speaking = (0..lines.len()).rev().filter(|at| TABLE.error_words.is_match(&lines[*at]));
     let mut found: Vec<usize> = speaking.take(WORTH_A_LOOK_MAX).chain(last).collect();
     found.sort_unstable();

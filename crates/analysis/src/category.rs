@@ -1,11 +1,11 @@
-//! What kind of thing went wrong: the part somebody has to look at.
+//! Failure categories.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! categories {
     ($($name:ident $text:literal $means:literal;)*) => {
-        /// The part somebody has to look at. Tools that report their own service missing (a cluster, a daemon, a
-        /// database) belong to the tool, all others to the network.
+        /// What has to be fixed. A tool that cannot reach its own service (a cluster, a daemon, a database) counts
+        /// as that tool, anything else as network.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Category {
@@ -15,13 +15,14 @@ macro_rules! categories {
         impl Category {
             pub const ALL: &[Category] = &[$(Category::$name,)*];
 
+            /// The name in the API.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Category::$name => $text,)*
                 }
             }
 
-            /// One sentence for people.
+            /// One sentence for users.
             pub const fn means(self) -> &'static str {
                 match self {
                     $(Category::$name => $means,)*
@@ -33,24 +34,24 @@ macro_rules! categories {
 
 categories! {
     Compile "compile" "The sources do not compile, link or parse.";
-    Dependency "dependency" "A package, module or library is missing or does not fit.";
+    Dependency "dependency" "A package, module or library is missing or incompatible.";
     Test "test" "Tests ran, and some failed.";
-    Git "git" "git refused, or did not find what it was asked for.";
-    Container "container" "An image, or what runs containers.";
-    Kubernetes "kubernetes" "The cluster was not reached, refused, or the workload does not come up.";
-    Terraform "terraform" "Terraform refused its configuration or its state.";
-    Database "database" "The database was not reached, or refused a statement.";
-    Network "network" "Somebody was not reached, or answered with an error.";
-    Tls "tls" "A certificate or a handshake was not accepted.";
-    Credentials "credentials" "Somebody asked who we are, and was not satisfied.";
-    Disk "disk" "No space, no quota, or a file system that is read-only.";
-    Memory "memory" "Not enough memory.";
-    Permission "permission" "The machine itself did not permit it.";
-    Timeout "timeout" "It took too long.";
-    Command "command" "What was to be run is not there, or cannot be run as it is written.";
-    File "file" "A file that is needed is not there.";
-    Configuration "configuration" "A setting is missing, or a file of settings cannot be read.";
-    Crash "crash" "A program ended by an error of its own or by a signal.";
-    Runner "runner" "The machine that ran the step went away.";
-    Decision "decision" "A person said no, or nobody answered.";
+    Git "git" "git rejected an operation, or did not find a ref or repository.";
+    Container "container" "A problem with an image or the container engine.";
+    Kubernetes "kubernetes" "The cluster cannot be reached, rejects a request, or the workload does not start.";
+    Terraform "terraform" "Terraform rejects its configuration or its state.";
+    Database "database" "The database cannot be reached, or rejects a statement.";
+    Network "network" "A server cannot be reached, or returned an error.";
+    Tls "tls" "A certificate or a TLS handshake was rejected.";
+    Credentials "credentials" "Credentials are missing, invalid or lack a permission.";
+    Disk "disk" "No disk space or quota left, or the file system is read-only.";
+    Memory "memory" "Out of memory.";
+    Permission "permission" "The operating system denied an operation.";
+    Timeout "timeout" "A timeout expired.";
+    Command "command" "A command does not exist or cannot be executed.";
+    File "file" "A required file does not exist.";
+    Configuration "configuration" "A setting is missing, or a configuration file cannot be parsed.";
+    Crash "crash" "A program crashed, or was killed by a signal.";
+    Runner "runner" "The connection to the runner was lost.";
+    Decision "decision" "An approval was rejected or expired.";
 }

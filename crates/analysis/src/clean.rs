@@ -1,13 +1,13 @@
-//! Takes out of a line what a person does not see: colours, control characters, invisible Unicode.
+//! Removes what a terminal does not show: escape sequences, control characters, invisible Unicode.
 
 use crate::input::LINE_CHARS_MAX;
 
 const ESCAPE: char = '\u{1b}';
 const BELL: char = '\u{7}';
 
-/// One line as a terminal would leave it, cut to [`LINE_CHARS_MAX`] characters.
+/// Returns the line as a terminal would show it, truncated to [`LINE_CHARS_MAX`] characters.
 pub fn clean(line: &str) -> String {
-    // A progress bar writes over itself: what was written last is what is seen.
+    // A progress bar overwrites itself: keep what was written last.
     let line = line.trim_end_matches(['\r', '\n']);
     let line = line.rsplit('\r').find(|part| !part.trim().is_empty()).unwrap_or_default();
     let mut out = String::with_capacity(line.len().min(LINE_CHARS_MAX));
@@ -33,14 +33,14 @@ pub fn clean(line: &str) -> String {
     out
 }
 
-/// After an escape: a control sequence, a string with its end, or one character.
+/// Skips an escape sequence: a control sequence, a terminated string, or one character.
 fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     match chars.next() {
         Some('[') => {
             chars.find(|c| ('\u{40}'..='\u{7e}').contains(c));
         }
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            // A string that never ends would hide the rest of the line: then only its opening goes.
+            // An unterminated string would hide the rest of the line: only skip its start.
             let mut ahead = chars.clone();
             let found = ahead.find(|c| *c == BELL || *c == ESCAPE);
             if found == Some(ESCAPE) && ahead.clone().next() == Some('\\') {
@@ -57,7 +57,7 @@ fn skip_sequence(chars: &mut std::str::Chars<'_>) {
     }
 }
 
-/// Characters that change how text reads without being seen: tags, directions, zero width, fillers.
+/// Invisible characters that change how text reads: tags, directions, zero width, fillers.
 const fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_seen_stays() {
+    fn clean_removes_invisible_characters() {
         for (line, seen) in [
             ("plain", "plain"),
             ("\u{1b}[31;1merror\u{1b}[0m: bad\r", "error: bad"),
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_unseen_survives(line in "\\PC*|(\\x1b|\\x07|[|]|m|\u{202e}|\u{e0020}|\r|x|ü)*") {
+        fn clean_output_has_no_invisible_characters(line in "\\PC*|(\\x1b|\\x07|[|]|m|\u{202e}|\u{e0020}|\r|x|ü)*") {
             let once = clean(&line);
             prop_assert!(once.chars().all(|c| !c.is_control() && !is_invisible(c)));
             prop_assert!(once.chars().count() <= LINE_CHARS_MAX);

@@ -1,46 +1,47 @@
-//! What an analysis says.
+//! Results of an analysis.
 
 use serde::{Deserialize, Serialize};
 
 use crate::category::Category;
-use crate::fix::Fix;
+use crate::fix::FixSuggestion;
 
-/// What the log tells about a failure.
+/// The result of an analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
-pub enum Analysis {
+pub enum AnalysisResult {
     Found(Finding),
-    NotEnoughEvidence(Unexplained),
+    NotEnoughEvidence(UnexplainedFailure),
 }
 
+/// A root cause with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// One or two sentences in plain words. Words taken from the log are cut.
+    /// One or two sentences. Text from the log is truncated.
     pub root_cause: String,
     pub category: Category,
     pub confidence: Confidence,
-    /// Lines that show it, the most telling first. They exist in the log.
+    /// Lines of the log, most significant first.
     pub evidence: Vec<LineRange>,
-    /// What to do.
+    /// What to do about it.
     pub advice: String,
-    /// The rule that says so; none where another analyser does.
+    /// The rule that matched; `None` for a finding of another analyzer.
     pub rule: Option<String>,
-    /// Lines of a kind that the last good run did not print.
+    /// Lines that the last successful run did not print.
     pub new_lines: Vec<LineRange>,
-    pub suggested_fix: Option<Fix>,
+    pub suggested_fix: Option<FixSuggestion>,
 }
 
-/// No rule knows it. What might help a person is still shown.
+/// No rule matched. Contains lines that may help a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Unexplained {
-    /// Lines that speak of an error, and the last one of the log.
+pub struct UnexplainedFailure {
+    /// Lines with an error word, and the last line of the log.
     pub worth_a_look: Vec<LineRange>,
     pub new_lines: Vec<LineRange>,
 }
 
-/// How sure a finding is.
+/// How certain a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
@@ -50,6 +51,7 @@ pub enum Confidence {
 }
 
 impl Confidence {
+    /// The name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Confidence::Low => "low",
@@ -66,7 +68,7 @@ impl Confidence {
     }
 }
 
-/// Lines of a log, counted from 1, both included.
+/// A range of lines, from 1, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LineRange {
     pub first: usize,
@@ -74,11 +76,12 @@ pub struct LineRange {
 }
 
 impl LineRange {
+    /// A range of one line.
     pub const fn one(line: usize) -> Self {
         Self { first: line, last: line }
     }
 
-    /// Whether a log whose lines are `first..=last` has all of them.
+    /// Whether a log with the lines `first..=last` contains the range.
     pub const fn is_within(self, first: usize, last: usize) -> bool {
         first <= self.first && self.first <= self.last && self.last <= last
     }

@@ -1,4 +1,4 @@
-//! Whether two failures are the same.
+//! Fingerprints: whether two failures are the same.
 
 use std::fmt::{self, Write as _};
 
@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::clean::clean;
-use crate::finding::{Analysis, LineRange};
-use crate::input::Input;
+use crate::finding::{AnalysisResult, LineRange};
+use crate::input::AnalysisInput;
 use crate::template::template;
 
-/// Rises when the parts below change: old fingerprints then match nothing.
+/// Increase it when the hashed parts change, so that old fingerprints no longer match.
 const VERSION: &str = "1";
 const BYTES: usize = 16;
 
-/// Equal for the same step type, category, rule and template of the most telling line. Numbers, times, ids and
+/// Hash of step type, category, rule and the template of the first evidence line. Numbers, times, ids and
 /// directories do not count.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
 impl Fingerprint {
+    /// The fingerprint in hexadecimal.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -32,14 +33,15 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-pub fn fingerprint(input: &Input<'_>, analysis: &Analysis) -> Fingerprint {
+/// Computes the fingerprint of a failure.
+pub fn fingerprint(input: &AnalysisInput<'_>, analysis: &AnalysisResult) -> Fingerprint {
     let (category, rule, line) = match analysis {
-        Analysis::Found(found) => {
+        AnalysisResult::Found(found) => {
             (found.category.as_str(), found.rule.as_deref().unwrap_or_default(), found.evidence.first())
         }
-        Analysis::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
+        AnalysisResult::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
     };
-    // Without a rule the exit code is the best name there is.
+    // Without a rule the exit code has to tell failures apart.
     let code = if rule.is_empty() { input.ending.shell_code() } else { None };
     let code = code.map(|code| code.to_string()).unwrap_or_default();
     let cause = input.ending.cause.as_str();
@@ -56,7 +58,7 @@ pub fn fingerprint(input: &Input<'_>, analysis: &Analysis) -> Fingerprint {
     Fingerprint(text)
 }
 
-fn template_at(input: &Input<'_>, range: LineRange) -> String {
+fn template_at(input: &AnalysisInput<'_>, range: LineRange) -> String {
     let index = range.first.checked_sub(input.first_line.max(1));
     let line = index.and_then(|index| input.lines.get(index));
     line.map(|line| template(&clean(line))).unwrap_or_default()

@@ -1,12 +1,11 @@
-//! Why did a step fail? Answered by rules, from what the step printed and how it ended.
+//! Failure analysis: why a step failed, from its log and its exit.
 //!
-//! Everything here is a plain function of values: no IO, no clock, no network. What comes in was written by somebody
-//! else and is data: it is cleaned and cut first ([`clean`]), matched by patterns that take linear time ([`rules`]),
-//! and comes out again only as bounded text.
+//! Pure functions: no IO, no clock, no network. Input is untrusted: it is cleaned and truncated first ([`clean`]),
+//! matched by patterns in linear time ([`rules`]), and quoted only in bounded length.
 //!
-//! [`analyse`] answers with a [`Finding`], or says that there is not enough to go by. [`fingerprint()`] tells whether two
-//! failures are the same. [`fix::suggest`] makes a diff where a rule knows one, and [`diff::apply`] is the only way a
-//! diff of anybody becomes files.
+//! [`analyse`] returns a [`Finding`], or that there is not enough evidence. [`fingerprint()`] tells whether two
+//! failures are the same. [`fix::suggest`] writes a diff for some rules; every diff, whatever its source, is
+//! applied through [`diff::apply`].
 
 mod analyse;
 mod category;
@@ -16,7 +15,7 @@ mod finding;
 mod fingerprint;
 pub mod fix;
 mod input;
-mod news;
+mod new_lines;
 mod pattern;
 pub mod rule;
 pub mod rules;
@@ -25,7 +24,7 @@ mod template;
 pub use analyse::analyse;
 pub use category::Category;
 pub use clean::clean;
-pub use finding::{Analysis, Confidence, Finding, LineRange, Unexplained};
+pub use finding::{AnalysisResult, Confidence, Finding, LineRange, UnexplainedFailure};
 pub use fingerprint::{Fingerprint, fingerprint};
-pub use input::{Ending, Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
+pub use input::{AnalysisInput, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX, StepEnding};
 pub use template::template;

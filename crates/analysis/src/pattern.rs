@@ -1,7 +1,7 @@
-//! Patterns of rules, all of them looked for at once.
+//! Matches a line against the patterns of all rules.
 //!
-//! One automaton finds which fixed words a line holds; only patterns whose word is there are tried. The word of a pattern
-//! is found by taking the pattern apart, so nobody has to write it down.
+//! An Aho-Corasick automaton finds literals in the line; only patterns whose literal occurs are tried. The
+//! literals are derived from the patterns.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// Shorter words are in every line.
+/// Shorter literals occur in almost every line.
 const WORD_BYTES_MIN: usize = 3;
-/// More ways to begin than this are no way to begin.
+/// A pattern with more alternatives than this is always tried.
 const WORDS_MAX: usize = 64;
 
-/// Digits, letters and blanks of a pattern are those of ASCII: tools print no others where it matters, and it is faster.
+/// Compiles a pattern with ASCII classes, which are faster and sufficient for the output of tools.
 pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
-    Regex::new(&in_ascii(text))
+    Regex::new(&ascii_pattern(text))
 }
 
-fn in_ascii(text: &str) -> String {
+fn ascii_pattern(text: &str) -> String {
     text.replace(r"\d", "[0-9]")
         .replace(r"\w", "[0-9A-Za-z_]")
         .replace(r"\s", r"[ \t]")
@@ -27,25 +27,25 @@ fn in_ascii(text: &str) -> String {
         .replace(r"\b", r"(?-u:\b)")
 }
 
-/// Many patterns, by number.
-pub(crate) struct Patterns {
+/// A set of patterns, identified by index.
+pub(crate) struct PatternSet {
     each: Vec<Regex>,
     words: AhoCorasick,
-    /// Patterns that have a word, by the word's number.
+    /// Patterns with a literal, by index of the literal.
     by_word: Vec<Vec<usize>>,
-    /// Patterns without a word: tried on every line.
+    /// Patterns without a literal, tried on every line.
     always: Vec<usize>,
 }
 
-impl Patterns {
-    /// Fails on the first pattern that is none. Those of the rules are checked by a test.
+impl PatternSet {
+    /// Fails on the first invalid pattern. A test checks the patterns of all rules.
     pub(crate) fn new<'p>(texts: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
         let (mut each, mut always) = (Vec::new(), Vec::new());
         let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (number, text) in texts.into_iter().enumerate() {
             each.push(compile(text).map_err(|error| error.to_string())?);
-            let parsed = regex_syntax::parse(&in_ascii(text)).map_err(|error| error.to_string())?;
-            match needed(&parsed) {
+            let parsed = regex_syntax::parse(&ascii_pattern(text)).map_err(|error| error.to_string())?;
+            match required_literals(&parsed) {
                 Some(words) => {
                     for word in words {
                         by_word.entry(word).or_default().push(number);
@@ -59,7 +59,7 @@ impl Patterns {
         Ok(Self { each, words, by_word: by_word.into_values().collect(), always })
     }
 
-    /// Numbers of the patterns that match, in order.
+    /// Returns the indexes of the matching patterns, in order.
     pub(crate) fn matches(&self, line: &str) -> Vec<usize> {
         let found = self.words.find_overlapping_iter(line);
         let mut tried: Vec<usize> = self.always.clone();
@@ -80,29 +80,29 @@ impl Patterns {
     }
 }
 
-/// Words of which a line that matches holds at least one, in lower case. The longest that can be found.
-fn needed(hir: &Hir) -> Option<Vec<String>> {
+/// Returns literals, in lower case, of which every matching line contains at least one. Prefers long ones.
+fn required_literals(hir: &Hir) -> Option<Vec<String>> {
     match hir.kind() {
-        HirKind::Literal(_) | HirKind::Class(_) => usable(vec![letters(hir)?]),
-        HirKind::Capture(capture) => needed(&capture.sub),
-        HirKind::Repetition(repetition) if repetition.min > 0 => needed(&repetition.sub),
+        HirKind::Literal(_) | HirKind::Class(_) => long_enough(vec![literal_text(hir)?]),
+        HirKind::Capture(capture) => required_literals(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => required_literals(&repetition.sub),
         HirKind::Concat(parts) => {
             let mut best: Option<Vec<String>> = None;
             let mut run = String::new();
             for part in parts {
-                match letters(part) {
+                match literal_text(part) {
                     Some(more) => run.push_str(&more),
                     None => {
-                        better(&mut best, usable(vec![std::mem::take(&mut run)]));
-                        better(&mut best, needed(part));
+                        keep_longer(&mut best, long_enough(vec![std::mem::take(&mut run)]));
+                        keep_longer(&mut best, required_literals(part));
                     }
                 }
             }
-            better(&mut best, usable(vec![run]));
+            keep_longer(&mut best, long_enough(vec![run]));
             best
         }
         HirKind::Alternation(parts) => {
-            let all: Option<Vec<Vec<String>>> = parts.iter().map(needed).collect();
+            let all: Option<Vec<Vec<String>>> = parts.iter().map(required_literals).collect();
             let all: Vec<String> = all?.into_iter().flatten().collect();
             (all.len() <= WORDS_MAX).then_some(all)
         }
@@ -110,20 +110,20 @@ fn needed(hir: &Hir) -> Option<Vec<String>> {
     }
 }
 
-fn usable(words: Vec<String>) -> Option<Vec<String>> {
+fn long_enough(words: Vec<String>) -> Option<Vec<String>> {
     words.iter().all(|word| word.len() >= WORD_BYTES_MIN).then_some(words)
 }
 
-/// The one whose shortest word is longer.
-fn better(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
+/// Replaces `best` if the shortest word of `other` is longer.
+fn keep_longer(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
     let shortest = |words: &Vec<String>| words.iter().map(String::len).min().unwrap_or_default();
     if other.as_ref().map(shortest) > best.as_ref().map(shortest) {
         *best = other;
     }
 }
 
-/// Fixed text, or one letter in either case.
-fn letters(hir: &Hir) -> Option<String> {
+/// Literal text, or one letter in either case.
+fn literal_text(hir: &Hir) -> Option<String> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()),
         HirKind::Class(Class::Unicode(class)) => {
@@ -131,11 +131,12 @@ fn letters(hir: &Hir) -> Option<String> {
             let chars: Option<Vec<char>> =
                 ascii.by_ref().map(|range| (range.start() == range.end()).then_some(range.start())).collect();
             let chars = chars?;
-            // Without regard to case, `k` and `s` have relatives outside of ASCII. Nobody prints those.
+            // In case-insensitive patterns, `k` and `s` also match characters outside of ASCII; tools do not print
+            // those.
             let is_letter = chars.len() == 2 && chars[0].eq_ignore_ascii_case(&chars[1]);
             is_letter.then(|| chars[0].to_ascii_lowercase().to_string())
         }
-        HirKind::Capture(capture) => letters(&capture.sub),
+        HirKind::Capture(capture) => literal_text(&capture.sub),
         _ => None,
     }
 }
@@ -146,7 +147,7 @@ mod tests {
     use crate::rules;
 
     #[test]
-    fn words_are_taken_from_patterns() {
+    fn literals_are_extracted_from_patterns() {
         for (pattern, words) in [
             (r"^E\s+(?P<what>assert .+)", Some(vec!["assert "])),
             (r"(?i)connection refused", Some(vec!["connection refused"])),
@@ -155,7 +156,7 @@ mod tests {
             (r"a|bcd", None),
             (r"(?:abc)+x", Some(vec!["abc"])),
         ] {
-            let found = needed(&regex_syntax::parse(&in_ascii(pattern)).unwrap());
+            let found = required_literals(&regex_syntax::parse(&ascii_pattern(pattern)).unwrap());
             let words: Option<Vec<String>> =
                 words.map(|words| words.iter().map(ToString::to_string).collect());
             assert_eq!(found, words, "{pattern}");
@@ -163,10 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn nearly_every_pattern_of_a_rule_has_a_word() {
+    fn almost_every_rule_pattern_has_a_literal() {
         const ALWAYS_MAX: usize = 4;
         let texts = rules::all().flat_map(|rule| rule.patterns.iter().chain(rule.with)).copied();
-        let patterns = Patterns::new(texts).unwrap();
+        let patterns = PatternSet::new(texts).unwrap();
         let always: Vec<_> = patterns.always.iter().map(|number| patterns.each[*number].as_str()).collect();
         assert!(always.len() <= ALWAYS_MAX, "{always:#?}");
     }

@@ -1,4 +1,4 @@
-//! A rule: what a line looks like, and what it means.
+//! Definition of a rule.
 
 use berth_core::deployment::Cause;
 use regex::Regex;
@@ -7,58 +7,59 @@ use serde::Serialize;
 use crate::category::Category;
 use crate::finding::Confidence;
 
-/// Of a word taken from the log, so many characters are said again.
+/// Limit for text from the log that is quoted in a sentence.
 pub const WORD_CHARS_MAX: usize = 120;
-/// Lines that are shown after the one that matched.
+/// Limit for [`Rule::after`].
 pub const AFTER_MAX: usize = 4;
 
-/// Data: everything that is known about one kind of failure.
+/// Everything known about one kind of failure.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Never changes: it is part of fingerprints.
+    /// Must never change: it is part of fingerprints.
     pub id: &'static str,
     pub category: Category,
-    pub weight: Weight,
+    pub weight: RuleWeight,
     pub confidence: Confidence,
-    /// A line that matches one of these. Named groups are words to say again.
+    /// Patterns of a line; any of them may match. Named groups can be quoted.
     pub patterns: &'static [&'static str],
-    /// Somewhere in the log a line matches one of these, too. Empty: not asked for.
+    /// If not empty, one of these must match somewhere in the log as well.
     pub with: &'static [&'static str],
-    /// The step ended with one of these exit codes, as a shell counts them. Empty: not asked for.
+    /// If not empty, the step must have ended with one of these exit codes, as counted by a shell.
     pub exits: &'static [i32],
-    /// The engine gave this cause.
+    /// If set, the engine must have recorded this cause.
     pub cause: Option<Cause>,
-    /// Lines after the one that matched that belong to it.
+    /// How many lines after the match belong to it.
     pub after: usize,
-    /// The root cause in plain words, `{name}` for a named group.
+    /// The root cause, with `{name}` for a named group.
     pub says: &'static str,
     pub advice: &'static str,
 }
 
-/// How telling a match is, the least first.
+/// How significant a match is, least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Weight {
-    /// Only the exit code speaks.
+pub enum RuleWeight {
+    /// Only the exit code is known.
     Exit,
-    /// A tool tells that something it called went wrong.
+    /// A tool reports that a program it called has failed.
     Report,
-    /// Words that mean the same whoever prints them.
+    /// A generic message, whichever tool prints it.
     General,
-    /// The words of one tool for one cause.
+    /// A tool's own message for one cause.
     Cause,
-    /// The engine knows it.
+    /// Recorded by the engine.
     Engine,
 }
 
-impl Weight {
+impl RuleWeight {
+    /// The name in the documentation.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Weight::Exit => "exit",
-            Weight::Report => "report",
-            Weight::General => "general",
-            Weight::Cause => "cause",
-            Weight::Engine => "engine",
+            RuleWeight::Exit => "exit",
+            RuleWeight::Report => "report",
+            RuleWeight::General => "general",
+            RuleWeight::Cause => "cause",
+            RuleWeight::Engine => "engine",
         }
     }
 }
@@ -66,7 +67,7 @@ impl Weight {
 const BLANK: Rule = Rule {
     id: "",
     category: Category::Crash,
-    weight: Weight::Exit,
+    weight: RuleWeight::Exit,
     confidence: Confidence::Low,
     patterns: &[],
     with: &[],
@@ -77,15 +78,16 @@ const BLANK: Rule = Rule {
     advice: "",
 };
 
-/// What the rules of a weight have in common.
-pub(crate) const CAUSE: Rule = Rule { weight: Weight::Cause, confidence: Confidence::High, ..BLANK };
-pub(crate) const GENERAL: Rule = Rule { weight: Weight::General, confidence: Confidence::Medium, ..BLANK };
-pub(crate) const REPORT: Rule = Rule { weight: Weight::Report, confidence: Confidence::Low, ..BLANK };
-pub(crate) const EXIT: Rule = Rule { weight: Weight::Exit, confidence: Confidence::Low, ..BLANK };
-pub(crate) const ENGINE: Rule = Rule { weight: Weight::Engine, confidence: Confidence::High, ..BLANK };
+/// Defaults for rules of each weight.
+pub(crate) const CAUSE: Rule = Rule { weight: RuleWeight::Cause, confidence: Confidence::High, ..BLANK };
+pub(crate) const GENERAL: Rule =
+    Rule { weight: RuleWeight::General, confidence: Confidence::Medium, ..BLANK };
+pub(crate) const REPORT: Rule = Rule { weight: RuleWeight::Report, confidence: Confidence::Low, ..BLANK };
+pub(crate) const EXIT: Rule = Rule { weight: RuleWeight::Exit, confidence: Confidence::Low, ..BLANK };
+pub(crate) const ENGINE: Rule = Rule { weight: RuleWeight::Engine, confidence: Confidence::High, ..BLANK };
 
-/// Fills words of the line into a sentence. What is filled in is never read as a place to fill.
-pub(crate) fn fill(says: &str, pattern: Option<&Regex>, line: &str) -> String {
+/// Fills named groups into a sentence. Filled-in text is not expanded again.
+pub(crate) fn fill_template(says: &str, pattern: Option<&Regex>, line: &str) -> String {
     let found = pattern.and_then(|pattern| pattern.captures(line));
     let mut out = String::new();
     let mut rest = says;
@@ -93,16 +95,16 @@ pub(crate) fn fill(says: &str, pattern: Option<&Regex>, line: &str) -> String {
         let Some((name, tail)) = tail.split_once('}') else { break };
         out.push_str(before);
         let word = found.as_ref().and_then(|found| found.name(name)).map_or("", |word| word.as_str());
-        // Most words of tools are sentences already.
+        // Avoid a double full stop.
         let word = if tail.starts_with('.') { word.trim_end_matches(['.', ' ']) } else { word };
-        out.push_str(&word_of(word));
+        out.push_str(&truncate_word(word));
         rest = tail;
     }
     out.push_str(rest);
     out
 }
 
-fn word_of(text: &str) -> String {
+fn truncate_word(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(WORD_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -115,9 +117,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_filled_in_once_and_cut() {
+    fn template_words_are_filled_once_and_truncated() {
         let pattern = Regex::new("^no (?P<a>.+) in (?P<b>.+)$").unwrap();
-        let says = |line: &str| fill("There is no \"{a}\" in {b}.", Some(&pattern), line);
+        let says = |line: &str| fill_template("There is no \"{a}\" in {b}.", Some(&pattern), line);
         assert_eq!(says("no milk in shop"), "There is no \"milk\" in shop.");
         assert_eq!(says("no {b} in {a}"), "There is no \"{b}\" in {a}.");
         assert_eq!(says("no milk in shop."), "There is no \"milk\" in shop.");

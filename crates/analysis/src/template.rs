@@ -1,4 +1,4 @@
-//! A line without what differs from run to run: numbers, times, ids, addresses, directories.
+//! Line templates: a line without what differs from run to run (numbers, times, ids, addresses, directories).
 
 use std::sync::LazyLock;
 
@@ -6,20 +6,20 @@ use regex::{Captures, Regex};
 
 use crate::pattern::compile;
 
-/// Longer words of hexadecimal letters alone are ids.
+/// Longer words of hexadecimal letters only are ids.
 const WORD_LETTERS_MAX: usize = 12;
 
-/// Every kind of word that varies, the longer ones first, and what stands in its place.
+/// Patterns of varying words, longest first, with their placeholder.
 const VARYING: &[(&str, &str)] = &[
     ("uuid", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     (
         "time",
         r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?",
     ),
-    // The directory goes, the name stays: where a workspace lies differs, what it holds does not.
+    // Drop the directory and keep the name: workspaces differ in location, not in content.
     ("path", r"(?P<lead>^|[\s'\x22`(=:,\[<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+~-]+[/\\])+"),
     ("tmp", r"\btmp[._-]?[A-Za-z0-9_]{6,}\b"),
-    // Ids of commits and the like. Some of them have no letters, so that numbers have to look the same.
+    // Commit ids and the like. Some have digits only, so numbers get the same placeholder.
     ("n", r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{6,}\b(?:[.,:]\d+)*|\d+(?:[.,:]\d+)*"),
 ];
 
@@ -28,10 +28,10 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     compile(&parts.join("|")).expect("a test has compiled it")
 });
 
-/// Lines that differ only in what varies have the same template. The line is a clean one.
+/// Returns the template of a cleaned line.
 pub fn template(line: &str) -> String {
     let replaced = PATTERN.replace_all(line, |found: &Captures<'_>| {
-        // A word of the letters a to f is a word, unless nobody could say it.
+        // A short word of the letters a to f is a word, not an id.
         if found[0].len() < WORD_LETTERS_MAX && found[0].bytes().all(|b| b.is_ascii_alphabetic()) {
             return found[0].to_owned();
         }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_varies_goes_and_the_rest_stays() {
+    fn template_replaces_varying_words() {
         for (line, expected) in [
             ("Compiled 12 files in 3.4s", "Compiled <n> files in <n>s"),
             ("2026-11-15T13:50:48.123Z ready", "<time> ready"),

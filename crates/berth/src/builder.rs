@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use berth_runner::Confinement;
-use berth_runner::registry::{self, BuildRequest};
+use berth_runner::registry::{self, RegistryBuildRequest};
 use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
 
 pub(crate) struct InSandbox {
@@ -17,9 +17,9 @@ impl Builder for InSandbox {
         let confinement = self.confinement.as_ref().map_err(|why| BuildFailed::Machine(why.clone()))?;
         // Sources and scratch lie in a directory of this build alone.
         if let Some(place) = asked.scratch.parent() {
-            confinement.admit(place).map_err(|error| BuildFailed::Machine(error.to_string()))?;
+            confinement.allow_traverse(place).map_err(|error| BuildFailed::Machine(error.to_string()))?;
         }
-        let request = BuildRequest {
+        let request = RegistryBuildRequest {
             source: asked.source.to_owned(),
             scratch: asked.scratch.to_owned(),
             timeout: asked.timeout,
@@ -30,14 +30,14 @@ impl Builder for InSandbox {
             env: BTreeMap::new(),
         };
         match registry::build(&request, log) {
-            Ok(registry::Built { start, input, steps }) => Ok(Built { start, input, steps }),
-            Err(registry::BuildFailed::Registry(why)) => Err(BuildFailed::Failed(why)),
-            Err(registry::BuildFailed::Machine(why)) => Err(BuildFailed::Machine(why)),
-            Err(registry::BuildFailed::Stopped) => Err(BuildFailed::Stopped),
+            Ok(registry::BuiltRegistry { start, input, steps }) => Ok(Built { start, input, steps }),
+            Err(registry::RegistryBuildError::Registry(why)) => Err(BuildFailed::Failed(why)),
+            Err(registry::RegistryBuildError::Machine(why)) => Err(BuildFailed::Machine(why)),
+            Err(registry::RegistryBuildError::Stopped) => Err(BuildFailed::Stopped),
         }
     }
 
     fn clear(&self, dir: &Path) {
-        berth_runner::remove(dir);
+        berth_runner::remove_tree(dir);
     }
 }

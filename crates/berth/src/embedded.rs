@@ -8,7 +8,8 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use berth_engine::Embedded;
 use berth_runner::{
-    Confinement, Runner, STEP_LOG_PATIENCE, Sandbox, Settings, StartError, StepUser, kill_left_over,
+    Confinement, RunnerOptions, RunnerStartError, STEP_LOG_PATIENCE, SandboxMode, StepRunner,
+    StepUserAccount, kill_leftovers,
 };
 use berth_server::app::App;
 use berth_server::config::Config;
@@ -32,14 +33,14 @@ pub(crate) fn confine(
     let level = sandbox(told.sandbox, config.is_local());
     let dirs = [&config.data_dir, &config.own_dir].into_iter().chain(&told.work_dir);
     let hidden: Vec<PathBuf> = dirs.chain(hidden).cloned().collect();
-    let user = told.user_name().map(StepUser::find).transpose().context("runner.user")?;
+    let user = told.user_name().map(StepUserAccount::find).transpose().context("runner.user")?;
     if let Some(dir) = &told.work_dir {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
         made.with_context(|| format!("the work directory {} cannot be made", dir.display()))?;
     }
     match Confinement::choose_as(user, level, &hidden, &told.expose) {
         Ok(confinement) => Ok(Ok(confinement)),
-        Err(error @ StartError::Sandbox(Sandbox::Auto | Sandbox::Local, _)) => {
+        Err(error @ RunnerStartError::Sandbox(SandboxMode::Auto | SandboxMode::Local, _)) => {
             tracing::error!("{error}; {NOTHING_RUNS}");
             Ok(Err(format!("{error}; {NOTHING_RUNS}")))
         }
@@ -57,22 +58,22 @@ pub(crate) fn start(
     app: &Arc<App>,
     told: &RunnerSettings,
     confinement: Result<Confinement, String>,
-) -> anyhow::Result<Option<Runner>> {
+) -> anyhow::Result<Option<StepRunner>> {
     let config = app.config();
     let (work_dir, build_dir) = (config.step_dir(), config.build_dir());
     // Builds begin again from the beginning.
-    kill_left_over(&build_dir).context("what an earlier build left cannot be stopped")?;
+    kill_leftovers(&build_dir).context("what an earlier build left cannot be stopped")?;
     if let Some(confinement) = confinement.as_ref().ok().filter(|it| it.has_user()) {
         admit_builds(confinement, &work_dir, &build_dir)?;
     }
     let (Some(labels), Ok(confinement)) = (config.runner_labels.clone(), confinement) else {
         // The server calls what an earlier one ran lost: it has to be gone, too.
-        kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;
+        kill_leftovers(&work_dir).context("what an earlier process left cannot be stopped")?;
         return Ok(None);
     };
     let link = Arc::new(Embedded::new(app.services().clone()));
-    let settings = Settings {
-        places: told.places,
+    let settings = RunnerOptions {
+        slots: told.places,
         labels,
         step_memory_bytes_max: told.step_memory_bytes_max,
         stop_grace: config.runner_times.stop_grace,
@@ -80,9 +81,9 @@ pub(crate) fn start(
         // Logs wait for the server as long as steps do.
         step_log_patience: STEP_LOG_PATIENCE.max(config.runner_times.self_stop),
         heartbeat_wait: config.runner_times.heartbeat,
-        ..Settings::new(work_dir, link.boot().to_owned(), confinement)
+        ..RunnerOptions::new(work_dir, link.boot().to_owned(), confinement)
     };
-    let runner = Runner::start(settings, link).context("the runner cannot start")?;
+    let runner = StepRunner::start(settings, link).context("the runner cannot start")?;
     tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");
     Ok(Some(runner))
 }
@@ -95,24 +96,24 @@ fn admit_builds(confinement: &Confinement, work_dir: &Path, build_dir: &Path) ->
     // Elsewhere it lies in the data directory, which stays closed.
     if build_dir.starts_with(work_dir) {
         for dir in [work_dir, build_dir, &attempts] {
-            confinement.admit(dir).with_context(failed)?;
+            confinement.allow_traverse(dir).with_context(failed)?;
         }
     }
-    confinement.check_enters(&attempts).context("runner.work_dir")
+    confinement.check_can_enter(&attempts).context("runner.work_dir")
 }
 
-pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> Sandbox {
+pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> SandboxMode {
     match level {
-        SandboxLevel::Auto if is_local => Sandbox::Local,
-        SandboxLevel::Auto => Sandbox::Auto,
-        SandboxLevel::Bubblewrap => Sandbox::Bubblewrap,
-        SandboxLevel::Landlock => Sandbox::Landlock,
-        SandboxLevel::Off => Sandbox::Off,
+        SandboxLevel::Auto if is_local => SandboxMode::Local,
+        SandboxLevel::Auto => SandboxMode::Auto,
+        SandboxLevel::Bubblewrap => SandboxMode::Bubblewrap,
+        SandboxLevel::Landlock => SandboxMode::Landlock,
+        SandboxLevel::Off => SandboxMode::Off,
     }
 }
 
 /// Until the server stops: then its steps are stopped, and their ends written.
-pub(crate) async fn run(runner: Option<Runner>, stop: CancellationToken) {
+pub(crate) async fn run(runner: Option<StepRunner>, stop: CancellationToken) {
     stop.cancelled().await;
     let Some(runner) = runner else { return };
     if tokio::task::spawn_blocking(move || runner.stop()).await.is_err() {

@@ -1,4 +1,4 @@
-//! What the runner costs, against the same commands without it. By hand:
+//! Measures the runner's overhead against the same commands run directly. Run by hand:
 //! `cargo run --release -p berth-runner --example measure`
 
 #[expect(dead_code, reason = "the tests use more of it")]
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, SecretText};
 use berth_core::mask::Masker;
-use berth_runner::{Confinement, Runner, Sandbox, Settings};
+use berth_runner::{Confinement, RunnerOptions, SandboxMode, StepRunner};
 
 use crate::link::TestLink;
 
@@ -23,7 +23,7 @@ const LINES: &str = "seq 1 100000";
 
 fn main() {
     masker();
-    for sandbox in [Sandbox::Off, Sandbox::Landlock, Sandbox::Bubblewrap] {
+    for sandbox in [SandboxMode::Off, SandboxMode::Landlock, SandboxMode::Bubblewrap] {
         let dir = std::env::temp_dir().join(format!("berth-measure-{}", std::process::id()));
         let link = Arc::new(TestLink::default());
         let confinement = match Confinement::choose(sandbox, &[], &[]) {
@@ -33,10 +33,10 @@ fn main() {
                 continue;
             }
         };
-        let mut settings = Settings::new(dir.clone(), "boot".into(), confinement);
-        settings.places = 1;
+        let mut settings = RunnerOptions::new(dir.clone(), "boot".into(), confinement);
+        settings.slots = 1;
         settings.acquire_wait = Duration::from_millis(100);
-        match Runner::start(settings, link.clone()) {
+        match StepRunner::start(settings, link.clone()) {
             Ok(runner) => {
                 println!("{sandbox:?}");
                 lines(&link, &dir);

@@ -1,4 +1,4 @@
-//! How long to wait before the next try.
+//! Exponential backoff.
 
 use std::time::Duration;
 

@@ -5,38 +5,38 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use parking_lot::Mutex;
 
-use crate::attempt::place::{Place, remove_attempt};
+use crate::attempt::dirs::{AttemptDirs, remove_attempt};
 
 /// Directories waiting for removal. When the queue is full, the caller removes its own.
 const WAITING_MAX: usize = 64;
 
-pub(crate) struct Cleanup {
-    /// `None` once the runner ends.
+pub(crate) struct CleanupQueue {
+    /// `None` once the runner shuts down.
     queue: Mutex<Option<SyncSender<PathBuf>>>,
 }
 
-impl Cleanup {
+impl CleanupQueue {
     pub(crate) fn new() -> (Self, Receiver<PathBuf>) {
         let (queue, waiting) = sync_channel(WAITING_MAX);
         (Self { queue: Mutex::new(Some(queue)) }, waiting)
     }
 
-    /// Secrets are gone when this returns, everything else soon after.
-    pub(crate) fn remove(&self, place: &Place) {
-        place.remove_secrets();
+    /// Removes the secrets before returning, everything else in the background.
+    pub(crate) fn remove(&self, dirs: &AttemptDirs) {
+        dirs.remove_secrets();
         let queue = self.queue.lock().clone();
-        if queue.is_none_or(|queue| queue.try_send(place.dir.clone()).is_err()) {
-            remove_attempt(&place.dir);
+        if queue.is_none_or(|queue| queue.try_send(dirs.dir.clone()).is_err()) {
+            remove_attempt(&dirs.dir);
         }
     }
 
-    /// Ends [`run`] after it has removed what waits.
-    pub(crate) fn end(&self) {
+    /// Closes the queue; [`run`] returns once it is empty.
+    pub(crate) fn close(&self) {
         self.queue.lock().take();
     }
 }
 
-/// Removes directories until the sender is dropped.
+/// Removes queued directories until the queue is closed.
 pub(crate) fn run(waiting: &Receiver<PathBuf>) {
     waiting.iter().for_each(|dir| remove_attempt(&dir));
 }

@@ -1,4 +1,4 @@
-//! Asks for work, and gives each assignment a thread.
+//! Polls the server for work and starts a thread for each assignment.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,162 +7,167 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError, Order, Outcome, Report};
 
-use crate::attempt::{self, Finished, failed};
+use crate::attempt::{self, AttemptResult, failed_outcome};
 use crate::backoff::Backoff;
-use crate::chance;
-use crate::control::Control;
-use crate::pulse::boot_time;
-use crate::runner::Shared;
+use crate::heartbeat::boot_time;
+use crate::random;
+use crate::runner::RunnerShared;
+use crate::stop_signal::StopSignal;
 
-/// Until the runner ends; comes back when every step has.
-pub(crate) fn run(shared: &Arc<Shared>) {
-    let mut places = Places { nonces: Vec::new(), workers: Vec::new() };
+/// Runs until the runner shuts down and every step has ended.
+pub(crate) fn run(shared: &Arc<RunnerShared>) {
+    let mut dispatcher = Dispatcher { nonces: Vec::new(), workers: Vec::new() };
     let mut backoff = Backoff::new();
-    while let Some(free) = shared.wait_for_place() {
-        places.workers.retain(|worker| !worker.is_finished());
-        // A question keeps its nonces until it is answered: an answer that got lost is given again.
-        places.nonces.truncate(free);
-        while places.nonces.len() < free {
-            match chance::name() {
-                Ok(nonce) => places.nonces.push(nonce),
+    while let Some(free) = shared.wait_for_free_slot() {
+        dispatcher.workers.retain(|worker| !worker.is_finished());
+        // A request keeps its nonces until it is answered, so that the server can repeat a lost response.
+        dispatcher.nonces.truncate(free);
+        while dispatcher.nonces.len() < free {
+            match random::random_hex() {
+                Ok(nonce) => dispatcher.nonces.push(nonce),
                 Err(error) => {
-                    tracing::error!("no random numbers: {error}");
+                    tracing::error!(%error, "cannot generate nonces; retrying");
                     shared.pause(backoff.next());
                 }
             }
         }
-        let asked = Acquire {
+        let request = Acquire {
             boot: shared.settings.boot.clone(),
-            nonces: places.nonces.clone(),
+            nonces: dispatcher.nonces.clone(),
             labels: shared.settings.labels.clone(),
         };
         let (began, sent) = (Instant::now(), boot_time());
-        match shared.link.acquire(&asked, shared.settings.acquire_wait) {
+        match shared.link.acquire(&request, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
-                // Also one that brought nothing is spent: the server may have granted it and ended the attempt at once.
-                places.nonces.clear();
+                // Discard nonces even if nothing was assigned: the server may have granted one and ended the
+                // attempt at once.
+                dispatcher.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
-                    // It was asked for before: whoever else can have it is not kept waiting.
+                    // Return the assignment, so that another runner can take it.
                     if shared.is_draining() {
                         hand_back(shared, &assignment);
                     } else {
-                        places.give(shared, Leased::new(assignment, sent));
+                        dispatcher.start_worker(shared, LeasedAssignment::new(assignment, sent));
                     }
                 }
-                // A link that does not wait is not asked without a pause.
+                // Do not spin on a link that does not long-poll.
                 if is_empty && began.elapsed() < Duration::from_millis(5) {
                     shared.pause(Duration::from_millis(50).min(shared.settings.acquire_wait));
                 }
             }
             Err(error) => {
-                tracing::warn!("cannot ask for work: {error}");
+                tracing::warn!(%error, "cannot poll for work; retrying");
                 shared.pause(backoff.next());
             }
         }
     }
-    for worker in places.workers {
+    for worker in dispatcher.workers {
         if worker.join().is_err() {
-            tracing::error!("a thread of a step has panicked");
+            tracing::error!("step thread panicked");
         }
     }
 }
 
-struct Places {
-    /// Of a question that is not answered yet.
+struct Dispatcher {
+    /// Nonces of the current, unanswered request.
     nonces: Vec<String>,
     workers: Vec<JoinHandle<()>>,
 }
 
-impl Places {
-    fn give(&mut self, shared: &Arc<Shared>, leased: Leased) {
-        shared.take_place();
+impl Dispatcher {
+    fn start_worker(&mut self, shared: &Arc<RunnerShared>, leased: LeasedAssignment) {
+        shared.take_slot();
         let (of_worker, attempt) = (shared.clone(), leased.assignment.attempt.clone());
         let worker = std::thread::Builder::new().name("runner-step".into()).spawn(move || {
-            work(&of_worker, leased);
-            of_worker.free_place();
+            run_worker(&of_worker, leased);
+            of_worker.free_slot();
         });
         match worker {
             Ok(worker) => self.workers.push(worker),
             Err(error) => {
-                shared.free_place();
-                // The server gives the attempt up when nobody gives a sign of life for it.
-                tracing::error!(step = %attempt.step_id, "cannot start a thread for a step: {error}");
+                shared.free_slot();
+                // Without heartbeats the server declares the attempt lost.
+                tracing::error!(step = %attempt.step_id, %error, "cannot start step thread");
             }
         }
     }
 }
 
-/// What came while the runner takes nothing more: nothing of it ever ran.
-fn hand_back(shared: &Arc<Shared>, assignment: &Assignment) {
-    let outcome = Outcome::never_started("its runner takes nothing more".into());
-    report(shared, assignment, None, outcome, Isolation::None, 0);
+/// Returns an assignment that arrived while draining; it never started.
+fn hand_back(shared: &Arc<RunnerShared>, assignment: &Assignment) {
+    let outcome = Outcome::never_started("the runner is draining".into());
+    report_until_received(shared, assignment, None, outcome, Isolation::None, 0);
 }
 
-/// Work, and since when it is counted on.
-struct Leased {
+/// An assignment and the start of its lease.
+struct LeasedAssignment {
     assignment: Assignment,
-    /// On the clock that goes on while the machine sleeps. Never later than the server's own count begins.
-    since: Duration,
+    /// CLOCK_BOOTTIME, which also counts suspend. Never later than the server's own start of the lease.
+    leased_at: Duration,
 }
 
-impl Leased {
-    /// `sent` is when the question was, to which it is the answer.
+impl LeasedAssignment {
+    /// `sent` is when the request was sent that returned the assignment.
     fn new(assignment: Assignment, sent: Duration) -> Self {
-        let since = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
-        Self { assignment, since }
+        let leased_at = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
+        Self { assignment, leased_at }
     }
 }
 
-/// One step, and then whatever the answer to its report brings.
-fn work(shared: &Arc<Shared>, first: Leased) {
+/// Executes an assignment, and then every further one that the response to its report contains.
+fn run_worker(shared: &Arc<RunnerShared>, first: LeasedAssignment) {
     let mut next = Some(first);
-    while let Some(Leased { assignment, since }) = next {
-        let control = match Control::new() {
+    while let Some(LeasedAssignment { assignment, leased_at }) = next {
+        let control = match StopSignal::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
                 let outcome = Outcome::never_started(format!("cannot prepare the step: {error}"));
-                report(shared, &assignment, None, outcome, Isolation::None, 0);
+                report_until_received(shared, &assignment, None, outcome, Isolation::None, 0);
                 return;
             }
         };
-        if !shared.begin(&assignment.attempt, &control) {
+        if !shared.register_attempt(&assignment.attempt, &control) {
             return;
         }
-        tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
+        tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step started");
         let finished =
-            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
-        let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
-            outcome: failed(FailureCause::Invalid, "the runner has a fault, see its log".into()),
-            isolation: Isolation::None,
-            log_bytes: 0,
-            place: None,
-        });
-        next = report(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
-        shared.finish(&assignment.attempt);
+            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, leased_at)));
+        let AttemptResult { outcome, isolation, log_bytes, dirs } =
+            finished.unwrap_or_else(|_| AttemptResult {
+                outcome: failed_outcome(
+                    FailureCause::Invalid,
+                    "internal error of the runner; see its log".into(),
+                ),
+                isolation: Isolation::None,
+                log_bytes: 0,
+                dirs: None,
+            });
+        next = report_until_received(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
+        shared.unregister_attempt(&assignment.attempt);
         if let Some(spool) = &shared.settings.spool {
-            spool.over(&assignment.attempt.nonce);
+            spool.record_end(&assignment.attempt.nonce);
         }
-        if let Some(place) = place {
-            shared.cleanup.remove(&place);
+        if let Some(dirs) = dirs {
+            shared.cleanup.remove(&dirs);
         }
     }
 }
 
-/// Reports how it ended until the server has heard it, and returns what comes next; nothing does without a `control`.
-fn report(
-    shared: &Arc<Shared>,
+/// Reports the outcome until the server has received it. Returns the next assignment; never one without `control`.
+fn report_until_received(
+    shared: &Arc<RunnerShared>,
     assignment: &Assignment,
-    control: Option<&Control>,
+    control: Option<&StopSignal>,
     outcome: Outcome,
     isolation: Isolation,
     log_bytes: u64,
-) -> Option<Leased> {
-    let is_stale = || control.is_some_and(Control::is_stale);
-    // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
-    // grants it may have got lost, and nobody else would execute it.
-    let wants_next = control.is_some() && !shared.is_ending() && !shared.is_draining();
+) -> Option<LeasedAssignment> {
+    let is_stale = || control.is_some_and(StopSignal::is_stale);
+    // A runner that would drop the next step must not request one. A repeated report requests the same step again:
+    // the response that granted it may have been lost, and no other runner would execute it.
+    let wants_next = control.is_some() && !shared.is_shutting_down() && !shared.is_draining();
     let report = Report {
         attempt: assignment.attempt.clone(),
         outcome,
@@ -171,16 +176,16 @@ fn report(
         exposed: if isolation == Isolation::None {
             Vec::new()
         } else {
-            shared.settings.confinement.exposed()
+            shared.settings.confinement.exposed_paths()
         },
         log_bytes,
-        next_nonce: if wants_next { chance::name().ok() } else { None },
+        next_nonce: if wants_next { random::random_hex().ok() } else { None },
         boot: shared.settings.boot.clone(),
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
-    // Stale is also what the heartbeat is told of an attempt whose end was heard: then the answer got lost, and with it
-    // perhaps what comes next. Only the answer itself tells.
+    // A heartbeat also returns "stale" for an attempt whose report was received. The response may then have been
+    // lost together with the next assignment, so the report is repeated.
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let sent = boot_time();
@@ -188,16 +193,16 @@ fn report(
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;
                 tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
-                return answer.next.map(|next| Leased::new(next, sent));
+                return answer.next.map(|next| LeasedAssignment::new(next, sent));
             }
             Err(LinkError::Refused(text)) => {
-                tracing::error!(step = %assignment.attempt.step_id, "the report is refused: {text}");
+                tracing::error!(step = %assignment.attempt.step_id, reason = text, "report refused");
                 return None;
             }
             Err(LinkError::Unavailable(text)) => {
                 may_be_heard = true;
-                if shared.has_to_end() {
-                    tracing::error!(step = %assignment.attempt.step_id, "the report did not arrive: {text}");
+                if shared.is_past_deadline() {
+                    tracing::error!(step = %assignment.attempt.step_id, error = text, "report not delivered before shutdown");
                     return None;
                 }
                 shared.pause(backoff.next());

@@ -1,4 +1,4 @@
-//! Asks an address, for steps. Redirects are not followed: the address that was written down is the one that is asked.
+//! HTTP requests of steps. Redirects are not followed.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, mpsc};
@@ -10,37 +10,37 @@ use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
 
-use crate::attempt::{Attempt, invalid};
+use crate::attempt::{RunningAttempt, invalid_outcome};
 
-/// Of one try.
-const TRY_MAX: Duration = Duration::from_secs(10);
-/// How soon a stop is seen while an answer is awaited: the wait for it is no descriptor.
-const LOOK: Duration = Duration::from_millis(10);
+/// Timeout of one request.
+const REQUEST_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+/// How often to check for a stop while waiting for the response.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub(crate) enum HttpMethod {
     Get,
     Head,
 }
 
-impl fmt::Display for Method {
+impl fmt::Display for HttpMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Method::Get => "GET",
-            Method::Head => "HEAD",
+            HttpMethod::Get => "GET",
+            HttpMethod::Head => "HEAD",
         })
     }
 }
 
 static AGENT: LazyLock<Agent> =
-    LazyLock::new(|| Agent::new_with_config(config().max_idle_connections(0).build()));
+    LazyLock::new(|| Agent::new_with_config(client_config().max_idle_connections(0).build()));
 
-/// What all requests of a runner have in common.
-pub(crate) fn config() -> ConfigBuilder<AgentScope> {
+/// Configuration shared by all HTTP clients of the runner.
+pub(crate) fn client_config() -> ConfigBuilder<AgentScope> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(provider)
-        // What the machine trusts: an operator's own authority is among it.
+        // Trust the machine's certificate store, which may contain the operator's own CA.
         .root_certs(RootCerts::PlatformVerifier)
         .build();
     Agent::config_builder()
@@ -52,53 +52,54 @@ pub(crate) fn config() -> ConfigBuilder<AgentScope> {
         .user_agent("berth")
 }
 
-/// One try: the status, or what was wrong. The request runs on a thread of its own, which is left behind when the step
-/// has to stop: it ends by its own time limit.
-pub(crate) fn ask(
-    attempt: &Attempt<'_>,
-    method: Method,
+/// Sends one request and returns the status or an error text. It runs on its own thread, which is abandoned when
+/// the step has to stop and then ends by its timeout.
+pub(crate) fn send_request(
+    attempt: &RunningAttempt<'_>,
+    method: HttpMethod,
     url: &str,
     by: Instant,
 ) -> Result<Result<u16, String>, Outcome> {
-    // Asked by this very process, which no sandbox keeps from the network.
+    // The runner itself sends the request, outside of the step's sandbox.
     if attempt.assignment.network == Network::None {
-        return Err(invalid("a step with `network: none` cannot ask an address".into()));
+        return Err(invalid_outcome("a step with `network: none` cannot send requests".into()));
     }
-    attempt.begins().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
+    attempt.record_start().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
     attempt.has_run.set(true);
-    let limit = by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), TRY_MAX);
+    let limit =
+        by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), REQUEST_TIMEOUT_MAX);
     let (sender, answers) = mpsc::sync_channel(1);
     let url = url.to_owned();
     let started = std::thread::Builder::new().name("step-http".into()).spawn(move || {
-        // Nobody listens any more when the step has been stopped.
-        sender.send(request(method, &url, limit)).ok();
+        // Fails if the step was stopped in the meantime.
+        sender.send(perform_request(method, &url, limit)).ok();
     });
     if let Err(error) = started {
         return Ok(Err(format!("cannot start a thread: {error}")));
     }
     loop {
-        match answers.recv_timeout(LOOK) {
+        match answers.recv_timeout(STOP_POLL_INTERVAL) {
             Ok(answer) => return Ok(answer),
-            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Err("the request broke off".into())),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Err("the request failed".into())),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 attempt.log.tick();
-                if let Some(why) = attempt.asked() {
-                    return Err(attempt.halted(&why));
+                if let Some(why) = attempt.stop_reason() {
+                    return Err(attempt.stopped_outcome(&why));
                 }
             }
         }
     }
 }
 
-fn request(method: Method, url: &str, limit: Duration) -> Result<u16, String> {
+fn perform_request(method: HttpMethod, url: &str, limit: Duration) -> Result<u16, String> {
     let request = match method {
-        Method::Get => AGENT.get(url),
-        Method::Head => AGENT.head(url),
+        HttpMethod::Get => AGENT.get(url),
+        HttpMethod::Head => AGENT.head(url),
     };
     let answer = request.config().timeout_global(Some(limit)).build().call();
     match answer {
         Ok(answer) => Ok(answer.status().as_u16()),
-        Err(ureq::Error::Timeout(_)) => Err(format!("no answer within {} ms", limit.as_millis())),
-        Err(error) => Err(format!("cannot be asked: {error}")),
+        Err(ureq::Error::Timeout(_)) => Err(format!("no response within {} ms", limit.as_millis())),
+        Err(error) => Err(format!("request failed: {error}")),
     }
 }

@@ -1,43 +1,43 @@
 //! Executes the steps of deployments.
 //!
-//! A runner asks its [`Link`](berth_api::runner::Link) for work, runs each step in a workspace of its own, sends the
-//! masked log, and reports how it ended. It believes the server: told to stop, it stops the whole tree of processes and
-//! says so only when nothing of it is left. Threads block; there is no async here.
+//! A runner asks its [`Link`](berth_api::runner::Link) for work, runs each step in its own workspace and sandbox,
+//! sends the masked log and reports the outcome. When an attempt is cancelled, the runner stops its whole process
+//! tree and reports it as stopped only when no process is left. Threads block; there is no async code.
 //!
 //! ```text
-//! dispatcher ── acquire ──> a thread per running step ── report, with a place for the next one ──┐
-//!                             ^ told to stop by                         next step, same thread <─┘
-//! pulse ── heartbeat ─────────┘
+//! dispatcher ── acquire ──> one thread per running step ── report, asking for the next step ──┐
+//!                             ^ stop                                 next step, same thread <─┘
+//! heartbeat ──────────────────┘
 //! ```
 //!
-//! The process becomes a subreaper: orphans of steps come to it. A host that starts processes of its own from its
-//! first thread, in groups of their own, would see them taken for such orphans.
+//! The process becomes a subreaper, so orphaned processes of steps become its children. A host must not start
+//! process groups of its own from its main thread: they would be taken for such orphans.
 
 mod attempt;
 mod backoff;
 mod builtin;
-mod chance;
 mod cleanup;
-mod control;
 mod dispatch;
+mod heartbeat;
 mod http;
-mod left_over;
+mod leftovers;
 mod log;
 mod process;
-mod pulse;
+mod random;
 pub mod registry;
 pub mod remote;
 mod runner;
 mod sandbox;
 mod settings;
+mod stop_signal;
 
-pub use attempt::removal::remove;
-pub use left_over::{LeftOver, kill_left_over};
+pub use attempt::removal::remove_tree;
+pub use leftovers::{LeftoverCounts, kill_leftovers};
 pub use process::SCRIPT_BYTES_MAX;
-pub use runner::Runner;
-pub use sandbox::{Confinement, HideError, StepUser, UserError};
+pub use runner::StepRunner;
+pub use sandbox::{Confinement, HiddenPathError, StepUserAccount, StepUserError};
 pub use settings::{
-    ACQUIRE_WAIT_MAX, HEARTBEAT_WAIT_MAX, LOG_CHUNK_BYTES_MAX, RUNNER_SELF_STOP, SHUTDOWN_GRACE,
-    STEP_LOG_BYTES_MAX, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE,
-    Sandbox, Settings, StartError,
+    ACQUIRE_WAIT_MAX, HEARTBEAT_WAIT_MAX, LOG_CHUNK_BYTES_MAX, RUNNER_SELF_STOP, RunnerOptions,
+    RunnerStartError, SHUTDOWN_GRACE, STEP_LOG_BYTES_MAX, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX,
+    STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE, SandboxMode,
 };

@@ -1,4 +1,4 @@
-//! The runner as a whole: what its threads share, how it starts and how it ends.
+//! Start, shared state and shutdown of the runner.
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -11,181 +11,181 @@ use std::time::{Duration, Instant};
 use berth_api::runner::{AttemptRef, Isolation, Link};
 use parking_lot::{Condvar, Mutex};
 
-use crate::attempt::place::attempts_dir;
-use crate::cleanup::{self, Cleanup};
-use crate::control::{Control, Why};
+use crate::attempt::dirs::attempts_dir;
+use crate::cleanup::{self, CleanupQueue};
 use crate::dispatch;
-use crate::left_over::kill_left_over;
-use crate::log::GiveUp;
+use crate::heartbeat::{self, HeartbeatState};
+use crate::leftovers::kill_leftovers;
+use crate::log::GiveUpCheck;
 use crate::process::tree::become_subreaper;
-use crate::pulse::{self, Pulse};
-use crate::registry::Cache;
-use crate::settings::{Settings, StartError};
+use crate::registry::RegistryCache;
+use crate::settings::{RunnerOptions, RunnerStartError};
+use crate::stop_signal::{StopReason, StopSignal};
 
-/// How long reports may be tried after the last step has ended, when the runner ends.
-const LAST_REPORTS: Duration = Duration::from_secs(2);
-const PAUSE_AT_THE_END: Duration = Duration::from_millis(50);
+/// How long reports are retried on shutdown, after the last step has ended.
+const LAST_REPORTS_TIME: Duration = Duration::from_secs(2);
+const SHUTDOWN_PAUSE: Duration = Duration::from_millis(50);
 
 /// Executes steps until it is stopped.
-pub struct Runner {
-    shared: Arc<Shared>,
+pub struct StepRunner {
+    shared: Arc<RunnerShared>,
     dispatcher: JoinHandle<()>,
     pulse: JoinHandle<()>,
     cleanup: JoinHandle<()>,
     _lock: File,
 }
 
-pub(crate) struct Shared {
-    pub(crate) settings: Settings,
+pub(crate) struct RunnerShared {
+    pub(crate) settings: RunnerOptions,
     pub(crate) link: Arc<dyn Link>,
-    pub(crate) pulse: Pulse,
-    pub(crate) cleanup: Cleanup,
-    pub(crate) registries: Cache,
-    state: Arc<Mutex<State>>,
+    pub(crate) pulse: HeartbeatState,
+    pub(crate) cleanup: CleanupQueue,
+    pub(crate) registries: RegistryCache,
+    state: Arc<Mutex<RunnerSharedState>>,
     changed: Condvar,
 }
 
-struct State {
-    running: HashMap<String, Running>,
+struct RunnerSharedState {
+    running: HashMap<String, ActiveAttempt>,
     changed_at: Instant,
-    /// Places with a thread.
-    taken: usize,
-    /// Nothing more is begun.
-    drains: bool,
-    /// When the runner ends: nothing is tried any more after this.
-    ends_by: Option<Instant>,
+    /// Slots with a running thread.
+    taken_slots: usize,
+    /// No new steps are started.
+    is_draining: bool,
+    /// Set on shutdown: when to give up all retries.
+    shutdown_deadline: Option<Instant>,
 }
 
-struct Running {
+struct ActiveAttempt {
     attempt: AttemptRef,
-    control: Arc<Control>,
+    control: Arc<StopSignal>,
 }
 
-impl Runner {
-    /// Ends what an earlier process left, then asks for work.
-    pub fn start(mut settings: Settings, link: Arc<dyn Link>) -> Result<Self, StartError> {
-        let lock = prepare(&mut settings)?;
+impl StepRunner {
+    /// Kills leftovers of an earlier process, then starts to ask for work.
+    pub fn start(mut settings: RunnerOptions, link: Arc<dyn Link>) -> Result<Self, RunnerStartError> {
+        let lock = prepare_work_dir(&mut settings)?;
         become_subreaper();
-        let left = kill_left_over(&settings.work_dir)
-            .map_err(|source| StartError::WorkDir { path: settings.work_dir.clone(), source })?;
+        let left = kill_leftovers(&settings.work_dir)
+            .map_err(|source| RunnerStartError::WorkDir { path: settings.work_dir.clone(), source })?;
         if left.processes > 0 || left.attempts > 0 {
-            tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
+            tracing::info!(left.processes, left.attempts, "cleaned up after an earlier process");
         }
-        let state = State {
+        let state = RunnerSharedState {
             running: HashMap::new(),
             changed_at: Instant::now(),
-            taken: 0,
-            drains: false,
-            ends_by: None,
+            taken_slots: 0,
+            is_draining: false,
+            shutdown_deadline: None,
         };
-        let (cleanup, waiting) = Cleanup::new();
-        let shared = Arc::new(Shared {
-            registries: Cache::new(&settings.work_dir, &settings.confinement),
+        let (cleanup, waiting) = CleanupQueue::new();
+        let shared = Arc::new(RunnerShared {
+            registries: RegistryCache::new(&settings.work_dir, &settings.confinement),
             settings,
             link,
-            pulse: Pulse::default(),
+            pulse: HeartbeatState::default(),
             cleanup,
             state: Arc::new(Mutex::new(state)),
             changed: Condvar::new(),
         });
-        let cleanup = thread("runner-cleanup", move || cleanup::run(&waiting))?;
+        let cleanup = spawn_thread("runner-cleanup", move || cleanup::run(&waiting))?;
         let beating = shared.clone();
-        let pulse =
-            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.cleanup.end())?;
+        let pulse = spawn_thread("runner-pulse", move || heartbeat::run(&beating))
+            .inspect_err(|_| shared.cleanup.close())?;
         let working = shared.clone();
-        let dispatcher = match thread("runner", move || dispatch::run(&working)) {
+        let dispatcher = match spawn_thread("runner", move || dispatch::run(&working)) {
             Ok(dispatcher) => dispatcher,
             Err(error) => {
-                shared.end();
-                shared.cleanup.end();
+                shared.begin_shutdown();
+                shared.cleanup.close();
                 return Err(error);
             }
         };
         Ok(Self { shared, dispatcher, pulse, cleanup, _lock: lock })
     }
 
-    /// How far steps are kept apart here.
+    /// The isolation level of steps.
     pub fn isolation(&self) -> Isolation {
         self.shared.settings.confinement.isolation()
     }
 
-    /// Takes nothing more; what runs goes on to its end.
+    /// Stops taking new steps; running ones continue.
     pub fn drain(&self) {
-        self.shared.state.lock().drains = true;
+        self.shared.state.lock().is_draining = true;
         self.shared.changed.notify_all();
     }
 
-    /// Whether nothing runs any more, once it drains.
+    /// Whether all steps have ended after [`drain`](Self::drain).
     pub fn is_drained(&self) -> bool {
         self.dispatcher.is_finished()
     }
 
-    /// Tells every step to stop, waits for all of them at most for the grace, and reports them as interrupted.
+    /// Stops every step, waits for the grace period, and reports them as interrupted.
     pub fn stop(self) {
-        self.shared.end();
+        self.shared.begin_shutdown();
         let join = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
-                tracing::error!("a thread of the runner has panicked");
+                tracing::error!("runner thread panicked");
             }
         };
         join(self.dispatcher);
         join(self.pulse);
-        self.shared.cleanup.end();
+        self.shared.cleanup.close();
         join(self.cleanup);
     }
 }
 
-impl Shared {
-    fn end(&self) {
+impl RunnerShared {
+    fn begin_shutdown(&self) {
         let kill_by = Instant::now() + self.settings.shutdown_grace;
         let mut state = self.state.lock();
-        state.ends_by = Some(kill_by + LAST_REPORTS);
+        state.shutdown_deadline = Some(kill_by + LAST_REPORTS_TIME);
         for running in state.running.values() {
-            running.control.stop(Why::Shutdown, Some(kill_by));
+            running.control.stop(StopReason::Shutdown, Some(kill_by));
         }
         drop(state);
         self.changed.notify_all();
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.state.lock().drains
+        self.state.lock().is_draining
     }
 
-    pub(crate) fn is_ending(&self) -> bool {
-        self.state.lock().ends_by.is_some()
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.state.lock().shutdown_deadline.is_some()
     }
 
-    /// Nothing is worth another try.
-    pub(crate) fn has_to_end(&self) -> bool {
-        self.state.lock().ends_by.is_some_and(|by| Instant::now() >= by)
+    /// Whether retries are pointless because the shutdown deadline has passed.
+    pub(crate) fn is_past_deadline(&self) -> bool {
+        self.state.lock().shutdown_deadline.is_some_and(|by| Instant::now() >= by)
     }
 
-    pub(crate) fn give_up(&self) -> GiveUp {
+    pub(crate) fn give_up_check(&self) -> GiveUpCheck {
         let state = self.state.clone();
         Arc::new(move || {
             let state = state.lock();
-            state.ends_by.is_some_and(|by| Instant::now() >= by)
+            state.shutdown_deadline.is_some_and(|by| Instant::now() >= by)
         })
     }
 
-    /// False: it runs already.
-    pub(crate) fn begin(&self, attempt: &AttemptRef, control: &Arc<Control>) -> bool {
+    /// Returns false if the attempt is already running.
+    pub(crate) fn register_attempt(&self, attempt: &AttemptRef, control: &Arc<StopSignal>) -> bool {
         let mut state = self.state.lock();
         if state.running.contains_key(&attempt.nonce) {
             return false;
         }
-        let running = Running { attempt: attempt.clone(), control: control.clone() };
+        let running = ActiveAttempt { attempt: attempt.clone(), control: control.clone() };
         state.running.insert(attempt.nonce.clone(), running);
         state.changed_at = Instant::now();
-        if state.ends_by.is_some() {
-            control.stop(Why::Shutdown, None);
+        if state.shutdown_deadline.is_some() {
+            control.stop(StopReason::Shutdown, None);
         }
         drop(state);
         self.changed.notify_all();
         true
     }
 
-    pub(crate) fn finish(&self, attempt: &AttemptRef) {
+    pub(crate) fn unregister_attempt(&self, attempt: &AttemptRef) {
         let mut state = self.state.lock();
         state.running.remove(&attempt.nonce);
         state.changed_at = Instant::now();
@@ -193,17 +193,17 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    pub(crate) fn stop_attempt(&self, nonce: &str, why: Why) {
+    pub(crate) fn stop_attempt(&self, nonce: &str, why: StopReason) {
         if let Some(running) = self.state.lock().running.get(nonce) {
             running.control.stop(why, None);
         }
     }
 
-    /// What runs, and for how long that has not changed. Nothing when the runner has ended.
+    /// Returns the running attempts and how long the set has been unchanged; `None` when the runner has shut down.
     pub(crate) fn wait_for_attempts(&self) -> Option<(Vec<AttemptRef>, Duration)> {
         let mut state = self.state.lock();
         while state.running.is_empty() {
-            if state.ends_by.is_some() {
+            if state.shutdown_deadline.is_some() {
                 return None;
             }
             self.changed.wait(&mut state);
@@ -216,62 +216,63 @@ impl Shared {
         self.changed.wait_for(&mut self.state.lock(), limit);
     }
 
-    /// Waits until a place is free, and answers how many are; nothing when the runner ends.
-    pub(crate) fn wait_for_place(&self) -> Option<usize> {
-        let goes_on = |state: &State| state.ends_by.is_none() && !state.drains;
-        let is_full = |state: &mut State| state.taken >= self.settings.places && goes_on(state);
+    /// Waits for a free slot and returns how many there are; `None` on drain or shutdown.
+    pub(crate) fn wait_for_free_slot(&self) -> Option<usize> {
+        let goes_on = |state: &RunnerSharedState| state.shutdown_deadline.is_none() && !state.is_draining;
+        let is_full =
+            |state: &mut RunnerSharedState| state.taken_slots >= self.settings.slots && goes_on(state);
         let mut state = self.state.lock();
         self.changed.wait_while(&mut state, is_full);
-        goes_on(&state).then(|| self.settings.places - state.taken)
+        goes_on(&state).then(|| self.settings.slots - state.taken_slots)
     }
 
-    pub(crate) fn take_place(&self) {
-        self.state.lock().taken += 1;
+    pub(crate) fn take_slot(&self) {
+        self.state.lock().taken_slots += 1;
     }
 
-    pub(crate) fn free_place(&self) {
-        self.state.lock().taken -= 1;
+    pub(crate) fn free_slot(&self) {
+        self.state.lock().taken_slots -= 1;
         self.changed.notify_all();
     }
 
-    /// Before another try: the whole of `limit`, but not much longer than the runner has.
+    /// Waits before a retry: `limit`, or a short pause on shutdown.
     pub(crate) fn pause(&self, limit: Duration) {
-        let goes_on = |state: &mut State| state.ends_by.is_none();
+        let goes_on = |state: &mut RunnerSharedState| state.shutdown_deadline.is_none();
         let mut state = self.state.lock();
         self.changed.wait_while_for(&mut state, goes_on, limit);
-        let is_ending = state.ends_by.is_some();
+        let is_ending = state.shutdown_deadline.is_some();
         drop(state);
         if is_ending {
-            std::thread::sleep(limit.min(PAUSE_AT_THE_END));
+            std::thread::sleep(limit.min(SHUTDOWN_PAUSE));
         }
     }
 }
 
-fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
-    std::thread::Builder::new().name(name.into()).spawn(run).map_err(StartError::Thread)
+fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunnerStartError> {
+    std::thread::Builder::new().name(name.into()).spawn(run).map_err(RunnerStartError::Thread)
 }
 
-/// Makes the work directory private, takes it for this runner alone, and writes its real path down.
-fn prepare(settings: &mut Settings) -> Result<File, StartError> {
+/// Makes the work directory private, locks it and stores its canonical path.
+fn prepare_work_dir(settings: &mut RunnerOptions) -> Result<File, RunnerStartError> {
     let path = settings.work_dir.clone();
-    let failed = |source| StartError::WorkDir { path: path.clone(), source };
+    let failed = |source| RunnerStartError::WorkDir { path: path.clone(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
     settings.work_dir = path.canonicalize().map_err(failed)?;
     make_private(&settings.work_dir).map_err(failed)?;
-    settings.confinement = settings.confinement.clone().hiding(&settings.work_dir)?;
-    settings.confinement.admit(&settings.work_dir).map_err(failed)?;
+    settings.confinement = settings.confinement.clone().with_hidden(&settings.work_dir)?;
+    settings.confinement.allow_traverse(&settings.work_dir).map_err(failed)?;
     let lock = settings.work_dir.join("lock");
     let lock =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(StartError::InUse(settings.work_dir.clone())),
+        Err(TryLockError::WouldBlock) => return Err(RunnerStartError::InUse(settings.work_dir.clone())),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
     let attempts = attempts_dir(&settings.work_dir);
     DirBuilder::new().recursive(true).mode(0o700).create(&attempts).map_err(failed)?;
-    settings.confinement.admit(&attempts).map_err(failed)?;
-    settings.confinement.check_enters(&attempts)?;
+    settings.confinement.allow_traverse(&attempts).map_err(failed)?;
+    settings.confinement.check_can_enter(&attempts)?;
     Ok(lock)
 }
 

@@ -1,5 +1,5 @@
-//! Runs the differential test of `berth-store` with a mutated model: the database decides on another thread, by the
-//! rules as they are. Compiled in the scratch copy of `cargo xtask mutants`, as
+//! Runs the differential test of `berth-store` with a mutated model, while the database uses the original rules on
+//! another thread. Compiled in the scratch copy of `cargo xtask mutants`, as
 //! `crates/store/tests/it/differential/mutations.rs`.
 
 use std::ops::Range;

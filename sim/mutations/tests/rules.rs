@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use berth_core::mutation::run_suite;
-use berth_sim::runs::{calls, compare, line, scenario, sequence};
+use berth_sim::runs::{calls, compare, scenario, sequence, stage_queue};
 use berth_sim::{drill, locks, runs};
 
 /// Seeds to try before a mutation counts as missed.
@@ -25,7 +25,7 @@ fn run_sequences_scenarios_and_queues_catch_mutations() {
     run_suite("runs", SEEDS, |seed| {
         let sequence = runs::check(&sequence(seed)).err();
         let scenario = || compare(&scenario(seed)).err().map(|failed| failed.violation);
-        let queue = || line::check(seed).err().map(|failed| failed.violation);
+        let queue = || stage_queue::check(seed).err().map(|failed| failed.violation);
         let violation = sequence.or_else(scenario).or_else(queue)?;
         Some(violation.to_string())
     });
@@ -36,7 +36,7 @@ fn calls_of_custom_steps_catch_mutations() {
     run_suite("calls", CALL_SEEDS, |seed| Some(calls::check(seed).err()?.to_string()));
 }
 
-/// Only the target of the deployments watches: it does not know the rules.
+/// Only the deployment target observes, which does not know the rules.
 #[test]
 fn drills_seen_by_the_target_alone_catch_mutations() {
     run_suite("drill", DRILL_SEEDS, |seed| Some(drill::run_unwatched(seed).err()?.violation.to_string()));

@@ -1,59 +1,63 @@
-//! Somebody who asks for things: looks, is held up, and tries again when others were faster.
+//! A client: reads, is delayed, writes, and retries when another client was faster.
 
-use super::site::{Pending, Site, Written};
-use crate::chance::Chance;
+use super::site::{DrillSite, PendingDecision, WriteResult};
 use crate::locks::generate;
-use crate::locks::{Ask, Place, Violation};
+use crate::locks::{EnvironmentIndex, LockRequest, LockViolation};
+use crate::random::SeededRandom;
 
 const TRIES_MAX: u8 = 3;
 
-pub(super) struct Client {
+pub(super) struct DrillClient {
     person: u8,
     wants: Option<Want>,
 }
 
 struct Want {
-    place: Place,
-    ask: Ask,
+    place: EnvironmentIndex,
+    ask: LockRequest,
     tries: u8,
-    /// Decided and not yet written.
-    pending: Option<Pending>,
+    /// Decided, but not yet written.
+    pending: Option<PendingDecision>,
 }
 
-impl Client {
+impl DrillClient {
     pub(super) const fn new(person: u8) -> Self {
         Self { person, wants: None }
     }
 
-    /// What was on its way may or may not have been written: it is asked again.
+    /// A pending write may or may not have happened: the request is repeated.
     pub(super) fn lose_server(&mut self) {
         if let Some(want) = &mut self.wants {
             want.pending = None;
         }
     }
 
-    pub(super) fn act(&mut self, site: &mut Site, chance: &mut Chance) -> Result<(), Violation> {
+    pub(super) fn act(
+        &mut self,
+        site: &mut DrillSite,
+        chance: &mut SeededRandom,
+    ) -> Result<(), LockViolation> {
         let Some(mut want) = self.wants.take() else {
             self.wants = self.new_want(chance);
             return Ok(());
         };
         let Some(pending) = want.pending.take() else {
-            want.pending = site.look(want.place, &want.ask);
-            // Who names what is not there gives up.
+            want.pending = site.load_and_decide(want.place, &want.ask);
+            // Give up if the named record does not exist.
             self.wants = want.pending.is_some().then_some(want);
             return Ok(());
         };
         let again = match site.write(pending)? {
-            Written::Outdated => want.tries < TRIES_MAX && chance.percent(80),
-            // The answer is lost on its way: asked once more, as if nothing had been.
-            Written::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
+            WriteResult::Outdated => want.tries < TRIES_MAX && chance.percent(80),
+            // The response is lost: repeat the request.
+            WriteResult::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
         };
         want.tries += 1;
         self.wants = again.then_some(want);
         Ok(())
     }
 
-    fn new_want(&self, chance: &mut Chance) -> Option<Want> {
+    fn new_want(&self, chance: &mut SeededRandom) -> Option<Want> {
         let mut ask = generate::ask(chance, true);
         let by = ask.person_mut()?;
         *by = self.person;

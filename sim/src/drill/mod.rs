@@ -1,8 +1,8 @@
-//! Clients, runners and servers that crash, pause, repeat themselves and lie, on one clock that can be set.
+//! Drills: clients, runners and servers that crash, pause, repeat messages and lie, on one adjustable clock.
 //!
-//! Everybody loads, is held up while others write, and then tries to write what they decided. Beside the oracle of
-//! [`crate::locks`] there is a [`target`], which is outside the system: it sees who touches an environment and when.
-//! One seed is one run.
+//! Each participant loads, is delayed while others write, and then tries to write its decision. Besides the oracle
+//! of [`crate::locks`] there is a [`target`] outside of the system, which sees who touches an environment and
+//! when. One seed is one run.
 
 mod client;
 mod runner;
@@ -11,35 +11,35 @@ mod target;
 
 use std::fmt;
 
-use client::Client;
-use runner::Runner;
-use site::Site;
+use client::DrillClient;
+use runner::DrillRunner;
+use site::DrillSite;
 
-use crate::chance::Chance;
-use crate::locks::{Turn, Violation};
+use crate::locks::{LockViolation, WorldChange};
+use crate::random::SeededRandom;
 
 const CLIENTS: u8 = 3;
 const RUNNERS: usize = 3;
 const ROUNDS: u64 = 250;
-/// Twenty deployments of a minute each, on two environments, and some time to lose runners.
+/// Enough for twenty deployments of a minute each, on two environments, and some lost runners.
 const REST_S_MAX: u64 = 4_000;
 
 /// How much happened in a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Decisions that were written, and those that came too late.
+pub struct DrillTally {
+    /// Decisions that were written, and those that were outdated.
     pub commits: u64,
     pub outdated: u64,
     pub crashes: u64,
-    /// Times that somebody touched an environment, and those that its own comparison of fences refused.
+    /// Accesses to an environment, and those that its fence check rejected.
     pub touches: u64,
     pub refused: u64,
-    /// Attempts whose runner was given up.
+    /// Attempts whose runner was declared lost.
     pub lost: u64,
     pub seconds: u64,
 }
 
-impl std::ops::AddAssign for Tally {
+impl std::ops::AddAssign for DrillTally {
     fn add_assign(&mut self, more: Self) {
         self.commits += more.commits;
         self.outdated += more.outdated;
@@ -51,59 +51,60 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for DrillTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { commits, outdated, crashes, touches, refused, lost, seconds } = self;
+        let DrillTally { commits, outdated, crashes, touches, refused, lost, seconds } = self;
         write!(f, "{commits} commits, {outdated} too late, {crashes} crashes, ")?;
         write!(f, "{touches} touches, {refused} refused by their fence, {lost} attempts lost, ")?;
         write!(f, "{} simulated hours", seconds / 3_600)
     }
 }
 
+/// A drill that broke a promise.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Broken {
+pub struct FailedDrill {
     pub seed: u64,
-    pub violation: Violation,
+    pub violation: LockViolation,
     pub trace: String,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for FailedDrill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Broken { seed, violation, trace } = self;
+        let FailedDrill { seed, violation, trace } = self;
         write!(f, "{trace}\nseed {seed}: {violation}\nagain: cargo xtask sim locks --seed {seed}")
     }
 }
 
-/// One run. A run that fails is run once more, to tell its story.
-pub fn run(seed: u64) -> Result<Tally, Box<Broken>> {
-    judge(seed, Site::quiet())
+/// Runs one drill. A failed run is repeated with a trace.
+pub fn run(seed: u64) -> Result<DrillTally, Box<FailedDrill>> {
+    judge(seed, DrillSite::new_quiet())
 }
 
-/// The same, judged by what can be seen from outside alone: who touches the environments, and what runners are told.
-pub fn run_unwatched(seed: u64) -> Result<Tally, Box<Broken>> {
-    judge(seed, Site::unwatched())
+/// The same, judged only from outside: by accesses to the environments and by orders to runners.
+pub fn run_unwatched(seed: u64) -> Result<DrillTally, Box<FailedDrill>> {
+    judge(seed, DrillSite::new_unwatched())
 }
 
-fn judge(seed: u64, mut site: Site) -> Result<Tally, Box<Broken>> {
+fn judge(seed: u64, mut site: DrillSite) -> Result<DrillTally, Box<FailedDrill>> {
     play(seed, &mut site)
         .map(|()| site.tally)
-        .map_err(|violation| Box::new(Broken { seed, violation, trace: trace(seed) }))
+        .map_err(|violation| Box::new(FailedDrill { seed, violation, trace: trace(seed) }))
 }
 
-/// What happens in a run, line by line.
+/// Returns a trace of the run.
 pub fn trace(seed: u64) -> String {
-    let mut site = Site::told();
+    let mut site = DrillSite::new_traced();
     let end = play(seed, &mut site);
     site.say(|| format!("{end:?}"));
     site.story()
 }
 
-fn play(seed: u64, site: &mut Site) -> Result<(), Violation> {
-    let mut chance = Chance::from_seed(seed);
-    let mut clients: Vec<_> = (0..CLIENTS).map(Client::new).collect();
-    let mut runners: Vec<_> = (0..RUNNERS).map(|_| Runner::new(site)).collect();
+fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
+    let mut chance = SeededRandom::from_seed(seed);
+    let mut clients: Vec<_> = (0..CLIENTS).map(DrillClient::new).collect();
+    let mut runners: Vec<_> = (0..RUNNERS).map(|_| DrillRunner::new(site)).collect();
     for _ in 0..ROUNDS {
-        // Time passes in small steps: what a runner's own clock makes it do happens before anything else.
+        // Time passes in small steps, so that runners act on their own clocks first.
         for _ in 0..chance.pick(&[0, 1, 1, 2, 5]) {
             site.pass_a_second();
             for runner in &mut runners {
@@ -119,8 +120,8 @@ fn play(seed: u64, site: &mut Site) -> Result<(), Violation> {
             40..43 => site.turn(turn(&mut chance)),
             43..45 => {
                 site.crash();
-                clients.iter_mut().for_each(Client::lose_server);
-                runners.iter_mut().for_each(Runner::lose_server);
+                clients.iter_mut().for_each(DrillClient::lose_server);
+                runners.iter_mut().for_each(DrillRunner::lose_server);
             }
             45..55 => site.sweep(&mut chance)?,
             _ => {}
@@ -135,9 +136,13 @@ fn play(seed: u64, site: &mut Site) -> Result<(), Violation> {
     come_to_rest(site, &mut runners, &mut chance)
 }
 
-/// E4, L11: once nothing fails any more, everything that was begun comes to its end.
-fn come_to_rest(site: &mut Site, runners: &mut [Runner], chance: &mut Chance) -> Result<(), Violation> {
-    site.turn(Turn::Resume);
+/// E4, L11: without further faults, everything that has started comes to an end.
+fn come_to_rest(
+    site: &mut DrillSite,
+    runners: &mut [DrillRunner],
+    chance: &mut SeededRandom,
+) -> Result<(), LockViolation> {
+    site.turn(WorldChange::Resume);
     for _ in 0..REST_S_MAX {
         site.pass_a_second();
         for runner in &mut *runners {
@@ -151,27 +156,27 @@ fn come_to_rest(site: &mut Site, runners: &mut [Runner], chance: &mut Chance) ->
         }
     }
     let what = format!("{} deployments never came to an end", site.unfinished());
-    Err(Violation { rule: "E4", what })
+    Err(LockViolation { rule: "E4", what })
 }
 
-/// Whether runners fail by chance.
+/// Whether runners fail at random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Faults {
     None,
     Some,
 }
 
-/// The store's clock is set, tokens are revoked, the pipeline stops and goes on.
-fn turn(chance: &mut Chance) -> Turn {
+/// Sets the store's clock, revokes tokens, stops and resumes the pipeline.
+fn turn(chance: &mut SeededRandom) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(12) {
-        0..3 => Turn::Advance { micros: chance.pick(&[10, 100, 400, 4_000]) * SECOND },
-        3..5 => Turn::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
-        5 => Turn::Stop,
-        6..8 => Turn::Resume,
-        8 => Turn::Track(false),
-        9 => Turn::Track(true),
-        10 => Turn::RevokeToken(chance.small(CLIENTS)),
-        _ => Turn::RaiseEpoch,
+        0..3 => WorldChange::Advance { micros: chance.pick(&[10, 100, 400, 4_000]) * SECOND },
+        3..5 => WorldChange::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
+        5 => WorldChange::Stop,
+        6..8 => WorldChange::Resume,
+        8 => WorldChange::Track(false),
+        9 => WorldChange::Track(true),
+        10 => WorldChange::RevokeToken(chance.small(CLIENTS)),
+        _ => WorldChange::RaiseEpoch,
     }
 }

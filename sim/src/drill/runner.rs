@@ -1,57 +1,59 @@
-//! A runner: takes work, touches the environment, gives signs of life, and stops when told to, when its work is done
-//! or when nobody has answered it for too long. It crashes, is cut off, repeats itself and uses what is not its own.
+//! A runner: takes work, touches the environment, sends heartbeats, and stops on order, when its work is done, or
+//! when the server is silent for too long. It crashes, is disconnected, repeats messages and uses foreign nonces.
 
 use berth_core::deployment::environment::report::Order;
 use berth_core::id::DeploymentId;
 
 use super::Faults;
-use super::site::{Pending, Site, Written};
-use crate::chance::Chance;
-use crate::locks::{Answer, Ask, Nonce, Outcomes, Place, Violation, WhichDeployment};
+use super::site::{DrillSite, PendingDecision, WriteResult};
+use crate::locks::{
+    EnvironmentIndex, LockAnswer, LockRequest, LockViolation, ReportedOutcome, WhichDeployment, WhichNonce,
+};
+use crate::random::SeededRandom;
 
-/// Without an answer for so long, a runner stops its work by itself.
+/// After this long without a response a runner stops its work.
 const SELF_STOP_S: u64 = 20;
 /// From the order to stop to the end of the last process.
 const STOP_GRACE_S: u64 = 10;
 
-pub(super) struct Runner {
+pub(super) struct DrillRunner {
     nonce: u16,
-    /// Until then no server hears it, nor it them.
+    /// Until then it is disconnected from all servers.
     cut_off_until: u64,
-    state: State,
+    state: DrillRunnerState,
 }
 
-enum State {
+enum DrillRunnerState {
     Idle,
-    /// Has asked for it; the answer is not known yet.
+    /// Has requested work; the response is not known yet.
     Asking {
-        job: Job,
-        pending: Option<Pending>,
+        job: RunnerJob,
+        pending: Option<PendingDecision>,
     },
-    Working(Job),
-    /// Nothing of it runs any more.
+    Working(RunnerJob),
+    /// No process is left.
     Reporting {
-        job: Job,
-        outcome: Outcomes,
+        job: RunnerJob,
+        outcome: ReportedOutcome,
         times: u8,
     },
 }
 
 #[derive(Clone)]
-struct Job {
-    place: Place,
+struct RunnerJob {
+    place: EnvironmentIndex,
     id: DeploymentId,
     number: i64,
-    /// When the last message was sent that was answered.
+    /// When the last answered message was sent.
     answered: u64,
     /// When the work is done.
     until: u64,
-    /// When the last of it will have stopped, once it was told to.
+    /// When its last process will have stopped after an order to stop.
     stops_at: Option<u64>,
 }
 
-impl Job {
-    const fn named(&self) -> WhichDeployment {
+impl RunnerJob {
+    const fn deployment_name(&self) -> WhichDeployment {
         WhichDeployment::Numbered(self.number)
     }
 
@@ -60,21 +62,21 @@ impl Job {
     }
 }
 
-impl Runner {
-    pub(super) fn new(site: &mut Site) -> Self {
-        Self { nonce: site.new_nonce(), cut_off_until: 0, state: State::Idle }
+impl DrillRunner {
+    pub(super) fn new(site: &mut DrillSite) -> Self {
+        Self { nonce: site.new_nonce(), cut_off_until: 0, state: DrillRunnerState::Idle }
     }
 
-    /// Whether its question was heard nobody knows: it asks again under the same nonce.
+    /// The request may have been received: it is repeated with the same nonce.
     pub(super) fn lose_server(&mut self) {
-        if let State::Asking { pending, .. } = &mut self.state {
+        if let DrillRunnerState::Asking { pending, .. } = &mut self.state {
             *pending = None;
         }
     }
 
-    /// What it does without anybody: it stops in time.
-    pub(super) fn obey_clock(&mut self, site: &mut Site) -> Result<(), Violation> {
-        let State::Working(job) = &mut self.state else { return Ok(()) };
+    /// Stops by its own clock.
+    pub(super) fn obey_clock(&mut self, site: &mut DrillSite) -> Result<(), LockViolation> {
+        let DrillRunnerState::Working(job) = &mut self.state else { return Ok(()) };
         if site.second >= job.answered + SELF_STOP_S {
             job.stop(job.answered + SELF_STOP_S + STOP_GRACE_S);
         }
@@ -84,27 +86,27 @@ impl Runner {
         }
         site.leave(job.place, job.id, self.nonce);
         let outcome = match told {
-            Some(_) => Outcomes::Stopped,
-            None if job.id.to_string().ends_with(['0', '4', '8']) => Outcomes::Failed,
-            None => Outcomes::Succeeded,
+            Some(_) => ReportedOutcome::Stopped,
+            None if job.id.to_string().ends_with(['0', '4', '8']) => ReportedOutcome::Failed,
+            None => ReportedOutcome::Succeeded,
         };
         site.say(|| format!("deployment {} has left the environment: {outcome:?}", job.number));
-        self.state = State::Reporting { job: job.clone(), outcome, times: 0 };
+        self.state = DrillRunnerState::Reporting { job: job.clone(), outcome, times: 0 };
         Ok(())
     }
 
     pub(super) fn act(
         &mut self,
-        site: &mut Site,
-        chance: &mut Chance,
+        site: &mut DrillSite,
+        chance: &mut SeededRandom,
         faults: Faults,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), LockViolation> {
         if faults == Faults::Some && chance.percent(3) {
             self.cut_off_until = site.second + chance.below(90);
             site.say(|| format!("runner {} is cut off until {} s", self.nonce, self.cut_off_until));
         }
         if faults == Faults::Some && chance.percent(1) {
-            if let State::Working(job) = &self.state
+            if let DrillRunnerState::Working(job) = &self.state
                 && chance.percent(50)
             {
                 site.haunt(job.place, job.id);
@@ -114,31 +116,33 @@ impl Runner {
         if site.second < self.cut_off_until {
             return Ok(());
         }
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Idle => self.take(site, chance),
-            State::Asking { job, pending } => self.begin(site, chance, job, pending)?,
-            State::Working(job) => self.beat(site, chance, job)?,
-            State::Reporting { job, outcome, times } => self.report(site, chance, job, outcome, times)?,
+        match std::mem::replace(&mut self.state, DrillRunnerState::Idle) {
+            DrillRunnerState::Idle => self.take(site, chance),
+            DrillRunnerState::Asking { job, pending } => self.begin(site, chance, job, pending)?,
+            DrillRunnerState::Working(job) => self.beat(site, chance, job)?,
+            DrillRunnerState::Reporting { job, outcome, times } => {
+                self.report(site, chance, job, outcome, times)?
+            }
         }
         Ok(())
     }
 
-    /// All its processes end with it. When it is back it is somebody new.
-    fn crash(&mut self, site: &mut Site) {
-        if let State::Working(job) = &self.state {
+    /// All its processes end with it; it comes back as a new runner.
+    fn crash(&mut self, site: &mut DrillSite) {
+        if let DrillRunnerState::Working(job) = &self.state {
             site.leave(job.place, job.id, self.nonce);
         }
         site.say(|| format!("runner {} crashes", self.nonce));
         self.nonce = site.new_nonce();
-        self.state = State::Idle;
+        self.state = DrillRunnerState::Idle;
     }
 
-    fn take(&mut self, site: &mut Site, chance: &mut Chance) {
+    fn take(&mut self, site: &mut DrillSite, chance: &mut SeededRandom) {
         let place = u8::from(chance.percent(25));
         let Some(lock) = site.model.world.load(site.model.around.environment(place)) else { return };
         let Some(it) = lock.environment.agenda.startable.and_then(|id| lock.deployment(id)) else { return };
         self.nonce = site.new_nonce();
-        let job = Job {
+        let job = RunnerJob {
             place,
             id: it.id,
             number: it.number,
@@ -146,104 +150,118 @@ impl Runner {
             until: site.second + 1 + chance.below(60),
             stops_at: None,
         };
-        let ask = Ask::Grant { runner: self.nonce, deployment: job.named() };
-        let pending = site.look(place, &ask);
-        self.state = State::Asking { job, pending };
+        let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
+        let pending = site.load_and_decide(place, &ask);
+        self.state = DrillRunnerState::Asking { job, pending };
     }
 
     fn begin(
         &mut self,
-        site: &mut Site,
-        chance: &mut Chance,
-        mut job: Job,
-        pending: Option<Pending>,
-    ) -> Result<(), Violation> {
+        site: &mut DrillSite,
+        chance: &mut SeededRandom,
+        mut job: RunnerJob,
+        pending: Option<PendingDecision>,
+    ) -> Result<(), LockViolation> {
         let Some(pending) = pending else {
-            // The same question under the same nonce; the clock of the first one goes on.
-            let ask = Ask::Grant { runner: self.nonce, deployment: job.named() };
-            let pending = site.look(job.place, &ask);
+            // The same request with the same nonce; the lease of the first one counts.
+            let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
+            let pending = site.load_and_decide(job.place, &ask);
             if pending.is_some() {
-                self.state = State::Asking { job, pending };
+                self.state = DrillRunnerState::Asking { job, pending };
             }
             return Ok(());
         };
         let granted = match site.write(pending)? {
-            Written::Done(answer) => matches!(*answer, Answer::Deployment(_)),
-            Written::Outdated if chance.percent(50) => {
-                self.state = State::Asking { job, pending: None };
+            WriteResult::Done(answer) => matches!(*answer, LockAnswer::Deployment(_)),
+            WriteResult::Outdated if chance.percent(50) => {
+                self.state = DrillRunnerState::Asking { job, pending: None };
                 return Ok(());
             }
-            Written::Outdated => false,
+            WriteResult::Outdated => false,
         };
         match chance.below(10) {
             _ if !granted => {}
-            // Granted, and never begun.
+            // Granted, but never started.
             0 => self.crash(site),
-            // Granted, and the answer lost.
-            1 => self.state = State::Asking { job, pending: None },
+            // Granted, but the response is lost.
+            1 => self.state = DrillRunnerState::Asking { job, pending: None },
             _ if site.second >= job.answered + SELF_STOP_S => {}
             _ => {
                 site.say(|| format!("runner {} begins deployment {}", self.nonce, job.number));
                 job.until = job.until.max(site.second + 1);
                 site.touch(job.place, job.id, self.nonce)?;
-                self.state = State::Working(job);
+                self.state = DrillRunnerState::Working(job);
             }
         }
         Ok(())
     }
 
-    fn beat(&mut self, site: &mut Site, chance: &mut Chance, mut job: Job) -> Result<(), Violation> {
+    fn beat(
+        &mut self,
+        site: &mut DrillSite,
+        chance: &mut SeededRandom,
+        mut job: RunnerJob,
+    ) -> Result<(), LockViolation> {
         if chance.percent(10) {
-            // Somebody else's nonce gets nobody anywhere.
-            let stolen = Nonce::Of(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
+            // A foreign nonce must have no effect.
+            let stolen = WhichNonce::Of(self.nonce.wrapping_add(chance.pick(&[1, 2, u16::MAX])));
             self.say_wrongly(site, &job, stolen)?;
         }
-        let ask = Ask::Beat { deployment: job.named(), nonce: Nonce::Of(self.nonce) };
+        let ask = LockRequest::Beat { deployment: job.deployment_name(), nonce: WhichNonce::Of(self.nonce) };
         let order = site.ask(job.place, &ask)?;
         site.hear(job.id);
         job.answered = site.second;
         match order {
-            Some(Answer::Order(Order::Continue)) => {}
-            // It may take its time to obey.
+            Some(LockAnswer::Order(Order::Continue)) => {}
+            // It may delay the stop.
             _ => job.stop(site.second + chance.below(STOP_GRACE_S + 1)),
         }
-        self.state = State::Working(job);
+        self.state = DrillRunnerState::Working(job);
         Ok(())
     }
 
-    fn say_wrongly(&self, site: &mut Site, job: &Job, nonce: Nonce) -> Result<(), Violation> {
-        let outcome = Outcomes::Succeeded;
+    fn say_wrongly(
+        &self,
+        site: &mut DrillSite,
+        job: &RunnerJob,
+        nonce: WhichNonce,
+    ) -> Result<(), LockViolation> {
+        let outcome = ReportedOutcome::Succeeded;
         let status = site.deployment(job.id).map(|it| it.status.clone());
-        site.ask(job.place, &Ask::Report { deployment: job.named(), nonce, outcome })?;
+        site.ask(job.place, &LockRequest::Report { deployment: job.deployment_name(), nonce, outcome })?;
         let after = site.deployment(job.id).map(|it| it.status.clone());
         let is_stopped = |status: &Option<berth_core::deployment::DeploymentStatus>| {
             status.as_ref().is_some_and(berth_core::deployment::DeploymentStatus::is_final)
         };
         if is_stopped(&after) && !is_stopped(&status) {
             let what = format!("a stolen nonce ended deployment {}", job.number);
-            return Err(Violation { rule: "E13", what });
+            return Err(LockViolation { rule: "E13", what });
         }
         Ok(())
     }
 
     fn report(
         &mut self,
-        site: &mut Site,
-        chance: &mut Chance,
-        job: Job,
-        outcome: Outcomes,
+        site: &mut DrillSite,
+        chance: &mut SeededRandom,
+        job: RunnerJob,
+        outcome: ReportedOutcome,
         times: u8,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), LockViolation> {
         let was_over = site.deployment(job.id).is_some_and(|it| it.status.is_final());
-        let ask = Ask::Report { deployment: job.named(), nonce: Nonce::Of(self.nonce), outcome };
+        let ask = LockRequest::Report {
+            deployment: job.deployment_name(),
+            nonce: WhichNonce::Of(self.nonce),
+            outcome,
+        };
         let order = site.ask(job.place, &ask)?;
-        if was_over && order != Some(Answer::Order(Order::Stale)) {
+        if was_over && order != Some(LockAnswer::Order(Order::Stale)) {
             let what = format!("{outcome:?} of deployment {} was heard after its end", job.number);
-            return Err(Violation { rule: "L10", what });
+            return Err(LockViolation { rule: "L10", what });
         }
-        // Says it once more when the answer was lost, or does not trust it.
+        // Repeats the report if the response was lost, or at random.
         if times < 2 && chance.percent(30) {
-            self.state = State::Reporting { job, outcome, times: times + 1 };
+            self.state = DrillRunnerState::Reporting { job, outcome, times: times + 1 };
         }
         Ok(())
     }

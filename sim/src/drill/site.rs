@@ -1,66 +1,67 @@
-//! The system under the drill: the store, the servers in front of it, the clocks, and the target outside.
+//! The system under test: the store, its servers, the clocks, and the target outside.
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::EnvironmentDeployment;
+use berth_core::deployment::Deployment;
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::DeploymentId;
 
-use super::Tally;
+use super::DrillTally;
 use super::target::Target;
-use crate::chance::Chance;
 use crate::locks::{
-    Answer, Ask, Checker, Model, Nonce, Outcomes, Place, Step, Turn, Violation, WhichDeployment,
+    EnvironmentIndex, LockAnswer, LockModel, LockOracle, LockRequest, LockStep, LockViolation,
+    ReportedOutcome, WhichDeployment, WhichNonce, WorldChange,
 };
+use crate::random::SeededRandom;
 
-pub(super) struct Site {
-    pub(super) model: Model,
-    checker: Checker,
+pub(super) struct DrillSite {
+    pub(super) model: LockModel,
+    checker: LockOracle,
     is_watched: bool,
-    /// Processes that outlived their runner and hide: only a target that compares fences keeps them out.
-    ghosts: Vec<(Place, DeploymentId)>,
+    /// Processes that outlived their runner: only a target that compares fences rejects them.
+    ghosts: Vec<(EnvironmentIndex, DeploymentId)>,
     pub(super) targets: [Target; 2],
-    /// Seconds on a clock nobody can set.
+    /// Seconds on a monotonic clock.
     pub(super) second: u64,
-    /// Rises when something around the locks changes: a decision made before is made again.
+    /// Increases when something around the locks changes: earlier decisions are outdated.
     revision: u64,
-    /// When each attempt was last heard of, as the servers remember it.
+    /// Last heartbeat of each attempt, in the servers' memory.
     heard: BTreeMap<DeploymentId, u64>,
     restarted: u64,
     nonces: u16,
-    pub(super) tally: Tally,
+    pub(super) tally: DrillTally,
     lines: Option<Vec<String>>,
 }
 
-/// A decision that waits to be written.
-pub(super) struct Pending {
-    step: Box<Step>,
+/// A decision that is not yet written.
+pub(super) struct PendingDecision {
+    step: Box<LockStep>,
     revision: u64,
 }
 
-pub(super) enum Written {
-    Done(Box<Answer>),
-    /// Somebody else was first.
+pub(super) enum WriteResult {
+    Done(Box<LockAnswer>),
+    /// Another participant wrote first.
     Outdated,
 }
 
-impl Site {
-    pub(super) fn quiet() -> Self {
+impl DrillSite {
+    pub(super) fn new_quiet() -> Self {
         Self::new(None)
     }
 
-    pub(super) fn told() -> Self {
+    pub(super) fn new_traced() -> Self {
         Self::new(Some(Vec::new()))
     }
 
-    pub(super) fn unwatched() -> Self {
+    pub(super) fn new_unwatched() -> Self {
         Self { is_watched: false, ..Self::new(None) }
     }
 
     fn new(lines: Option<Vec<String>>) -> Self {
         Self {
-            model: Model::default(),
-            checker: Checker::default(),
+            model: LockModel::default(),
+            checker: LockOracle::default(),
             is_watched: true,
             ghosts: Vec::new(),
             targets: [Target::default(), Target::default()],
@@ -69,7 +70,7 @@ impl Site {
             heard: BTreeMap::new(),
             restarted: 0,
             nonces: 0,
-            tally: Tally::default(),
+            tally: DrillTally::default(),
             lines,
         }
     }
@@ -84,7 +85,7 @@ impl Site {
         self.lines.unwrap_or_default().join("\n")
     }
 
-    /// No two attempts of any runner share one.
+    /// Unique among all attempts of all runners.
     pub(super) fn new_nonce(&mut self) -> u16 {
         self.nonces += 1;
         self.nonces
@@ -93,16 +94,16 @@ impl Site {
     pub(super) fn pass_a_second(&mut self) {
         self.second += 1;
         self.tally.seconds += 1;
-        self.model.turn(Turn::Advance { micros: 1_000_000 });
+        self.model.turn(WorldChange::Advance { micros: 1_000_000 });
     }
 
-    pub(super) fn turn(&mut self, turn: Turn) {
+    pub(super) fn turn(&mut self, turn: WorldChange) {
         self.say(|| format!("{turn:?}"));
         self.model.turn(turn);
         self.revision += 1;
     }
 
-    /// What was decided and not written is gone, and so is what the servers remembered.
+    /// Unwritten decisions and the servers' memory are lost.
     pub(super) fn crash(&mut self) {
         self.say(|| "the server crashes".into());
         self.tally.crashes += 1;
@@ -112,18 +113,22 @@ impl Site {
     }
 
     /// Loads and decides.
-    pub(super) fn look(&mut self, place: Place, ask: &Ask) -> Option<Pending> {
-        let step = self.model.look(place, ask)?;
-        Some(Pending { step: Box::new(step), revision: self.revision })
+    pub(super) fn load_and_decide(
+        &mut self,
+        place: EnvironmentIndex,
+        ask: &LockRequest,
+    ) -> Option<PendingDecision> {
+        let step = self.model.load_and_decide(place, ask)?;
+        Some(PendingDecision { step: Box::new(step), revision: self.revision })
     }
 
-    /// Tries to write it.
-    pub(super) fn write(&mut self, pending: Pending) -> Result<Written, Violation> {
-        let Pending { step, revision } = pending;
+    /// Tries to write the decision.
+    pub(super) fn write(&mut self, pending: PendingDecision) -> Result<WriteResult, LockViolation> {
+        let PendingDecision { step, revision } = pending;
         if revision != self.revision {
             self.say(|| format!("{step} came too late"));
             self.tally.outdated += 1;
-            return Ok(Written::Outdated);
+            return Ok(WriteResult::Outdated);
         }
         let step = match self.is_watched {
             true => self.model.commit(*step, &mut self.checker)?,
@@ -133,26 +138,30 @@ impl Site {
         self.say(|| step.to_string());
         if step.is_outdated {
             self.tally.outdated += 1;
-            return Ok(Written::Outdated);
+            return Ok(WriteResult::Outdated);
         }
         self.tally.commits += 1;
-        Ok(Written::Done(Box::new(step.decision.answer)))
+        Ok(WriteResult::Done(Box::new(step.decision.answer)))
     }
 
-    /// Both at once: nobody comes between.
-    pub(super) fn ask(&mut self, place: Place, ask: &Ask) -> Result<Option<Answer>, Violation> {
-        let Some(pending) = self.look(place, ask) else { return Ok(None) };
+    /// Decides and writes without interruption.
+    pub(super) fn ask(
+        &mut self,
+        place: EnvironmentIndex,
+        ask: &LockRequest,
+    ) -> Result<Option<LockAnswer>, LockViolation> {
+        let Some(pending) = self.load_and_decide(place, ask) else { return Ok(None) };
         match self.write(pending)? {
-            Written::Done(answer) => Ok(Some(*answer)),
-            Written::Outdated => Ok(None),
+            WriteResult::Done(answer) => Ok(Some(*answer)),
+            WriteResult::Outdated => Ok(None),
         }
     }
 
-    pub(super) fn sweep(&mut self, chance: &mut Chance) -> Result<(), Violation> {
-        self.ask(chance.small(2), &Ask::Sweep).map(drop)
+    pub(super) fn sweep(&mut self, chance: &mut SeededRandom) -> Result<(), LockViolation> {
+        self.ask(chance.small(2), &LockRequest::Sweep).map(drop)
     }
 
-    /// A sign of life was heard.
+    /// Records a heartbeat.
     pub(super) fn hear(&mut self, deployment: DeploymentId) {
         self.heard.insert(deployment, self.second);
     }
@@ -161,12 +170,12 @@ impl Site {
         self.model.world.deployments.get(&id)
     }
 
-    /// A runner that was silent for so long has stopped what it did, by its own clock.
-    pub(super) fn give_up_lost_runners(&mut self) -> Result<(), Violation> {
+    /// A runner that was silent for this long has stopped by its own clock.
+    pub(super) fn give_up_lost_runners(&mut self) -> Result<(), LockViolation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
             for it in lock.deployments.iter().filter(|it| it.attempt().is_some()) {
-                // A server that has just begun to look has not yet been waiting.
+                // A server that has just started has not been waiting yet.
                 let restarted = self.restarted;
                 let now = self.second;
                 let heard = *self.heard.entry(it.id).or_insert(now.max(restarted));
@@ -175,15 +184,20 @@ impl Site {
                 }
                 self.tally.lost += 1;
                 let deployment = WhichDeployment::Numbered(it.number);
-                let outcome = Outcomes::Lost;
-                self.ask(place, &Ask::Report { deployment, nonce: Nonce::Right, outcome })?;
+                let outcome = ReportedOutcome::Lost;
+                self.ask(place, &LockRequest::Report { deployment, nonce: WhichNonce::Right, outcome })?;
             }
         }
         Ok(())
     }
 
-    /// Somebody touches the environment; the target and the oracle both have a say.
-    pub(super) fn touch(&mut self, place: Place, id: DeploymentId, runner: u16) -> Result<(), Violation> {
+    /// Touches the environment; target and oracle check the access.
+    pub(super) fn touch(
+        &mut self,
+        place: EnvironmentIndex,
+        id: DeploymentId,
+        runner: u16,
+    ) -> Result<(), LockViolation> {
         let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { return Ok(()) };
         let Some(deployment) = self.model.world.deployments.get(&id) else { return Ok(()) };
         self.tally.touches += 1;
@@ -194,12 +208,12 @@ impl Site {
         Ok(())
     }
 
-    /// Its runner is gone and it goes on.
-    pub(super) fn haunt(&mut self, place: Place, id: DeploymentId) {
+    /// Lets a process outlive its runner.
+    pub(super) fn haunt(&mut self, place: EnvironmentIndex, id: DeploymentId) {
         self.ghosts.push((place, id));
     }
 
-    pub(super) fn let_ghosts_touch(&mut self) -> Result<(), Violation> {
+    pub(super) fn let_ghosts_touch(&mut self) -> Result<(), LockViolation> {
         for (place, id) in self.ghosts.clone() {
             let Some(deployment) = self.model.world.deployments.get(&id) else { continue };
             self.tally.touches += 1;
@@ -210,12 +224,12 @@ impl Site {
         Ok(())
     }
 
-    /// Deployments that have not ended.
+    /// Number of unfinished deployments.
     pub(super) fn unfinished(&self) -> usize {
         self.model.world.deployments.values().filter(|it| !it.status.is_final()).count()
     }
 
-    pub(super) fn leave(&mut self, place: Place, id: DeploymentId, runner: u16) {
+    pub(super) fn leave(&mut self, place: EnvironmentIndex, id: DeploymentId, runner: u16) {
         self.targets[usize::from(place)].leave(id, runner);
     }
 }

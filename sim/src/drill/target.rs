@@ -7,7 +7,7 @@ use berth_core::environment::Lock;
 use berth_core::environment::fence::Fence;
 use berth_core::id::DeploymentId;
 
-use crate::locks::Violation;
+use crate::locks::LockViolation;
 
 #[derive(Debug, Default)]
 pub(super) struct Target {
@@ -27,11 +27,10 @@ impl Target {
         lock: &Lock,
         deployment: &EnvironmentDeployment,
         runner: u16,
-    ) -> Result<bool, Violation> {
+    ) -> Result<bool, LockViolation> {
         let broken = |rule, what: &str| {
-            let what =
-                format!("deployment {} at fence {} {what}", deployment.number, deployment.target.fence);
-            Err(Violation { rule, what })
+            let what = format!("deployment {} at fence {} {what}", deployment.number, deployment.fence);
+            Err(LockViolation { rule, what })
         };
         if deployment.status.is_final() {
             return broken("L12", "touches the environment after it counts as stopped");
@@ -39,31 +38,30 @@ impl Target {
         if *self.begun.entry(deployment.id).or_insert(runner) != runner {
             return broken("E2", "is executed by a second runner");
         }
-        self.inside.insert((deployment.id, runner), deployment.target.overrides_drain.is_some());
+        self.inside.insert((deployment.id, runner), deployment.overrides_drain.is_some());
         let patient = self.inside.values().filter(|has_overridden| !**has_overridden).count();
         if patient > 1 {
             return broken("L22", "is not alone in the environment");
         }
-        let is_accepted = deployment.target.fence >= self.highest;
+        let is_accepted = deployment.fence >= self.highest;
         let counts = matches!(deployment.status, DeploymentStatus::Running) && lock.is_current(deployment);
         if counts && !is_accepted {
             return broken("L2", "is current work, and the target has seen a higher fence");
         }
         if is_accepted {
-            self.highest = deployment.target.fence;
-            self.latest = Some(deployment.target.work);
+            self.highest = deployment.fence;
+            self.latest = Some(deployment.work);
         }
         Ok(is_accepted)
     }
 
     /// A process that hides is kept out as soon as somebody else has been there.
-    pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, Violation> {
-        let is_accepted = deployment.target.fence >= self.highest;
-        let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.work);
+    pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
+        let is_accepted = deployment.fence >= self.highest;
+        let is_latest = self.latest.is_none_or(|latest| latest == deployment.work);
         if is_accepted && !is_latest {
-            let what =
-                format!("old work of fence {} got in after the next holder's", deployment.target.fence);
-            return Err(Violation { rule: "L2", what });
+            let what = format!("old work of fence {} got in after the next holder's", deployment.fence);
+            return Err(LockViolation { rule: "L2", what });
         }
         Ok(is_accepted)
     }

@@ -1,4 +1,4 @@
-//! What a command was answered: comparable as a whole, and short enough to read.
+//! Results of commands: comparable, and short enough to read.
 
 use std::fmt;
 
@@ -9,8 +9,9 @@ use berth_core::environment::claim::Claimed;
 use berth_core::environment::release::Released;
 use berth_core::environment::{Session, Ticket};
 
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum LockAnswer {
     Claimed(Box<Claimed>),
     Released(Box<Released>),
     Session(Box<Session>),
@@ -23,27 +24,27 @@ pub enum Answer {
     Nothing,
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for LockAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Answer::Claimed(claimed) => match claimed.as_ref() {
+            LockAnswer::Claimed(claimed) => match claimed.as_ref() {
                 Claimed::Session(opened) => {
                     session(f, &opened.session)?;
                     if opened.deployment.is_some() { write!(f, ", deploys") } else { Ok(()) }
                 }
                 Claimed::Ticket(it) => ticket(f, it),
             },
-            Answer::Released(it) => {
+            LockAnswer::Released(it) => {
                 session(f, &it.session)?;
                 write!(f, ", released: {}", it.released)
             }
-            Answer::Session(it) => session(f, it),
-            Answer::Ticket(it) => ticket(f, it),
-            Answer::Deployment(it) => write!(f, "deployment {} {}", it.number, it.status.as_str()),
-            Answer::Order(order) => write!(f, "{order:?}"),
-            Answer::Done => f.write_str("done"),
-            Answer::Refused(refusal) => write!(f, "no: {refusal}"),
-            Answer::Nothing => f.write_str("no such record"),
+            LockAnswer::Session(it) => session(f, it),
+            LockAnswer::Ticket(it) => ticket(f, it),
+            LockAnswer::Deployment(it) => write!(f, "deployment {} {}", it.number, it.status.as_str()),
+            LockAnswer::Order(order) => write!(f, "{order:?}"),
+            LockAnswer::Done => f.write_str("done"),
+            LockAnswer::Refused(refusal) => write!(f, "no: {refusal}"),
+            LockAnswer::Nothing => f.write_str("no such record"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who acts, and where: three people, two environments.
+//! Participants and environments: three people, two environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub const PLACES: [&str; 2] = ["qa", "plain"];
 pub const TTL_S: i64 = 600;
 pub const IDLE_S: i64 = 400;
 
-/// 2026-11-15T08:00:00Z, and some microseconds to be careful about.
+/// 2026-11-15T08:00:00.000123Z; the microseconds catch rounding.
 pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_123);
 
 pub fn person(index: u8) -> Holder {
@@ -26,39 +26,40 @@ pub fn person(index: u8) -> Holder {
     Holder { kind: ActorKind::User, id, name: PEOPLE[usize::from(index)].to_owned() }
 }
 
-/// Everybody has one token.
+/// Each person has one token.
 pub fn token(person: u8) -> TokenId {
     TokenId::from_parts(START, [0, 0, 0, 2, 0, 0, 0, 0, 0, person])
 }
 
-/// Each environment has a pipeline of its own: they come and go together.
+/// Each environment has its own pipeline, created and deleted together with it.
 pub fn pipeline(place: u8, incarnation: u8) -> PipelineId {
     PipelineId::from_parts(START, [0, 0, 0, 3, 0, 0, 0, 0, incarnation, place])
 }
 
-/// A name that comes back after a deletion is another environment. So is that of another run: many share a database.
+/// A name that is reused after a deletion is a different environment. So is the same name in another run: many
+/// runs share a database.
 pub fn environment(run: u32, place: u8, incarnation: u8) -> EnvironmentId {
     let [a, b, c, d] = run.to_be_bytes();
     EnvironmentId::from_parts(START, [0, 0, 0, 4, a, b, c, d, incarnation, place])
 }
 
 pub fn name(place: u8) -> EnvName {
-    known(EnvName::parse(PLACES[usize::from(place)]))
+    valid_name(EnvName::parse(PLACES[usize::from(place)]))
 }
 
 pub fn commit(number: u8) -> CommitId {
-    known(CommitId::parse(&format!("c{number}")))
+    valid_name(CommitId::parse(&format!("c{number}")))
 }
 
-pub fn tracked() -> CommitId {
-    known(CommitId::parse("main"))
+pub fn tracked_commit() -> CommitId {
+    valid_name(CommitId::parse("main"))
 }
 
 pub fn reason(text: &str) -> Reason {
-    known(Reason::parse(text))
+    valid_name(Reason::parse(text))
 }
 
-/// `qa` ends sessions by itself and is put back afterwards; `plain` does nothing of the kind.
+/// `qa` has expiring sessions and a reset; `plain` has neither.
 pub fn configuration(place: u8) -> Configuration {
     let seconds = |value: i64| Seconds::from_secs(value.unsigned_abs());
     let mut plain = Configuration {
@@ -78,7 +79,7 @@ pub fn configuration(place: u8) -> Configuration {
     plain
 }
 
-/// The names in this file are good ones.
-fn known<T>(parsed: Result<T, berth_core::name::InvalidName>) -> T {
+/// Unwraps names of this file, which are valid.
+fn valid_name<T>(parsed: Result<T, berth_core::name::InvalidName>) -> T {
     parsed.unwrap_or_else(|wrong| unreachable!("{wrong}"))
 }

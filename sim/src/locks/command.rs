@@ -1,4 +1,4 @@
-//! Commands as data. They name records by their place in history, so that they mean the same on every backend.
+//! Commands as data. They name records by position, so that they mean the same on every backend.
 
 use std::fmt;
 
@@ -8,22 +8,23 @@ use berth_core::environment::force::Mode;
 use super::cast;
 
 /// 0 is `qa`, 1 is `plain`.
-pub type Place = u8;
+pub type EnvironmentIndex = u8;
 
+/// One command of a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
-    /// Somebody asks for something; the rules decide.
-    Ask { place: Place, ask: Ask },
-    /// Both look, then the first writes, then the second tries to. It may not, if the first changed anything, and asks
-    /// anew.
-    Race { place: Place, first: Ask, second: Ask },
-    /// Something around the locks changes.
-    Turn(Turn),
+pub enum LockCommand {
+    /// A request; the rules decide.
+    Ask { place: EnvironmentIndex, ask: LockRequest },
+    /// Both load, then the first writes and the second tries to. It is rejected if the first changed anything, and
+    /// retries.
+    Race { place: EnvironmentIndex, first: LockRequest, second: LockRequest },
+    /// A change around the locks.
+    Turn(WorldChange),
 }
 
-/// People and runners are named by number; a runner's number is its nonce too.
+/// A request. People and runners are named by number; a runner's number is its nonce as well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ask {
+pub enum LockRequest {
     Claim {
         by: u8,
         commit: Option<u8>,
@@ -77,87 +78,92 @@ pub enum Ask {
     },
     Report {
         deployment: WhichDeployment,
-        nonce: Nonce,
-        outcome: Outcomes,
+        nonce: WhichNonce,
+        outcome: ReportedOutcome,
     },
-    /// A sign of life: asks what to do.
+    /// A heartbeat.
     Beat {
         deployment: WhichDeployment,
-        nonce: Nonce,
+        nonce: WhichNonce,
     },
-    /// What is due is done.
+    /// Processes what is due.
     Sweep,
-    /// The definition names it again, perhaps in the words of the other environment.
+    /// The definition declares it again, possibly with the configuration of the other environment.
     Redeclare {
-        words: Place,
+        words: EnvironmentIndex,
     },
     Undeclare,
-    /// Its pipeline is deleted.
+    /// Deletes its pipeline.
     Delete {
         by: u8,
     },
-    /// After that: a pipeline of the same name, with an environment of the same name.
+    /// Creates a pipeline and an environment with the same names after a deletion.
     Recreate,
 }
 
+/// Names a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichSession {
     /// The active one, or else the last.
     Current,
-    /// The last but so many.
+    /// Counted from the last.
     Back(u8),
 }
 
+/// Names a ticket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichTicket {
-    /// So many are before it.
+    /// By position in the queue.
     Waiting(u8),
-    /// The last but so many.
+    /// Counted from the last.
     Back(u8),
 }
 
+/// Names a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichDeployment {
-    /// What a runner would find.
+    /// What a runner would be granted.
     Startable,
-    /// Of those that may be running.
+    /// Among those that may be running.
     Live(u8),
     Queued(u8),
     Reset,
-    /// The last but so many.
+    /// Counted from the last.
     Back(u8),
     Numbered(i64),
 }
 
+/// Names the nonce of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nonce {
-    /// The one it was granted under.
+pub enum WhichNonce {
+    /// The one it was granted with.
     Right,
-    /// That of a runner, whoever has it.
+    /// That of a runner.
     Of(u16),
 }
 
-/// What a runner says; which of them it may say, the rules decide.
+/// What a runner reports; the rules decide what counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcomes {
+pub enum ReportedOutcome {
     Succeeded,
     Failed,
     Stopped,
     Lost,
 }
 
+/// A change of the clock, tokens, pipelines or the branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum WorldChange {
     Advance {
         micros: i64,
     },
-    /// The clock goes to a moment that matters, and so many microseconds further. Never back.
+    /// Moves the clock forward to a relevant moment, plus some microseconds.
     To {
-        place: Place,
-        due: Due,
+        place: EnvironmentIndex,
+        due: DueMoment,
         offset_micros: i64,
     },
-    /// The clock is set back.
+    /// Sets the clock back.
     Back {
         seconds: i64,
     },
@@ -165,48 +171,83 @@ pub enum Turn {
     RevokeToken(u8),
     Stop,
     Resume,
-    /// The tracked branch has a head that is known, or not.
+    /// Whether the head of the tracked branch is known.
     Track(bool),
     RaiseEpoch,
 }
 
+/// A moment at which something is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Due {
+pub enum DueMoment {
     Expiry,
     Idle,
-    /// Of the first in line.
+    /// Of the first ticket.
     Ticket,
     Takeover,
-    /// Whatever the environment says is next.
+    /// Whatever is due next in the environment.
     Next,
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for LockCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Command::Ask { place, ask } => write!(f, "{}: {ask}", cast::PLACES[usize::from(*place)]),
-            Command::Race { place, first, second } => {
+            LockCommand::Ask { place, ask } => write!(f, "{}: {ask}", cast::PLACES[usize::from(*place)]),
+            LockCommand::Race { place, first, second } => {
                 write!(f, "{}: {first} || {second}", cast::PLACES[usize::from(*place)])
             }
-            Command::Turn(turn) => write!(f, "{turn:?}"),
+            LockCommand::Turn(turn) => write!(f, "{turn:?}"),
         }
     }
 }
 
-impl fmt::Display for Ask {
+impl fmt::Display for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let who = |person: u8| cast::PEOPLE[usize::from(person)];
         match self {
-            Ask::Claim { by, .. }
-            | Ask::Extend { by, .. }
-            | Ask::Release { by, .. }
-            | Ask::Force { by, .. }
-            | Ask::HandOver { by, .. }
-            | Ask::Deploy { by, .. }
-            | Ask::Leave { by, .. }
-            | Ask::Cancel { by, .. }
-            | Ask::Delete { by } => write!(f, "{} {self:?}", who(*by)),
+            LockRequest::Claim { by, .. }
+            | LockRequest::Extend { by, .. }
+            | LockRequest::Release { by, .. }
+            | LockRequest::Force { by, .. }
+            | LockRequest::HandOver { by, .. }
+            | LockRequest::Deploy { by, .. }
+            | LockRequest::Leave { by, .. }
+            | LockRequest::Cancel { by, .. }
+            | LockRequest::Delete { by } => write!(f, "{} {self:?}", who(*by)),
             _ => write!(f, "{self:?}"),
+        }
+    }
+}
+
+impl LockRequest {
+    /// The person of the request, to be replaced.
+    pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
+        match self {
+            LockRequest::Claim { by, .. }
+            | LockRequest::Extend { by, .. }
+            | LockRequest::Release { by, .. }
+            | LockRequest::Force { by, .. }
+            | LockRequest::HandOver { by, .. }
+            | LockRequest::Deploy { by, .. }
+            | LockRequest::Leave { by, .. }
+            | LockRequest::Cancel { by, .. }
+            | LockRequest::Delete { by } => Some(by),
+            _ => None,
+        }
+    }
+
+    /// The person of the request.
+    pub const fn person(&self) -> Option<u8> {
+        match self {
+            LockRequest::Claim { by, .. }
+            | LockRequest::Extend { by, .. }
+            | LockRequest::Release { by, .. }
+            | LockRequest::Force { by, .. }
+            | LockRequest::HandOver { by, .. }
+            | LockRequest::Deploy { by, .. }
+            | LockRequest::Leave { by, .. }
+            | LockRequest::Cancel { by, .. }
+            | LockRequest::Delete { by } => Some(*by),
+            _ => None,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Puts a command to the rules. Knows records only through [`Records`], so that every backend runs the same code.
+//! Applies a command to the rules. Accesses records only through [`LockRecords`], so that every backend runs the
+//! same code.
 
 use berth_core::decision::{Decision, Refusal, Ruling};
 use berth_core::deployment::environment::Grant;
@@ -18,61 +19,69 @@ use berth_core::environment::release::{Release, release};
 use berth_core::environment::{Lock, Moment, Named, Session, Ticket, Wish, settle};
 use berth_core::id::EnvironmentId;
 
-use super::answer::Answer;
+use super::answer::LockAnswer;
 use super::cast;
-use super::command::{Ask, Nonce, Outcomes, Place, WhichDeployment, WhichSession, WhichTicket};
+use super::command::{
+    EnvironmentIndex, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce, WhichSession, WhichTicket,
+};
 use super::surroundings::Surroundings;
 
-/// Where records are kept. Numbers count from 1 within an environment.
-pub trait Records {
+/// A backend for records. Numbers count from 1 within an environment.
+pub trait LockRecords {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock>;
     fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session>;
     fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket>;
     fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<EnvironmentDeployment>;
-    /// The highest number an environment of this name has had, deleted ones included.
-    fn last_fence(&self, place: Place) -> Fence;
+    /// The highest fence of any environment with this name, including deleted ones.
+    fn last_fence(&self, place: EnvironmentIndex) -> Fence;
 }
 
-/// `None`: the command names something that is not there, or comes from somebody who is not let in.
+/// Returns `None` if the command names a missing record or its caller is not authorized.
 pub fn execute(
-    records: &impl Records,
+    records: &impl LockRecords,
     around: &Surroundings,
-    place: Place,
-    ask: &Ask,
+    place: EnvironmentIndex,
+    ask: &LockRequest,
     moment: &Moment,
-) -> Option<Decision<Answer>> {
+) -> Option<Decision<LockAnswer>> {
     if ask.person().is_some_and(|person| around.revoked_people.contains(&person)) {
         return None;
     }
     let id = around.environment(place);
-    if *ask == Ask::Recreate {
+    if *ask == LockRequest::Recreate {
         return recreate(records, around, place, moment);
     }
-    let view = View { records, id, lock: &records.lock(id)?, around };
+    let view = RequestView { records, id, lock: &records.lock(id)?, around };
     match ask {
-        Ask::Claim { .. } | Ask::Force { .. } | Ask::Leave { .. } => view.line(ask, moment),
-        Ask::Extend { .. } | Ask::Release { .. } | Ask::HandOver { .. } | Ask::Deploy { .. } => {
-            view.session(ask, moment)
+        LockRequest::Claim { .. } | LockRequest::Force { .. } | LockRequest::Leave { .. } => {
+            view.line(ask, moment)
         }
-        Ask::Cancel { .. } | Ask::Grant { .. } | Ask::Report { .. } | Ask::Beat { .. } => {
-            view.deployment(ask, moment)
-        }
-        Ask::Sweep => Some(done(settle(view.lock, moment))),
-        // A pipeline that was deleted is not there to be changed.
+        LockRequest::Extend { .. }
+        | LockRequest::Release { .. }
+        | LockRequest::HandOver { .. }
+        | LockRequest::Deploy { .. } => view.session(ask, moment),
+        LockRequest::Cancel { .. }
+        | LockRequest::Grant { .. }
+        | LockRequest::Report { .. }
+        | LockRequest::Beat { .. } => view.deployment(ask, moment),
+        LockRequest::Sweep => Some(ignore_answer(settle(view.lock, moment))),
+        // A deleted pipeline cannot be changed.
         _ if around.deleted[usize::from(place)] => None,
-        Ask::Redeclare { words } => {
+        LockRequest::Redeclare { words } => {
             let hash = format!("definition {words}");
-            Some(done(redeclare(view.lock, cast::configuration(*words), hash, moment)))
+            Some(ignore_answer(redeclare(view.lock, cast::configuration(*words), hash, moment)))
         }
-        Ask::Undeclare => Some(done(undeclare(view.lock, moment))),
-        Ask::Delete { by } => Some(done(delete(view.lock, cast::person(*by).actor(), moment))),
-        Ask::Recreate => None,
+        LockRequest::Undeclare => Some(ignore_answer(undeclare(view.lock, moment))),
+        LockRequest::Delete { by } => {
+            Some(ignore_answer(delete(view.lock, cast::person(*by).actor(), moment)))
+        }
+        LockRequest::Recreate => None,
     }
 }
 
-/// The records an ask names, as they are when it is put.
+/// The records that a request names at this moment.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Subject {
+pub struct RequestSubject {
     pub session: Option<Session>,
     pub ticket: Option<Ticket>,
     pub deployment: Option<EnvironmentDeployment>,
@@ -81,48 +90,56 @@ pub struct Subject {
     pub nonce: Option<String>,
 }
 
-/// What [`execute`] will find behind the names in an ask.
-pub fn subject(records: &impl Records, around: &Surroundings, place: Place, ask: &Ask) -> Subject {
+/// Resolves the names in a request like [`execute`] does.
+pub fn subject(
+    records: &impl LockRecords,
+    around: &Surroundings,
+    place: EnvironmentIndex,
+    ask: &LockRequest,
+) -> RequestSubject {
     let id = around.environment(place);
-    let Some(lock) = records.lock(id) else { return Subject::default() };
-    let view = View { records, id, lock: &lock, around };
+    let Some(lock) = records.lock(id) else { return RequestSubject::default() };
+    let view = RequestView { records, id, lock: &lock, around };
     match ask {
-        Ask::Extend { session, stale_fence, .. } | Ask::Release { session, stale_fence, .. } => Subject {
-            session: view.named(*session),
+        LockRequest::Extend { session, stale_fence, .. }
+        | LockRequest::Release { session, stale_fence, .. } => RequestSubject {
+            session: view.find_session(*session),
             expected: view.expected(*stale_fence),
-            ..Subject::default()
+            ..RequestSubject::default()
         },
-        Ask::HandOver { session, .. } | Ask::Deploy { session, .. } => {
-            Subject { session: view.named(*session), ..Subject::default() }
+        LockRequest::HandOver { session, .. } | LockRequest::Deploy { session, .. } => {
+            RequestSubject { session: view.find_session(*session), ..RequestSubject::default() }
         }
-        Ask::Force { stale_fence, .. } => {
-            Subject { expected: view.expected(*stale_fence), ..Subject::default() }
+        LockRequest::Force { stale_fence, .. } => {
+            RequestSubject { expected: view.expected(*stale_fence), ..RequestSubject::default() }
         }
-        Ask::Leave { ticket, .. } => Subject { ticket: view.ticket(*ticket), ..Subject::default() },
-        Ask::Cancel { deployment, .. } => {
-            Subject { deployment: view.which(*deployment), ..Subject::default() }
+        LockRequest::Leave { ticket, .. } => {
+            RequestSubject { ticket: view.ticket(*ticket), ..RequestSubject::default() }
         }
-        Ask::Grant { deployment, runner } => Subject {
+        LockRequest::Cancel { deployment, .. } => {
+            RequestSubject { deployment: view.which(*deployment), ..RequestSubject::default() }
+        }
+        LockRequest::Grant { deployment, runner } => RequestSubject {
             deployment: view.which(*deployment),
             nonce: Some(nonce_of(*runner)),
-            ..Subject::default()
+            ..RequestSubject::default()
         },
-        Ask::Report { deployment, nonce, .. } | Ask::Beat { deployment, nonce } => {
+        LockRequest::Report { deployment, nonce, .. } | LockRequest::Beat { deployment, nonce } => {
             let deployment = view.which(*deployment);
             let nonce = deployment.as_ref().map(|it| nonce_as_sent(it, *nonce));
-            Subject { deployment, nonce, ..Subject::default() }
+            RequestSubject { deployment, nonce, ..RequestSubject::default() }
         }
-        _ => Subject::default(),
+        _ => RequestSubject::default(),
     }
 }
 
 impl Surroundings {
-    /// To be called when an ask was committed: some change what a name means.
-    pub fn note_commit(&mut self, place: Place, ask: &Ask) {
+    /// Call it after a request was committed: some change what a name refers to.
+    pub fn note_commit(&mut self, place: EnvironmentIndex, ask: &LockRequest) {
         let place = usize::from(place);
         match ask {
-            Ask::Delete { .. } => self.deleted[place] = true,
-            Ask::Recreate => {
+            LockRequest::Delete { .. } => self.deleted[place] = true,
+            LockRequest::Recreate => {
                 self.deleted[place] = false;
                 self.incarnations[place] += 1;
             }
@@ -131,47 +148,18 @@ impl Surroundings {
     }
 }
 
-impl Ask {
-    /// For somebody else to ask the same.
-    pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
-        match self {
-            Ask::Claim { by, .. }
-            | Ask::Extend { by, .. }
-            | Ask::Release { by, .. }
-            | Ask::Force { by, .. }
-            | Ask::HandOver { by, .. }
-            | Ask::Deploy { by, .. }
-            | Ask::Leave { by, .. }
-            | Ask::Cancel { by, .. }
-            | Ask::Delete { by } => Some(by),
-            _ => None,
-        }
-    }
-
-    /// Whose request it is.
-    pub const fn person(&self) -> Option<u8> {
-        match self {
-            Ask::Claim { by, .. }
-            | Ask::Extend { by, .. }
-            | Ask::Release { by, .. }
-            | Ask::Force { by, .. }
-            | Ask::HandOver { by, .. }
-            | Ask::Deploy { by, .. }
-            | Ask::Leave { by, .. }
-            | Ask::Cancel { by, .. }
-            | Ask::Delete { by } => Some(*by),
-            _ => None,
-        }
-    }
-}
-
-/// What a runner's nonce looks like.
+/// The text of a runner's nonce.
 pub(crate) fn nonce_of(runner: u16) -> String {
     format!("n{runner}")
 }
 
-/// The environment of a new pipeline with the old name. Also the first one.
-pub(crate) fn declaration(place: Place, incarnation: u8, id: EnvironmentId, last_fence: Fence) -> Declare {
+/// Declares the environment of a new pipeline with the old name, or the first one.
+pub(crate) fn declaration(
+    place: EnvironmentIndex,
+    incarnation: u8,
+    id: EnvironmentId,
+    last_fence: Fence,
+) -> Declare {
     Declare {
         id,
         pipeline: cast::pipeline(place, incarnation),
@@ -183,11 +171,11 @@ pub(crate) fn declaration(place: Place, incarnation: u8, id: EnvironmentId, last
 }
 
 fn recreate(
-    records: &impl Records,
+    records: &impl LockRecords,
     around: &Surroundings,
-    place: Place,
+    place: EnvironmentIndex,
     moment: &Moment,
-) -> Option<Decision<Answer>> {
+) -> Option<Decision<LockAnswer>> {
     let index = usize::from(place);
     if !around.deleted[index] {
         return None;
@@ -195,18 +183,18 @@ fn recreate(
     let incarnation = around.incarnations[index] + 1;
     let declaration =
         declaration(place, incarnation, around.next_environment(place), records.last_fence(place));
-    Some(done(declare(declaration, moment.now)))
+    Some(ignore_answer(declare(declaration, moment.now)))
 }
 
-struct View<'a, R> {
+struct RequestView<'a, R> {
     records: &'a R,
     id: EnvironmentId,
     lock: &'a Lock,
     around: &'a Surroundings,
 }
 
-impl<R: Records> View<'_, R> {
-    fn line(&self, ask: &Ask, moment: &Moment) -> Option<Decision<Answer>> {
+impl<R: LockRecords> RequestView<'_, R> {
+    fn line(&self, ask: &LockRequest, moment: &Moment) -> Option<Decision<LockAnswer>> {
         let wish = |commit: &Option<u8>, deploy, ttl_seconds| Wish {
             commit: commit.map(cast::commit),
             context: Some(cast::reason("because")),
@@ -214,13 +202,13 @@ impl<R: Records> View<'_, R> {
             deploy,
         };
         match ask {
-            Ask::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
+            LockRequest::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
                 let wish = wish(commit, *deploy, *ttl_seconds);
                 let (holder, token) = (cast::person(*by), self.token(*by));
                 let cmd = Claim { by: holder, token, wish, wait_seconds: *wait_seconds };
-                Some(told(claim(self.lock, &cmd, moment), |it| Answer::Claimed(Box::new(it))))
+                Some(ruling_answer(claim(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
             }
-            Ask::Force { by, commit, mode, stale_fence } => {
+            LockRequest::Force { by, commit, mode, stale_fence } => {
                 let cmd = Force {
                     by: cast::person(*by),
                     token: self.token(*by),
@@ -229,40 +217,42 @@ impl<R: Records> View<'_, R> {
                     mode: *mode,
                     expected: self.expected(*stale_fence),
                 };
-                Some(told(force(self.lock, &cmd, moment), |it| Answer::Claimed(Box::new(it))))
+                Some(ruling_answer(force(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
             }
-            Ask::Leave { by, ticket, may_force } => {
+            LockRequest::Leave { by, ticket, may_force } => {
                 let ticket = self.ticket(*ticket)?;
                 let ruling = leave(self.lock, &ticket, &cast::person(*by), *may_force, moment);
-                Some(told(ruling, |it| Answer::Ticket(Box::new(it))))
+                Some(ruling_answer(ruling, |it| LockAnswer::Ticket(Box::new(it))))
             }
             _ => None,
         }
     }
 
-    fn session(&self, ask: &Ask, moment: &Moment) -> Option<Decision<Answer>> {
+    fn session(&self, ask: &LockRequest, moment: &Moment) -> Option<Decision<LockAnswer>> {
         let lock = self.lock;
         match ask {
-            Ask::Extend { by, session, ttl_seconds, stale_fence } => {
-                let session = self.named(*session)?;
+            LockRequest::Extend { by, session, ttl_seconds, stale_fence } => {
+                let session = self.find_session(*session)?;
                 let named = Named { session: &session, expected: self.expected(*stale_fence) };
                 let ruling = extend(lock, &named, &cast::person(*by), *ttl_seconds, moment);
-                Some(told(ruling, |it| Answer::Session(Box::new(it))))
+                Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
-            Ask::Release { by, session, may_force, stale_fence } => {
-                let session = self.named(*session)?;
+            LockRequest::Release { by, session, may_force, stale_fence } => {
+                let session = self.find_session(*session)?;
                 let named = Named { session: &session, expected: self.expected(*stale_fence) };
                 let cmd = Release { by: cast::person(*by), may_force: *may_force };
-                Some(told(release(lock, &named, &cmd, moment), |it| Answer::Released(Box::new(it))))
+                Some(ruling_answer(release(lock, &named, &cmd, moment), |it| {
+                    LockAnswer::Released(Box::new(it))
+                }))
             }
-            Ask::HandOver { by, session, to } if !self.around.revoked_people.contains(to) => {
-                let session = self.named(*session)?;
+            LockRequest::HandOver { by, session, to } if !self.around.revoked_people.contains(to) => {
+                let session = self.find_session(*session)?;
                 let named = Named { session: &session, expected: None };
                 let ruling = hand_over(lock, &named, &cast::person(*by), &cast::person(*to), moment);
-                Some(told(ruling, |it| Answer::Session(Box::new(it))))
+                Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
-            Ask::Deploy { by, session, commit, on_conflict, override_drain } => {
-                let session = self.named(*session)?;
+            LockRequest::Deploy { by, session, commit, on_conflict, override_drain } => {
+                let session = self.find_session(*session)?;
                 let named = Named { session: &session, expected: None };
                 let cmd = Deploy {
                     by: cast::person(*by),
@@ -271,35 +261,37 @@ impl<R: Records> View<'_, R> {
                     on_conflict: *on_conflict,
                     override_drain: override_drain.then(|| cast::reason("cannot wait")),
                 };
-                Some(told(deploy(lock, &named, &cmd, moment), |it| Answer::Deployment(Box::new(it))))
+                Some(ruling_answer(deploy(lock, &named, &cmd, moment), |it| {
+                    LockAnswer::Deployment(Box::new(it))
+                }))
             }
             _ => None,
         }
     }
 
-    fn deployment(&self, ask: &Ask, moment: &Moment) -> Option<Decision<Answer>> {
+    fn deployment(&self, ask: &LockRequest, moment: &Moment) -> Option<Decision<LockAnswer>> {
         let lock = self.lock;
         match ask {
-            Ask::Cancel { by, deployment } => {
+            LockRequest::Cancel { by, deployment } => {
                 let (deployment, by) = (self.which(*deployment)?, cast::person(*by).actor());
                 let ruling = cancel(lock, &deployment, by, None, moment);
-                Some(told(ruling, |it| Answer::Deployment(Box::new(it))))
+                Some(ruling_answer(ruling, |it| LockAnswer::Deployment(Box::new(it))))
             }
-            Ask::Grant { runner, deployment } => {
+            LockRequest::Grant { runner, deployment } => {
                 let deployment = self.which(*deployment)?.id;
                 let cmd = Grant { deployment, runner: format!("r{runner}"), nonce: nonce_of(*runner) };
-                Some(told(grant(lock, &cmd, moment), |it| Answer::Deployment(Box::new(it))))
+                Some(ruling_answer(grant(lock, &cmd, moment), |it| LockAnswer::Deployment(Box::new(it))))
             }
-            Ask::Report { deployment, nonce, outcome } => {
+            LockRequest::Report { deployment, nonce, outcome } => {
                 let deployment = self.which(*deployment)?;
                 let nonce = nonce_as_sent(&deployment, *nonce);
-                let decision = report(lock, deployment.id, &nonce, &outcome.said(), moment);
-                Some(answered(decision, Answer::Order))
+                let decision = report(lock, deployment.id, &nonce, &outcome.to_outcome(), moment);
+                Some(map_answer(decision, LockAnswer::Order))
             }
-            Ask::Beat { deployment, nonce } => {
+            LockRequest::Beat { deployment, nonce } => {
                 let deployment = self.which(*deployment)?;
                 let order = order(lock, deployment.id, &nonce_as_sent(&deployment, *nonce));
-                Some(Decision::calm(Answer::Order(order)))
+                Some(Decision::calm(LockAnswer::Order(order)))
             }
             _ => None,
         }
@@ -315,7 +307,7 @@ impl<R: Records> View<'_, R> {
         stale_fence.map(|is_stale| Fence::from_number(seen.number() - i64::from(is_stale)))
     }
 
-    fn named(&self, which: WhichSession) -> Option<Session> {
+    fn find_session(&self, which: WhichSession) -> Option<Session> {
         let last = self.lock.environment.sessions;
         match which {
             WhichSession::Current => {
@@ -347,7 +339,7 @@ impl<R: Records> View<'_, R> {
                 unfinished.filter(|it| it.attempt().is_none()).nth(usize::from(before)).cloned()
             }
             WhichDeployment::Reset => {
-                unfinished.find(|it| it.target.work == berth_core::deployment::Work::Reset).cloned()
+                unfinished.find(|it| it.work == berth_core::deployment::Work::Reset).cloned()
             }
             WhichDeployment::Back(count) => {
                 self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))
@@ -357,35 +349,35 @@ impl<R: Records> View<'_, R> {
     }
 }
 
-impl Outcomes {
-    pub fn said(self) -> Outcome {
+impl ReportedOutcome {
+    pub fn to_outcome(self) -> Outcome {
         match self {
-            Outcomes::Succeeded => Outcome::Succeeded,
-            Outcomes::Failed => {
+            ReportedOutcome::Succeeded => Outcome::Succeeded,
+            ReportedOutcome::Failed => {
                 Outcome::Failed(Failure { cause: Cause::StepFailed, detail: "exit code 1".into() })
             }
-            Outcomes::Stopped => Outcome::Stopped,
-            Outcomes::Lost => Outcome::Lost,
+            ReportedOutcome::Stopped => Outcome::Stopped,
+            ReportedOutcome::Lost => Outcome::Lost,
         }
     }
 }
 
-fn nonce_as_sent(deployment: &EnvironmentDeployment, nonce: Nonce) -> String {
+fn nonce_as_sent(deployment: &EnvironmentDeployment, nonce: WhichNonce) -> String {
     match nonce {
-        Nonce::Of(runner) => nonce_of(runner),
-        Nonce::Right => deployment.attempt().map_or_else(|| nonce_of(0), |it| it.nonce.clone()),
+        WhichNonce::Of(runner) => nonce_of(runner),
+        WhichNonce::Right => deployment.attempt().map_or_else(|| nonce_of(0), |it| it.nonce.clone()),
     }
 }
 
-fn done<A>(decision: Decision<A>) -> Decision<Answer> {
-    answered(decision, |_| Answer::Done)
+fn ignore_answer<A>(decision: Decision<A>) -> Decision<LockAnswer> {
+    map_answer(decision, |_| LockAnswer::Done)
 }
 
-fn told<A>(ruling: Ruling<A>, answer: impl FnOnce(A) -> Answer) -> Decision<Answer> {
-    answered(ruling, |result: Result<A, Refusal>| result.map_or_else(Answer::Refused, answer))
+fn ruling_answer<A>(ruling: Ruling<A>, answer: impl FnOnce(A) -> LockAnswer) -> Decision<LockAnswer> {
+    map_answer(ruling, |result: Result<A, Refusal>| result.map_or_else(LockAnswer::Refused, answer))
 }
 
-fn answered<A>(decision: Decision<A>, answer: impl FnOnce(A) -> Answer) -> Decision<Answer> {
+fn map_answer<A>(decision: Decision<A>, answer: impl FnOnce(A) -> LockAnswer) -> Decision<LockAnswer> {
     let Decision { changes, events, effects, answer: given } = decision;
     Decision { changes, events, effects, answer: answer(given) }
 }

@@ -1,4 +1,5 @@
-//! Every sequence of a small alphabet, breadth first; states that look the same are followed once.
+//! Exhaustive exploration: every sequence over a small alphabet, breadth first; equivalent states are followed
+//! once.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,23 +8,23 @@ use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::{Lock, Ticket};
 use berth_core::time::Timestamp;
 
-use super::check::Checker;
-use super::command::Command;
-use super::model::{Failed, Model, trace};
+use super::check::LockOracle;
+use super::command::LockCommand;
+use super::model::{FailedLockSequence, LockModel, trace};
 
-/// How much was seen.
+/// Statistics of an exploration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Explored {
-    /// That were followed; those at the end are looked at and not counted.
+pub struct ExplorationStats {
+    /// States that were followed; those at the last level are checked but not counted.
     pub states: usize,
     pub steps: usize,
 }
 
-/// Follows every word of `alphabet` up to `depth` letters. The oracle looks at every step.
-pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Failed>> {
+/// Follows every sequence of up to `depth` commands. The oracle checks every step.
+pub fn explore(alphabet: &[LockCommand], depth: usize) -> Result<ExplorationStats, Box<FailedLockSequence>> {
     let mut known = BTreeSet::new();
-    let mut frontier = vec![(Model::default(), Checker::default(), Vec::<Command>::new())];
-    let mut explored = Explored { states: 1, steps: 0 };
+    let mut frontier = vec![(LockModel::default(), LockOracle::default(), Vec::<LockCommand>::new())];
+    let mut explored = ExplorationStats { states: 1, steps: 0 };
     for level in 1..=depth {
         let mut next = Vec::new();
         for (model, checker, path) in &frontier {
@@ -32,9 +33,9 @@ pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Faile
                 explored.steps += 1;
                 let path = || path.iter().chain([command]).cloned().collect::<Vec<_>>();
                 if let Err(violation) = model.perform(command, &mut checker) {
-                    return Err(Box::new(Failed { violation, trace: trace(&path()) }));
+                    return Err(Box::new(FailedLockSequence { violation, trace: trace(&path()) }));
                 }
-                // The oracle has read them; carried along they would be most of the memory.
+                // Already checked by the oracle; keeping them would take most of the memory.
                 model.world.events.clear();
                 if level < depth && known.insert(canonical(&model)) {
                     next.push((model, checker, path()));
@@ -47,9 +48,9 @@ pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Faile
     Ok(explored)
 }
 
-/// All that decides what can happen next in the first environment. Times count from now, and who did it before is
-/// forgotten: two states with the same text have the same future.
-fn canonical(model: &Model) -> String {
+/// The part of the state that determines what can happen next in the first environment. Times are relative, and
+/// past actors are left out: states with the same text have the same future.
+fn canonical(model: &LockModel) -> String {
     let around = &model.around;
     let mut text = format!(
         "{} {} {} {:?} {:?} {:?};",

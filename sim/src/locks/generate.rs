@@ -1,18 +1,19 @@
-//! Random sequences of commands, with a liking for what is rare: races, ends that are due, late messages.
+//! Random command sequences, biased towards rare cases: races, expiries, late messages.
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::force::Mode;
 
 use super::cast;
 use super::command::{
-    Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket,
+    DueMoment, EnvironmentIndex, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
+    WhichSession, WhichTicket, WorldChange,
 };
-use crate::chance::Chance;
+use crate::random::SeededRandom;
 
-/// The same seed and length, the same commands.
-pub fn generate(seed: u64, length: usize) -> Vec<Command> {
-    let mut chance = Chance::from_seed(seed);
-    // Most of what is interesting takes many commands on one environment.
+/// The same seed and length give the same commands.
+pub fn generate(seed: u64, length: usize) -> Vec<LockCommand> {
+    let mut chance = SeededRandom::from_seed(seed);
+    // Most interesting cases need many commands on one environment.
     let share_of_qa = chance.pick(&[50, 85, 100]);
     let is_calm = chance.percent(60);
     (0..length).map(|_| command(&mut chance, share_of_qa, is_calm)).collect()
@@ -20,45 +21,45 @@ pub fn generate(seed: u64, length: usize) -> Vec<Command> {
 
 const LENGTH_MAX: u64 = 60;
 
-/// As [`generate`], with the length that belongs to the seed: from 1 to 60.
-pub fn sequence(seed: u64) -> Vec<Command> {
+/// Like [`generate`], with a length of 1 to 60 derived from the seed.
+pub fn sequence(seed: u64) -> Vec<LockCommand> {
     generate(seed, usize::try_from(1 + seed % LENGTH_MAX).unwrap_or(1))
 }
 
-fn command(chance: &mut Chance, share_of_qa: u64, is_calm: bool) -> Command {
-    let place = Place::from(!chance.percent(share_of_qa));
+fn command(chance: &mut SeededRandom, share_of_qa: u64, is_calm: bool) -> LockCommand {
+    let place = EnvironmentIndex::from(!chance.percent(share_of_qa));
     match chance.below(100) {
-        0..18 => Command::Turn(turn(chance, place, is_calm)),
-        18..24 => Command::Race { place, first: ask(chance, is_calm), second: ask(chance, is_calm) },
-        _ => Command::Ask { place, ask: ask(chance, is_calm) },
+        0..18 => LockCommand::Turn(turn(chance, place, is_calm)),
+        18..24 => LockCommand::Race { place, first: ask(chance, is_calm), second: ask(chance, is_calm) },
+        _ => LockCommand::Ask { place, ask: ask(chance, is_calm) },
     }
 }
 
-fn person(chance: &mut Chance) -> u8 {
-    // Somebody holds more often than others, so that holders also do things.
+fn person(chance: &mut SeededRandom) -> u8 {
+    // One person is more frequent, so that holders also act.
     chance.pick(&[0, 0, 1, 1, 2])
 }
 
-/// A calm run has no changes of the definition: they end everything that goes on.
-pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
+/// A calm run has no changes of the definition, because they end everything.
+pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
     let by = person(chance);
     match chance.below(if is_calm { 96 } else { 100 }) {
         0..16 => claim(chance, by),
-        16..21 => Ask::Extend {
+        16..21 => LockRequest::Extend {
             by,
             session: session(chance),
             ttl_seconds: chance.pick(&[None, None, Some(60), Some(300), Some(3_600)]),
             stale_fence: stale_fence(chance, 20),
         },
-        21..30 => Ask::Release {
+        21..30 => LockRequest::Release {
             by,
             session: session(chance),
             may_force: chance.percent(40),
             stale_fence: stale_fence(chance, 10),
         },
         30..38 => force(chance, by),
-        38..41 => Ask::HandOver { by, session: session(chance), to: person(chance) },
-        41..53 => Ask::Deploy {
+        38..41 => LockRequest::HandOver { by, session: session(chance), to: person(chance) },
+        41..53 => LockRequest::Deploy {
             by,
             session: session(chance),
             commit: chance.small(4),
@@ -70,7 +71,7 @@ pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
             ]),
             override_drain: chance.percent(25),
         },
-        53..56 => Ask::Leave {
+        53..56 => LockRequest::Leave {
             by,
             ticket: match chance.small(4) {
                 0 => WhichTicket::Back(chance.small(3)),
@@ -78,12 +79,12 @@ pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
             },
             may_force: chance.percent(20),
         },
-        56..60 => Ask::Cancel { by, deployment: deployment(chance) },
+        56..60 => LockRequest::Cancel { by, deployment: deployment(chance) },
         60..74 => {
             let deployment = if chance.percent(75) { WhichDeployment::Startable } else { deployment(chance) };
-            Ask::Grant { runner: u16::from(chance.small(cast::RUNNERS)), deployment }
+            LockRequest::Grant { runner: u16::from(chance.small(cast::RUNNERS)), deployment }
         }
-        74..88 => Ask::Report {
+        74..88 => LockRequest::Report {
             deployment: if chance.percent(75) {
                 WhichDeployment::Live(chance.small(2))
             } else {
@@ -92,17 +93,17 @@ pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
             nonce: nonce(chance),
             outcome: outcome(chance),
         },
-        88..90 => Ask::Beat { deployment: deployment(chance), nonce: nonce(chance) },
-        90..96 => Ask::Sweep,
-        96 => Ask::Redeclare { words: chance.small(2) },
-        97 => Ask::Undeclare,
-        98 => Ask::Delete { by },
-        _ => Ask::Recreate,
+        88..90 => LockRequest::Beat { deployment: deployment(chance), nonce: nonce(chance) },
+        90..96 => LockRequest::Sweep,
+        96 => LockRequest::Redeclare { words: chance.small(2) },
+        97 => LockRequest::Undeclare,
+        98 => LockRequest::Delete { by },
+        _ => LockRequest::Recreate,
     }
 }
 
-fn claim(chance: &mut Chance, by: u8) -> Ask {
-    Ask::Claim {
+fn claim(chance: &mut SeededRandom, by: u8) -> LockRequest {
+    LockRequest::Claim {
         by,
         commit: if chance.percent(60) { Some(chance.small(4)) } else { None },
         deploy: chance.percent(80),
@@ -111,25 +112,25 @@ fn claim(chance: &mut Chance, by: u8) -> Ask {
     }
 }
 
-fn force(chance: &mut Chance, by: u8) -> Ask {
+fn force(chance: &mut SeededRandom, by: u8) -> LockRequest {
     let mode = match chance.below(5) {
         0..3 => Mode::Now,
         3 => Mode::AfterCurrentDeployment,
         _ => Mode::Grace { seconds: chance.pick(&[1, 30, 300]) },
     };
     let commit = if chance.percent(60) { Some(chance.small(4)) } else { None };
-    Ask::Force { by, commit, mode, stale_fence: stale_fence(chance, 40) }
+    LockRequest::Force { by, commit, mode, stale_fence: stale_fence(chance, 40) }
 }
 
-fn stale_fence(chance: &mut Chance, sent: u64) -> Option<bool> {
+fn stale_fence(chance: &mut SeededRandom, sent: u64) -> Option<bool> {
     if chance.percent(sent) { Some(chance.percent(40)) } else { None }
 }
 
-fn session(chance: &mut Chance) -> WhichSession {
+fn session(chance: &mut SeededRandom) -> WhichSession {
     if chance.percent(80) { WhichSession::Current } else { WhichSession::Back(chance.small(4)) }
 }
 
-fn deployment(chance: &mut Chance) -> WhichDeployment {
+fn deployment(chance: &mut SeededRandom) -> WhichDeployment {
     match chance.below(10) {
         0 => WhichDeployment::Startable,
         1..4 => WhichDeployment::Live(chance.small(2)),
@@ -139,37 +140,51 @@ fn deployment(chance: &mut Chance) -> WhichDeployment {
     }
 }
 
-fn nonce(chance: &mut Chance) -> Nonce {
-    if chance.percent(75) { Nonce::Right } else { Nonce::Of(u16::from(chance.small(cast::RUNNERS))) }
+fn nonce(chance: &mut SeededRandom) -> WhichNonce {
+    if chance.percent(75) {
+        WhichNonce::Right
+    } else {
+        WhichNonce::Of(u16::from(chance.small(cast::RUNNERS)))
+    }
 }
 
-fn outcome(chance: &mut Chance) -> Outcomes {
+fn outcome(chance: &mut SeededRandom) -> ReportedOutcome {
     chance.pick(&[
-        Outcomes::Succeeded,
-        Outcomes::Succeeded,
-        Outcomes::Failed,
-        Outcomes::Stopped,
-        Outcomes::Stopped,
-        Outcomes::Lost,
+        ReportedOutcome::Succeeded,
+        ReportedOutcome::Succeeded,
+        ReportedOutcome::Failed,
+        ReportedOutcome::Stopped,
+        ReportedOutcome::Stopped,
+        ReportedOutcome::Lost,
     ])
 }
 
-fn turn(chance: &mut Chance, place: Place, is_calm: bool) -> Turn {
+fn turn(chance: &mut SeededRandom, place: EnvironmentIndex, is_calm: bool) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(if is_calm { 72 } else { 100 }) {
-        0..24 => Turn::Advance { micros: chance.pick(&[1, SECOND, 20 * SECOND, 100 * SECOND, 350 * SECOND]) },
-        24..27 => Turn::Advance { micros: chance.pick(&[700 * SECOND, 4_000 * SECOND, 86_400 * SECOND]) },
-        27..72 => Turn::To {
+        0..24 => WorldChange::Advance {
+            micros: chance.pick(&[1, SECOND, 20 * SECOND, 100 * SECOND, 350 * SECOND]),
+        },
+        24..27 => {
+            WorldChange::Advance { micros: chance.pick(&[700 * SECOND, 4_000 * SECOND, 86_400 * SECOND]) }
+        }
+        27..72 => WorldChange::To {
             place,
-            due: chance.pick(&[Due::Expiry, Due::Idle, Due::Ticket, Due::Takeover, Due::Next]),
+            due: chance.pick(&[
+                DueMoment::Expiry,
+                DueMoment::Idle,
+                DueMoment::Ticket,
+                DueMoment::Takeover,
+                DueMoment::Next,
+            ]),
             offset_micros: chance.pick(&[-SECOND, -1, 0, 1]),
         },
-        72..80 => Turn::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
-        80..83 => Turn::RevokePerson(chance.small(3)),
-        83..88 => Turn::RevokeToken(chance.small(3)),
-        88..91 => Turn::Stop,
-        91..94 => Turn::Resume,
-        94..98 => Turn::Track(chance.percent(50)),
-        _ => Turn::RaiseEpoch,
+        72..80 => WorldChange::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
+        80..83 => WorldChange::RevokePerson(chance.small(3)),
+        83..88 => WorldChange::RevokeToken(chance.small(3)),
+        88..91 => WorldChange::Stop,
+        91..94 => WorldChange::Resume,
+        94..98 => WorldChange::Track(chance.percent(50)),
+        _ => WorldChange::RaiseEpoch,
     }
 }

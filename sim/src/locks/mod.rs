@@ -1,8 +1,8 @@
-//! The lock on an environment under random commands.
+//! The lock of an environment under random commands.
 //!
-//! A [`Command`] is data and names records by their place in history, never by id: so the same sequence runs on any
-//! backend. [`execute`] puts one to the rules through [`Records`], which is all it knows of where records are kept.
-//! [`Model`] is the backend in memory; [`Checker`] is the oracle.
+//! A [`LockCommand`] is data and names records by position, never by id, so the same sequence runs on any backend.
+//! [`execute`] applies it to the rules through [`LockRecords`]. [`LockModel`] is the backend in memory;
+//! [`LockOracle`] is the oracle.
 
 mod answer;
 pub mod cast;
@@ -14,13 +14,14 @@ pub(crate) mod generate;
 mod model;
 mod surroundings;
 
-pub use self::check::{Checker, Violation};
-pub use answer::Answer;
+pub use self::check::{LockOracle, LockViolation};
+pub use answer::LockAnswer;
 pub use command::{
-    Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket,
+    DueMoment, EnvironmentIndex, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
+    WhichSession, WhichTicket, WorldChange,
 };
-pub use execute::{Records, Subject, execute, subject};
-pub use explore::{Explored, explore};
+pub use execute::{LockRecords, RequestSubject, execute, subject};
+pub use explore::{ExplorationStats, explore};
 pub use generate::{generate, sequence};
-pub use model::{Failed, Model, Step, check, run, trace};
+pub use model::{FailedLockSequence, LockModel, LockStep, check, run, trace};
 pub use surroundings::Surroundings;

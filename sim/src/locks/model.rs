@@ -1,4 +1,4 @@
-//! The backend in memory, and a run: commands one after the other, the oracle after each.
+//! The backend in memory, and sequences of commands with the oracle after each.
 
 use std::fmt;
 
@@ -10,55 +10,56 @@ use berth_core::environment::{Lock, Moment, Session, Ticket};
 use berth_core::id::EnvironmentId;
 use berth_core::world::{Outdated, World};
 
-use super::answer::Answer;
+use super::answer::LockAnswer;
 use super::cast;
-use super::check::{Checker, Seen, Violation};
-use super::command::{Ask, Command, Place, Turn};
-use super::execute::{Records, Subject, declaration, execute, subject};
+use super::check::{LockOracle, LockViolation, ObservedStep};
+use super::command::{EnvironmentIndex, LockCommand, LockRequest, WorldChange};
+use super::execute::{LockRecords, RequestSubject, declaration, execute, subject};
 use super::surroundings::Surroundings;
 
+/// The records in memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct LockModel {
     pub world: World,
     pub around: Surroundings,
 }
 
-/// One thing that was asked, and what came of it.
+/// A request and its result.
 #[derive(Debug, Clone)]
-pub struct Step {
-    pub place: Place,
-    /// The one the name meant when it was asked.
+pub struct LockStep {
+    pub place: EnvironmentIndex,
+    /// The environment that the name referred to.
     pub environment: EnvironmentId,
-    pub ask: Ask,
+    pub ask: LockRequest,
     pub moment: Moment,
-    /// As it was loaded; `None` for an environment that was not there yet.
+    /// As loaded; `None` if the environment did not exist yet.
     pub before: Option<Lock>,
-    pub subject: Subject,
-    pub decision: Decision<Answer>,
-    /// Somebody else had written since: nothing was.
+    pub subject: RequestSubject,
+    pub decision: Decision<LockAnswer>,
+    /// Another participant had written since: nothing was written.
     pub is_outdated: bool,
 }
 
-/// A run that broke a rule.
+/// A sequence that broke a promise.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failed {
-    pub violation: Violation,
+pub struct FailedLockSequence {
+    pub violation: LockViolation,
     pub trace: String,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for FailedLockSequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n\n{}", self.violation, self.trace)
     }
 }
 
-impl Default for Model {
+impl Default for LockModel {
     fn default() -> Self {
         Self::of_run(0)
     }
 }
 
-impl Model {
+impl LockModel {
     pub fn of_run(run: u32) -> Self {
         let mut model = Self { world: World::default(), around: Surroundings::default() };
         model.around.run = run;
@@ -74,7 +75,7 @@ impl Model {
     }
 }
 
-impl Records for World {
+impl LockRecords for World {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock> {
         self.load(environment)
     }
@@ -94,34 +95,38 @@ impl Records for World {
         all.find(|it| it.target.environment == environment && it.number == number).cloned()
     }
 
-    fn last_fence(&self, place: Place) -> Fence {
+    fn last_fence(&self, place: EnvironmentIndex) -> Fence {
         let name = cast::name(place);
         let of_name = self.environments.values().filter(|it| it.name == name);
         of_name.map(|it| it.fence).max().unwrap_or_default()
     }
 }
 
-impl Model {
-    /// Everything a command leads to, as steps; each was looked at by `checker`.
-    pub fn perform(&mut self, command: &Command, checker: &mut Checker) -> Result<Vec<Step>, Violation> {
+impl LockModel {
+    /// Performs a command and returns its steps, each checked by `checker`.
+    pub fn perform(
+        &mut self,
+        command: &LockCommand,
+        checker: &mut LockOracle,
+    ) -> Result<Vec<LockStep>, LockViolation> {
         match command {
-            Command::Turn(turn) => {
+            LockCommand::Turn(turn) => {
                 self.turn(*turn);
                 Ok(Vec::new())
             }
-            Command::Ask { place, ask } => match self.look(*place, ask) {
+            LockCommand::Ask { place, ask } => match self.load_and_decide(*place, ask) {
                 None => Ok(Vec::new()),
                 Some(step) => Ok(vec![self.commit(step, checker)?]),
             },
-            Command::Race { place, first, second } => {
-                let looked = [self.look(*place, first), self.look(*place, second)];
+            LockCommand::Race { place, first, second } => {
+                let looked = [self.load_and_decide(*place, first), self.load_and_decide(*place, second)];
                 let mut steps = Vec::new();
                 for step in looked.into_iter().flatten() {
                     let ask = step.ask.clone();
                     let step = self.commit(step, checker)?;
                     let is_outdated = step.is_outdated;
                     steps.push(step);
-                    if is_outdated && let Some(again) = self.look(*place, &ask) {
+                    if is_outdated && let Some(again) = self.load_and_decide(*place, &ask) {
                         steps.push(self.commit(again, checker)?);
                     }
                 }
@@ -130,34 +135,34 @@ impl Model {
         }
     }
 
-    pub fn turn(&mut self, turn: Turn) {
+    pub fn turn(&mut self, turn: WorldChange) {
         let lock = turn.place().and_then(|place| self.world.load(self.around.environment(place)));
         self.around.turn(turn, lock.as_ref());
         self.apply_surroundings();
     }
 
     /// Loads and decides; writes nothing.
-    pub fn look(&mut self, place: Place, ask: &Ask) -> Option<Step> {
+    pub fn load_and_decide(&mut self, place: EnvironmentIndex, ask: &LockRequest) -> Option<LockStep> {
         let moment = self.around.moment();
         let environment = match ask {
-            Ask::Recreate => self.around.next_environment(place),
+            LockRequest::Recreate => self.around.next_environment(place),
             _ => self.around.environment(place),
         };
         let before = self.world.load(environment);
         let decision = execute(&self.world, &self.around, place, ask, &moment)?;
         let subject = subject(&self.world, &self.around, place, ask);
         let ask = ask.clone();
-        Some(Step { place, environment, ask, moment, before, subject, decision, is_outdated: false })
+        Some(LockStep { place, environment, ask, moment, before, subject, decision, is_outdated: false })
     }
 
-    /// Writes what was decided, unless it is outdated.
-    pub fn commit_unwatched(&mut self, mut step: Step) -> Step {
+    /// Writes the decision unless it is outdated.
+    pub fn commit_unwatched(&mut self, mut step: LockStep) -> LockStep {
         match self.world.apply(step.decision.clone()) {
             Err(Outdated) => step.is_outdated = true,
             Ok(_) => {
                 self.around.note_commit(step.place, &step.ask);
-                // A new pipeline is as stopped as the others.
-                if step.ask == Ask::Recreate {
+                // A new pipeline is stopped like the others.
+                if step.ask == LockRequest::Recreate {
                     self.apply_surroundings();
                 }
             }
@@ -165,11 +170,11 @@ impl Model {
         step
     }
 
-    /// The same, and lets the oracle look.
-    pub fn commit(&mut self, step: Step, checker: &mut Checker) -> Result<Step, Violation> {
+    /// Writes the decision and lets the oracle check it.
+    pub fn commit(&mut self, step: LockStep, checker: &mut LockOracle) -> Result<LockStep, LockViolation> {
         let step = self.commit_unwatched(step);
         let Some(after) = self.world.load(step.environment) else { unreachable!("environments stay") };
-        checker.look(&Seen { step: &step, after: &after, around: &self.around })?;
+        checker.check_step(&ObservedStep { step: &step, after: &after, around: &self.around })?;
         Ok(step)
     }
 
@@ -177,13 +182,13 @@ impl Model {
         let Surroundings { is_paused, is_tracked, revoked_people, revoked_tokens, .. } = &self.around;
         let pipelines = self.world.environments.values().map(|it| it.pipeline);
         self.world.paused = pipelines.filter(|_| *is_paused).collect();
-        self.world.tracked = is_tracked.then(cast::tracked);
+        self.world.tracked = is_tracked.then(cast::tracked_commit);
         self.world.revoked = revoked_people.iter().map(|person| cast::person(*person).id).collect();
         self.world.revoked_tokens = revoked_tokens.iter().map(|person| cast::token(*person)).collect();
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for LockStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}  {}: {}", self.moment.now, cast::PLACES[usize::from(self.place)], self.ask)?;
         if self.is_outdated {
@@ -198,24 +203,24 @@ impl fmt::Display for Step {
 }
 
 /// Runs the commands on a new model.
-pub fn check(commands: &[Command]) -> Result<Model, Violation> {
-    let (mut model, mut checker) = (Model::default(), Checker::default());
+pub fn check(commands: &[LockCommand]) -> Result<LockModel, LockViolation> {
+    let (mut model, mut checker) = (LockModel::default(), LockOracle::default());
     for command in commands {
         model.perform(command, &mut checker)?;
     }
     Ok(model)
 }
 
-/// The same, for people: a run that fails is made as short as it gets and told line by line.
-pub fn run(commands: &[Command]) -> Result<Model, Box<Failed>> {
+/// The same, with a minimized trace on failure.
+pub fn run(commands: &[LockCommand]) -> Result<LockModel, Box<FailedLockSequence>> {
     check(commands).map_err(|violation| {
-        let trace = trace(&shrunk(commands, &violation));
-        Box::new(Failed { violation, trace })
+        let trace = trace(&minimize(commands, &violation));
+        Box::new(FailedLockSequence { violation, trace })
     })
 }
 
-/// Leaves out whatever the same promise is broken without.
-fn shrunk(commands: &[Command], violation: &Violation) -> Vec<Command> {
+/// Removes commands that are not needed to break the same promise.
+fn minimize(commands: &[LockCommand], violation: &LockViolation) -> Vec<LockCommand> {
     let mut kept = commands.to_vec();
     let mut index = kept.len();
     while index > 0 {
@@ -230,11 +235,11 @@ fn shrunk(commands: &[Command], violation: &Violation) -> Vec<Command> {
     kept
 }
 
-/// What happens, line by line, up to the first broken rule.
-pub fn trace(commands: &[Command]) -> String {
+/// Returns a trace up to the first broken promise.
+pub fn trace(commands: &[LockCommand]) -> String {
     use fmt::Write as _;
 
-    let (mut model, mut checker) = (Model::default(), Checker::default());
+    let (mut model, mut checker) = (LockModel::default(), LockOracle::default());
     let mut text = String::new();
     for (number, command) in commands.iter().enumerate() {
         let _ = writeln!(text, "{number:>3}. {command}");

@@ -1,4 +1,4 @@
-//! What is around the locks: the clock, the epoch, who was revoked, what is stopped. The same for every backend.
+//! State around the locks, the same for every backend: the clock, the epoch, revoked tokens, stopped pipelines.
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::environment::{Lock, Moment};
@@ -6,24 +6,25 @@ use berth_core::id::EnvironmentId;
 use berth_core::time::Timestamp;
 
 use super::cast;
-use super::command::{Due, Place, Turn};
+use super::command::{DueMoment, EnvironmentIndex, WorldChange};
 
+/// The state around the locks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
-    /// Tells the environments of this run from those of others.
+    /// Distinguishes the environments of this run from those of other runs.
     pub run: u32,
     pub now: Timestamp,
     pub epoch: i64,
     pub is_paused: bool,
-    /// The head of the tracked branch is known.
+    /// Whether the head of the tracked branch is known.
     pub is_tracked: bool,
     pub revoked_people: Vec<u8>,
     pub revoked_tokens: Vec<u8>,
     /// How often each name was given to a new environment.
     pub incarnations: [u8; 2],
-    /// The environment of that name was deleted.
+    /// Whether the environment of that name was deleted.
     pub deleted: [bool; 2],
-    /// Decisions so far; each has its own chance.
+    /// Number of decisions; each has its own randomness.
     drawn: u64,
 }
 
@@ -45,64 +46,64 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
-    pub fn environment(&self, place: Place) -> EnvironmentId {
+    pub fn environment(&self, place: EnvironmentIndex) -> EnvironmentId {
         cast::environment(self.run, place, self.incarnations[usize::from(place)])
     }
 
-    /// The one that is made when the name comes back.
-    pub fn next_environment(&self, place: Place) -> EnvironmentId {
+    /// The environment that is created when the name is reused.
+    pub fn next_environment(&self, place: EnvironmentIndex) -> EnvironmentId {
         cast::environment(self.run, place, self.incarnations[usize::from(place)] + 1)
     }
 
-    /// Every decision gets another one, also the second of a race.
+    /// Unique for every decision, including the second of a race.
     pub fn moment(&mut self) -> Moment {
         self.drawn += 1;
         let mut entropy = [0; 10];
-        // An id overwrites the first bytes, and a decision counts in the last.
+        // An id overwrites the first bytes; the decision's number is in the last.
         entropy[3] = 0x80;
         entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
         Moment { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }
     }
 
-    /// `lock` is that of the place a turn names, if it names one.
-    pub fn turn(&mut self, turn: Turn, lock: Option<&Lock>) {
+    /// `lock` is that of the environment that the change names, if any.
+    pub fn turn(&mut self, turn: WorldChange, lock: Option<&Lock>) {
         let after = |at: Timestamp, micros: i64| Timestamp::from_micros(at.as_micros() + micros);
         match turn {
-            Turn::Advance { micros } => self.now = after(self.now, micros),
-            Turn::To { due, offset_micros, .. } => {
+            WorldChange::Advance { micros } => self.now = after(self.now, micros),
+            WorldChange::To { due, offset_micros, .. } => {
                 if let Some(at) = lock.and_then(|lock| moment_of(lock, due)) {
                     self.now = self.now.max(after(at, offset_micros));
                 }
             }
-            Turn::Back { seconds } => self.now = self.now.plus_seconds(-seconds),
-            Turn::RevokePerson(person) => note(&mut self.revoked_people, person),
-            Turn::RevokeToken(person) => note(&mut self.revoked_tokens, person),
-            Turn::Stop => self.is_paused = true,
-            Turn::Resume => self.is_paused = false,
-            Turn::Track(is_known) => self.is_tracked = is_known,
-            Turn::RaiseEpoch => self.epoch += 1,
+            WorldChange::Back { seconds } => self.now = self.now.plus_seconds(-seconds),
+            WorldChange::RevokePerson(person) => note(&mut self.revoked_people, person),
+            WorldChange::RevokeToken(person) => note(&mut self.revoked_tokens, person),
+            WorldChange::Stop => self.is_paused = true,
+            WorldChange::Resume => self.is_paused = false,
+            WorldChange::Track(is_known) => self.is_tracked = is_known,
+            WorldChange::RaiseEpoch => self.epoch += 1,
         }
     }
 }
 
-impl Turn {
-    /// Whose lock [`Surroundings::turn`] wants to see.
-    pub const fn place(self) -> Option<Place> {
+impl WorldChange {
+    /// The environment whose lock [`Surroundings::turn`] needs.
+    pub const fn place(self) -> Option<EnvironmentIndex> {
         match self {
-            Turn::To { place, .. } => Some(place),
+            WorldChange::To { place, .. } => Some(place),
             _ => None,
         }
     }
 }
 
-fn moment_of(lock: &Lock, due: Due) -> Option<Timestamp> {
+fn moment_of(lock: &Lock, due: DueMoment) -> Option<Timestamp> {
     let session = lock.session.as_ref();
     match due {
-        Due::Expiry => session?.expires_at,
-        Due::Idle => Some(session?.active_at.plus_seconds(session?.idle_seconds?)),
-        Due::Ticket => lock.tickets.first().map(|ticket| ticket.expires_at),
-        Due::Takeover => lock.tickets.first()?.takeover.as_ref()?.at,
-        Due::Next => lock.environment.agenda.due_at,
+        DueMoment::Expiry => session?.expires_at,
+        DueMoment::Idle => Some(session?.active_at.plus_seconds(session?.idle_seconds?)),
+        DueMoment::Ticket => lock.tickets.first().map(|ticket| ticket.expires_at),
+        DueMoment::Takeover => lock.tickets.first()?.takeover.as_ref()?.at,
+        DueMoment::Next => lock.environment.agenda.due_at,
     }
 }
 

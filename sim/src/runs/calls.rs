@@ -1,7 +1,7 @@
 //! Custom steps: called until they are done, by runners that get lost, on servers that crash between two calls.
 //!
-//! A call without anything to remember takes effect in the world. The oracle counts those, knows what each step answered
-//! last, and says when a call is made that must not be.
+//! A call without polling state has an external effect. The oracle counts those, knows the last answer of each
+//! step, and reports calls that must not be made.
 
 use std::collections::BTreeMap;
 
@@ -20,46 +20,46 @@ use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
 
-use super::check::{Checked, Violation, ensure};
+use super::check::{Checked, RunViolation, ensure};
 use super::plans::custom_plan;
-use super::records::Records;
-use super::scene::{START, somebody};
-use crate::chance::Chance;
+use super::records::RunRecords;
+use super::scene::{START, cancel_by_person};
+use crate::random::SeededRandom;
 
 const COMMANDS: usize = 90;
-/// More than any run needs to come to its end.
+/// More than any run needs to finish.
 const TURNS_MAX: usize = 2_000;
 
-/// What the oracle knows of a step.
+/// The oracle's state of a step.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct StepKnowledge {
     attempt: u32,
-    /// A call may take effect: none has in this attempt, or people have agreed to one.
+    /// A call may have an effect: none has in this attempt, or an approval was given.
     is_pending: bool,
     asked_at: Option<Timestamp>,
-    /// The last answer that was to be remembered.
+    /// The last polling state.
     state: Option<Value>,
     asks: bool,
     earliest: Option<Timestamp>,
     by: Option<Timestamp>,
-    /// One after the other.
+    /// Steps in sequence.
     polls_lost: u32,
-    /// Something took effect or did not, and nobody has said which.
+    /// The effect of a call is unknown and unresolved.
     is_unanswered: bool,
 }
 
 struct Walk {
-    chance: Chance,
+    chance: SeededRandom,
     plan: Plan,
     run: Run,
-    records: Records,
+    records: RunRecords,
     now: Timestamp,
-    known: Vec<Known>,
+    known: Vec<StepKnowledge>,
     nonces: u64,
     spent: Vec<(usize, String)>,
 }
 
-/// Everything that follows from a seed.
+/// Runs everything that follows from a seed.
 pub fn check(seed: u64) -> Checked {
     let mut walk = Walk::begin(seed)?;
     for _ in 0..COMMANDS {
@@ -69,8 +69,8 @@ pub fn check(seed: u64) -> Checked {
 }
 
 impl Walk {
-    fn begin(seed: u64) -> Result<Self, Violation> {
-        let mut chance = Chance::from_seed(seed);
+    fn begin(seed: u64) -> Result<Self, RunViolation> {
+        let mut chance = SeededRandom::from_seed(seed);
         let plan = custom_plan(&mut chance);
         let (deployment, pipeline) =
             (DeploymentId::from_parts(START, [1; 10]), PipelineId::from_parts(START, [2; 10]));
@@ -79,18 +79,18 @@ impl Walk {
         let Some(Change::Put(Record::Run(change))) = decision.changes.into_iter().next() else {
             unreachable!("a run that begins is written")
         };
-        let mut records = Records::default();
+        let mut records = RunRecords::default();
         records.apply(&change)?;
-        let known = vec![Known::default(); change.run.steps.len()];
+        let known = vec![StepKnowledge::default(); change.run.steps.len()];
         let (nonces, spent) = (0, Vec::new());
         Ok(Self { chance, plan, run: change.run, records, now: START, known, nonces, spent })
     }
 
-    fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, Violation> {
+    fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, RunViolation> {
         let is_told = !decision.events.is_empty();
         for change in decision.changes {
             let Change::Put(Record::Run(change)) = change else { continue };
-            ensure!(change.is_quiet != is_told, "events", "a change of which nobody hears, or twice");
+            ensure!(change.is_quiet != is_told, "events", "a change without an event, or with two");
             self.records.apply(&change)?;
             ensure!(self.records.hold(&change.run), "written", "what was handed out is not what was written");
             self.run = change.run;
@@ -128,10 +128,11 @@ impl Walk {
         let attempt = self.commit(decision)?;
         let (known, name) = (&mut self.known[at], &self.run.steps[at].step);
         if attempt.number != known.attempt {
-            ensure!(!known.is_unanswered, "on_lost", "{name} began anew and nobody was asked");
+            ensure!(!known.is_unanswered, "on_lost", "{name} started again without being resolved");
             ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
             let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds()));
-            *known = Known { attempt: attempt.number, is_pending: true, by, ..Known::default() };
+            *known =
+                StepKnowledge { attempt: attempt.number, is_pending: true, by, ..StepKnowledge::default() };
         } else {
             ensure!(attempt.calls > 1, "E14", "attempt {} of {name} was granted twice", attempt.number);
         }
@@ -180,7 +181,7 @@ impl Walk {
         };
         self.commit(decision)?;
         let (known, step) = (&mut self.known[at], &self.run.steps[at]);
-        ensure!(step.live.is_none(), "E1", "a call of {} has ended and lives", step.step);
+        ensure!(step.live.is_none(), "E1", "a call of {} has ended and is still live", step.step);
         if was_stopping {
             let status = step.status;
             ensure!(
@@ -230,7 +231,7 @@ impl Walk {
         Ok(())
     }
 
-    /// People say yes or no to what a step asks.
+    /// Approves or rejects what a step asks for.
     fn answer(&mut self) -> Checked {
         let is_asking =
             |run: &Run, at: usize| run.steps[at].asks().is_some() && run.held().any(|it| it == at);
@@ -283,18 +284,18 @@ impl Walk {
         Ok(())
     }
 
-    /// Time has passed, and somebody looks.
+    /// Time has passed, and the run is checked.
     fn wake(&mut self) -> Checked {
         self.commit(held::wake(&self.run, &self.plan, self.now))?;
         for (step, known) in self.run.steps.iter().zip(&self.known) {
             let is_parked = step.live.is_none() && step.is_polling() && step.tries == known.attempt;
             let is_late = is_parked && known.by.is_some_and(|by| by <= self.now);
-            ensure!(!is_late, "time", "{} takes too long and nobody says so", step.step);
+            ensure!(!is_late, "time", "{} exceeds its time without a timeout", step.step);
         }
         Ok(())
     }
 
-    /// What was not written never was. What ran is gone with the process.
+    /// Unwritten decisions are lost, and everything that ran has ended.
     fn crash(&mut self) -> Checked {
         let Some(run) = self.records.load() else { unreachable!("it was written when it began") };
         self.run = run;
@@ -304,7 +305,7 @@ impl Walk {
         Ok(())
     }
 
-    /// A runner that was thought to be lost speaks up.
+    /// A runner that was declared lost reports.
     fn stale(&mut self) -> Checked {
         if self.spent.is_empty() {
             return Ok(());
@@ -321,10 +322,10 @@ impl Walk {
     }
 
     fn cancel(&mut self) -> Checked {
-        self.commit(cancel::cancel(&self.run, &self.plan, &somebody(), self.now))
+        self.commit(cancel::cancel(&self.run, &self.plan, &cancel_by_person(), self.now))
     }
 
-    /// Whatever it takes to bring the run to its end. No attempt outlives it.
+    /// Brings the run to its end; no attempt may outlive it.
     fn conclude(&mut self) -> Checked {
         for _ in 0..TURNS_MAX {
             if self.run.status().is_final() {

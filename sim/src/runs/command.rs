@@ -1,4 +1,4 @@
-//! Commands as data: each can be written down, left out and repeated.
+//! Commands as data: they can be printed, removed and repeated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +7,24 @@ use berth_core::deployment::run::retry::From;
 use berth_core::deployment::run::{Outcome, Resolution};
 use berth_core::deployment::{Cause, Failure};
 
-/// A step by its place among those that look so at the time; the count goes round.
+/// A step by its position among those in a state, modulo their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pick {
+pub enum StepPick {
     Ready(u8),
     Live(u8),
     Waiting(u8),
     Any(u8),
 }
 
+/// The nonce of a request for work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GrantNonce {
     Fresh,
-    /// That of the step's last attempt: the same request once more.
+    /// That of the step's last attempt: a repeated request.
     Again,
 }
 
+/// The nonce of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportNonce {
     Right,
@@ -31,6 +33,7 @@ pub enum ReportNonce {
     Foreign,
 }
 
+/// Names a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhichStage {
     Failed,
@@ -39,7 +42,7 @@ pub enum WhichStage {
 
 /// How an attempt ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
+pub enum SimulatedEnd {
     Succeeded,
     Failed,
     Stopped,
@@ -48,19 +51,20 @@ pub enum Ends {
     NeverStarted,
 }
 
+/// One command of a sequence.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Command {
+pub enum RunCommand {
     Grant {
-        step: Pick,
+        step: StepPick,
         nonce: GrantNonce,
     },
     Report {
-        step: Pick,
+        step: StepPick,
         nonce: ReportNonce,
-        ends: Ends,
+        ends: SimulatedEnd,
     },
     Beat {
-        step: Pick,
+        step: StepPick,
         nonce: ReportNonce,
     },
     Cancel,
@@ -72,72 +76,78 @@ pub enum Command {
         from: From,
     },
     Resolve {
-        step: Pick,
+        step: StepPick,
         resolution: Resolution,
     },
     Enter,
-    /// A newer deployment wants the stage it waits for.
+    /// A newer deployment wants the stage that it waits for.
     Overtaken,
     Pass {
         micros: i64,
     },
-    /// To the moment in which something may be granted, or just before it.
+    /// To the moment when something may be granted, or just before.
     PassUntilReady {
         offset_micros: i64,
     },
-    /// The process dies, perhaps after it has decided something and before that was written. What was live is lost.
+    /// The process crashes, possibly between a decision and its write. Live attempts are lost.
     Crash {
-        undone: Option<Box<Command>>,
-        ends: Ends,
+        undone: Option<Box<RunCommand>>,
+        ends: SimulatedEnd,
     },
 }
 
-impl Ends {
-    pub const ALL: [Ends; 6] =
-        [Ends::Succeeded, Ends::Failed, Ends::Stopped, Ends::Interrupted, Ends::Lost, Ends::NeverStarted];
+impl SimulatedEnd {
+    pub const ALL: [SimulatedEnd; 6] = [
+        SimulatedEnd::Succeeded,
+        SimulatedEnd::Failed,
+        SimulatedEnd::Stopped,
+        SimulatedEnd::Interrupted,
+        SimulatedEnd::Lost,
+        SimulatedEnd::NeverStarted,
+    ];
 
-    /// As a runner says it; `name` tells the outputs of one step from those of another.
+    /// As reported by a runner; `name` distinguishes the outputs of steps.
     pub fn outcome(self, name: &str) -> Outcome {
         match self {
-            Ends::Succeeded => {
+            SimulatedEnd::Succeeded => {
                 let outputs = BTreeMap::from([("of".to_owned(), name.to_owned())]);
                 Outcome::Succeeded { outputs, artifacts: BTreeMap::new() }
             }
-            Ends::Failed => {
+            SimulatedEnd::Failed => {
                 let failure = Failure { cause: Cause::StepFailed, detail: "exit code 1".into() };
                 Outcome::Failed { failure, exit_code: Some(1) }
             }
-            Ends::Stopped => Outcome::Stopped,
-            Ends::Interrupted => Outcome::Interrupted,
-            Ends::Lost => Outcome::Lost,
-            Ends::NeverStarted => Outcome::never_started("no disk".into()),
+            SimulatedEnd::Stopped => Outcome::Stopped,
+            SimulatedEnd::Interrupted => Outcome::Interrupted,
+            SimulatedEnd::Lost => Outcome::Lost,
+            SimulatedEnd::NeverStarted => Outcome::never_started("no disk".into()),
         }
     }
 
-    /// Nobody knows how far it came.
+    /// Whether the outcome is unknown.
     pub const fn is_unknown(self) -> bool {
-        matches!(self, Ends::Stopped | Ends::Interrupted | Ends::Lost)
+        matches!(self, SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost)
     }
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for RunCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Command::Grant { step, nonce } => write!(f, "grant {step:?}, nonce {nonce:?}"),
-            Command::Report { step, nonce, ends } => {
+            RunCommand::Grant { step, nonce } => write!(f, "grant {step:?}, nonce {nonce:?}"),
+            RunCommand::Report { step, nonce, ends } => {
                 write!(f, "report {step:?} {ends:?}, nonce {nonce:?}")
             }
-            Command::Beat { step, nonce } => write!(f, "a sign of life of {step:?}, nonce {nonce:?}"),
-            Command::Cancel => f.write_str("cancel"),
-            Command::CancelStage { stage } => write!(f, "cancel stage {stage}"),
-            Command::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
-            Command::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
-            Command::Enter => f.write_str("enter"),
-            Command::Overtaken => f.write_str("overtaken"),
-            Command::Pass { micros } => write!(f, "{micros} µs pass"),
-            Command::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
-            Command::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),
-            Command::Crash { undone: Some(command), ends } => {
+            RunCommand::Beat { step, nonce } => write!(f, "a heartbeat of {step:?}, nonce {nonce:?}"),
+            RunCommand::Cancel => f.write_str("cancel"),
+            RunCommand::CancelStage { stage } => write!(f, "cancel stage {stage}"),
+            RunCommand::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
+            RunCommand::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
+            RunCommand::Enter => f.write_str("enter"),
+            RunCommand::Overtaken => f.write_str("overtaken"),
+            RunCommand::Pass { micros } => write!(f, "{micros} µs pass"),
+            RunCommand::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
+            RunCommand::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),
+            RunCommand::Crash { undone: Some(command), ends } => {
                 write!(f, "crash before the commit of: {command}; what is live ends as {ends:?}")
             }
         }

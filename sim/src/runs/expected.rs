@@ -1,24 +1,25 @@
-//! The reference: how a scenario must end, worked out from the plan and the words of the design, without the rules.
+//! Reference model: how a scenario must end, computed from the plan without the rules.
 
 use berth_core::deployment::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
 use berth_core::deployment::run::retry::From;
 use berth_core::deployment::run::{Resolution, StageKind};
 use berth_core::step::OnLost;
 
-use super::command::Ends;
-use super::plans::{Runs, StepShape};
+use super::command::SimulatedEnd;
+use super::plans::{RunCondition, StepShape};
 use super::scenario::{Scenario, TURNS_MAX};
 
-/// How everything stands when nothing is left to do.
+/// The final state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
+pub struct ScenarioEnding {
     pub run: &'static str,
     pub stages: Vec<&'static str>,
-    /// And how often each was executed.
+    /// With the number of executions of each step.
     pub steps: Vec<(&'static str, u32)>,
 }
 
-pub fn expected(scenario: &Scenario) -> Ending {
+/// Computes the final state of a scenario.
+pub fn expected(scenario: &Scenario) -> ScenarioEnding {
     let stages = scenario.shape.stages.iter();
     let mut book = Book {
         scenario,
@@ -38,7 +39,7 @@ pub fn expected(scenario: &Scenario) -> Ending {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum ReferenceState {
     #[default]
     Todo,
     Live,
@@ -48,7 +49,7 @@ enum State {
 
 #[derive(Debug, Clone, Default)]
 struct Fate {
-    state: State,
+    state: ReferenceState,
     executions: u32,
     spoken: usize,
     answered: usize,
@@ -61,7 +62,7 @@ struct Book<'a> {
     scenario: &'a Scenario,
     fates: Vec<Vec<Fate>>,
     words: Vec<&'static str>,
-    /// The one whose turn it is.
+    /// The current stage.
     stage: usize,
     is_over: bool,
     retried: usize,
@@ -73,8 +74,8 @@ impl Book<'_> {
             return self.retry();
         }
         if self.scenario.crashes.contains(&turn) {
-            for at in self.of(State::Live) {
-                self.end(at, Ends::Lost);
+            for at in self.of(ReferenceState::Live) {
+                self.end(at, SimulatedEnd::Lost);
             }
             return true;
         }
@@ -89,18 +90,18 @@ impl Book<'_> {
         true
     }
 
-    /// False: nothing can be done.
+    /// Returns false if nothing can be done.
     fn work(&mut self) -> bool {
-        let live = self.of(State::Live);
+        let live = self.of(ReferenceState::Live);
         let startable = self.startable().into_iter().min_by_key(|at| self.rank(*at));
         if let Some(at) = startable.filter(|_| live.len() < self.scenario.width) {
             let fate = self.fate(at);
-            fate.state = State::Live;
+            fate.state = ReferenceState::Live;
             fate.executions += 1;
         } else if let Some(at) = live.into_iter().max_by_key(|at| self.rank(*at)) {
             let script = &self.scenario.script[self.first() + at];
             let fate = self.fate(at);
-            let ends = script.get(fate.spoken).copied().unwrap_or(Ends::Succeeded);
+            let ends = script.get(fate.spoken).copied().unwrap_or(SimulatedEnd::Succeeded);
             fate.spoken += 1;
             self.end(at, ends);
         } else {
@@ -110,15 +111,15 @@ impl Book<'_> {
     }
 
     fn answer(&mut self) -> bool {
-        let Some(at) = self.of(State::Parked).first().copied() else { return false };
+        let Some(at) = self.of(ReferenceState::Parked).first().copied() else { return false };
         let answers = &self.scenario.answers[self.first() + at];
         let fate = self.fate(at);
         let Some(answer) = answers.get(fate.answered) else { return false };
         fate.answered += 1;
         fate.state = match answer {
-            Resolution::Ran => State::Over("succeeded"),
-            Resolution::Retry => State::Todo,
-            Resolution::Fail => State::Over("failed"),
+            Resolution::Ran => ReferenceState::Over("succeeded"),
+            Resolution::Retry => ReferenceState::Todo,
+            Resolution::Fail => ReferenceState::Over("failed"),
         };
         true
     }
@@ -132,7 +133,7 @@ impl Book<'_> {
         for stage in self.stage..self.fates.len() {
             self.words[stage] = "pending";
             for fate in &mut self.fates[stage] {
-                if fate.state != State::Over("succeeded") || *from == From::Start {
+                if fate.state != ReferenceState::Over("succeeded") || *from == From::Start {
                     let Fate { executions, spoken, answered, .. } = *fate;
                     *fate = Fate { executions, spoken, answered, ..Fate::default() };
                 }
@@ -143,31 +144,31 @@ impl Book<'_> {
         true
     }
 
-    fn end(&mut self, at: usize, ends: Ends) {
-        let is_doomed = !self.of(State::Over("failed")).is_empty();
+    fn end(&mut self, at: usize, ends: SimulatedEnd) {
+        let is_doomed = !self.of(ReferenceState::Over("failed")).is_empty();
         let StepShape { retry, on_lost, .. } = self.scenario.shape.stages[self.stage].1[at].clone();
         let is_stopping = self.words[self.stage] == "cancelling";
         let fate = self.fate(at);
-        fate.false_starts = if ends == Ends::NeverStarted { fate.false_starts + 1 } else { 0 };
+        fate.false_starts = if ends == SimulatedEnd::NeverStarted { fate.false_starts + 1 } else { 0 };
         let goes_on = match ends {
             _ if is_stopping => None,
-            Ends::Succeeded => None,
-            Ends::Failed => {
+            SimulatedEnd::Succeeded => None,
+            SimulatedEnd::Failed => {
                 fate.failures += 1;
                 Some(!is_doomed && retry.is_some_and(|(attempts, _)| fate.failures < attempts))
             }
-            Ends::NeverStarted => Some(fate.false_starts < NEVER_STARTED_MAX),
-            Ends::Stopped | Ends::Interrupted | Ends::Lost => {
+            SimulatedEnd::NeverStarted => Some(fate.false_starts < NEVER_STARTED_MAX),
+            SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost => {
                 fate.losses += 1;
                 Some(!is_doomed && on_lost == OnLost::Retry && fate.losses <= LOST_RETRIES_MAX)
             }
         };
         fate.state = match goes_on {
-            _ if is_stopping => State::Over("cancelled"),
-            None => State::Over("succeeded"),
-            Some(true) => State::Todo,
-            Some(false) if ends.is_unknown() && on_lost == OnLost::Ask => State::Parked,
-            Some(false) => State::Over("failed"),
+            _ if is_stopping => ReferenceState::Over("cancelled"),
+            None => ReferenceState::Over("succeeded"),
+            Some(true) => ReferenceState::Todo,
+            Some(false) if ends.is_unknown() && on_lost == OnLost::Ask => ReferenceState::Parked,
+            Some(false) => ReferenceState::Over("failed"),
         };
         self.settle();
     }
@@ -178,7 +179,7 @@ impl Book<'_> {
         self.settle();
     }
 
-    /// What follows for the stage, and for those after it.
+    /// Derives the state of the stage and of later ones.
     fn settle(&mut self) {
         if self.is_over || self.words[self.stage] == "queued" {
             return;
@@ -187,17 +188,17 @@ impl Book<'_> {
             self.leave_out();
         }
         let all = self.fates[self.stage].iter();
-        let is_alive = !self.of(State::Live).is_empty();
+        let is_alive = !self.of(ReferenceState::Live).is_empty();
         if self.words[self.stage] == "cancelling" {
             if !is_alive {
                 self.close("cancelled", |_| "cancelled");
             }
-        } else if !self.of(State::Over("failed")).is_empty() {
+        } else if !self.of(ReferenceState::Over("failed")).is_empty() {
             if !is_alive {
                 let has_run = |fate: &Fate| fate.failures + fate.losses > 0;
                 self.close("failed", |fate| if has_run(fate) { "failed" } else { "skipped" });
             }
-        } else if all.clone().all(|fate| matches!(fate.state, State::Over(_))) {
+        } else if all.clone().all(|fate| matches!(fate.state, ReferenceState::Over(_))) {
             self.words[self.stage] = "succeeded";
             self.is_over = self.stage + 1 == self.words.len();
             if !self.is_over {
@@ -205,21 +206,21 @@ impl Book<'_> {
                 self.arrive();
             }
         } else {
-            let is_parked = !self.of(State::Parked).is_empty();
+            let is_parked = !self.of(ReferenceState::Parked).is_empty();
             let waits = is_parked && !is_alive && self.startable().is_empty();
             self.words[self.stage] = if waits { "waiting" } else { "running" };
         }
     }
 
-    /// Steps that do not run are skipped when it would be their turn; where that cannot be said, they fail.
+    /// Skips steps whose condition is false when they are due; steps with an invalid condition fail.
     fn leave_out(&mut self) {
         let word = |at: usize| match self.scenario.shape.stages[self.stage].1[at].runs {
-            Runs::Always | Runs::IfTrue => None,
-            Runs::Never | Runs::IfFalse => Some((at, "skipped")),
-            Runs::IfBroken => Some((at, "failed")),
+            RunCondition::Always | RunCondition::IfTrue => None,
+            RunCondition::Never | RunCondition::IfFalse => Some((at, "skipped")),
+            RunCondition::IfBroken => Some((at, "failed")),
         };
         if let Some((at, word)) = self.due().into_iter().find_map(word) {
-            self.fate(at).state = State::Over(word);
+            self.fate(at).state = ReferenceState::Over(word);
             self.leave_out();
         }
     }
@@ -228,33 +229,34 @@ impl Book<'_> {
         self.words[self.stage] = word;
         self.is_over = true;
         for fate in &mut self.fates[self.stage] {
-            if !matches!(fate.state, State::Over(_)) {
-                fate.state = State::Over(rest(fate));
+            if !matches!(fate.state, ReferenceState::Over(_)) {
+                fate.state = ReferenceState::Over(rest(fate));
             }
         }
         for later in self.stage + 1..self.words.len() {
             self.words[later] = "skipped";
             for fate in &mut self.fates[later] {
-                fate.state = State::Over("skipped");
+                fate.state = ReferenceState::Over("skipped");
             }
         }
     }
 
     fn startable(&self) -> Vec<usize> {
-        let is_doomed = !self.of(State::Over("failed")).is_empty();
+        let is_doomed = !self.of(ReferenceState::Over("failed")).is_empty();
         let may_start = matches!(self.words[self.stage], "running" | "waiting") && !is_doomed;
         if may_start { self.due() } else { Vec::new() }
     }
 
-    /// Not begun, and everything they need is there.
+    /// Not started, with all needs met.
     fn due(&self) -> Vec<usize> {
         let fates = &self.fates[self.stage];
-        let passed = |need: &usize| matches!(fates[*need].state, State::Over("succeeded" | "skipped"));
-        let todo = self.of(State::Todo).into_iter();
+        let passed =
+            |need: &usize| matches!(fates[*need].state, ReferenceState::Over("succeeded" | "skipped"));
+        let todo = self.of(ReferenceState::Todo).into_iter();
         todo.filter(|at| self.shape(*at).needs.iter().all(passed)).collect()
     }
 
-    fn of(&self, state: State) -> Vec<usize> {
+    fn of(&self, state: ReferenceState) -> Vec<usize> {
         let fates = &self.fates[self.stage];
         (0..fates.len()).filter(|at| fates[*at].state == state).collect()
     }
@@ -276,18 +278,18 @@ impl Book<'_> {
         self.scenario.ranks[self.first() + at]
     }
 
-    fn ending(&self) -> Ending {
+    fn ending(&self) -> ScenarioEnding {
         let stage = |at: usize| {
             let is_begun = matches!(self.words[at], "running" | "waiting");
             let fates = self.fates[at].iter().enumerate();
             fates.map(move |(place, fate)| {
                 let is_due = is_begun && self.startable().contains(&place);
                 let word = match fate.state {
-                    State::Todo if is_due => "ready",
-                    State::Todo => "pending",
-                    State::Live => "running",
-                    State::Parked => "waiting",
-                    State::Over(word) => word,
+                    ReferenceState::Todo if is_due => "ready",
+                    ReferenceState::Todo => "pending",
+                    ReferenceState::Live => "running",
+                    ReferenceState::Parked => "waiting",
+                    ReferenceState::Over(word) => word,
                 };
                 (word, fate.executions)
             })
@@ -297,6 +299,6 @@ impl Book<'_> {
             word => word,
         };
         let steps = (0..self.words.len()).flat_map(stage).collect();
-        Ending { run, stages: self.words.clone(), steps }
+        ScenarioEnding { run, stages: self.words.clone(), steps }
     }
 }

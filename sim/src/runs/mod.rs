@@ -1,29 +1,29 @@
-//! The run of a deployment under random plans and random commands.
+//! The run of a deployment under random plans and commands.
 //!
-//! A [`Command`] is data and names steps by their place, never by id. [`Scene`] puts it to the rules, writes what they
-//! decide into [`Records`], which behave as a database does, and lets the [`Checker`] look. [`Scenario`] is a plan with
-//! a script of outcomes, crashes and answers, for which [`expected`] says how everything must end without asking the
-//! rules. [`line`] lets several runs of one pipeline want the same stages, and [`calls`] has
-//! custom steps, which are called until they are done.
+//! A [`RunCommand`] is data and names steps by position, never by id. [`Scene`] applies it to the rules, writes
+//! the decisions to [`RunRecords`], which behave like a database, and lets the [`RunOracle`] check. A [`Scenario`]
+//! is a plan with a script of outcomes, crashes and answers, for which [`expected`] computes the end without the
+//! rules. [`stage_queue`] lets several runs of one pipeline compete for its stages, and [`calls`] has custom steps, which
+//! are called until they are done.
 
 pub mod calls;
 mod check;
 mod command;
 mod expected;
 mod generate;
-pub mod line;
 mod plans;
 mod records;
+mod report;
 mod scenario;
 mod scene;
-mod tell;
+pub mod stage_queue;
 
-pub use check::{Checker, Violation};
-pub use command::{Command, Ends, GrantNonce, Pick, ReportNonce, WhichStage};
-pub use expected::{Ending, expected};
-pub use generate::{Sequence, sequence};
-pub use plans::{Runs, Shape, StepShape, plan, shape};
-pub use records::{Conflict, Records};
+pub use check::{RunOracle, RunViolation};
+pub use command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick, WhichStage};
+pub use expected::{ScenarioEnding, expected};
+pub use generate::{RunSequence, sequence};
+pub use plans::{PlanShape, RunCondition, StepShape, plan, shape};
+pub use records::{NonceConflict, RunRecords};
+pub use report::{FailedRunSequence, check, compare, run, trace};
 pub use scenario::{Scenario, play, scenario};
-pub use scene::{Answer, Asked, Scene, Told};
-pub use tell::{Failed, check, compare, run, trace};
+pub use scene::{RunAnswer, RunDecision, RunRequest, Scene};

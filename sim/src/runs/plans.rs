@@ -1,4 +1,4 @@
-//! Random plans: a shape that is small enough to read, and the plan it stands for.
+//! Random plans: a small, readable shape, and the plan it describes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,38 +12,40 @@ use berth_core::registry::{InputMode, Pinned, RegistryName};
 use berth_core::step::{Builtin, Network, OnLost};
 use berth_core::time::Timestamp;
 
-use crate::chance::Chance;
+use crate::random::SeededRandom;
 
-/// All that the rules look at in a plan.
+/// The part of a plan that matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
+pub struct PlanShape {
     pub stages: Vec<(StageKind, Vec<StepShape>)>,
 }
 
+/// The part of a step that matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepShape {
     pub needs: Vec<usize>,
-    pub runs: Runs,
-    /// Attempts and seconds between them.
+    pub runs: RunCondition,
+    /// Attempts, and seconds between them.
     pub retry: Option<(u32, u64)>,
     pub on_lost: OnLost,
 }
 
-/// Whether it runs, once everything it needs has passed.
+/// Whether it runs once all its needs have passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Runs {
+pub enum RunCondition {
     Always,
-    /// Known when it was planned.
+    /// Known at planning time.
     Never,
     IfTrue,
     IfFalse,
-    /// Nobody can say: its condition makes no sense.
+    /// Its condition is invalid.
     IfBroken,
 }
 
 const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
 
-pub fn shape(chance: &mut Chance) -> Shape {
+/// Generates a random shape.
+pub fn shape(chance: &mut SeededRandom) -> PlanShape {
     let count = chance.pick(&[1, 1, 2, 2, 3, 4]);
     let stages = (0..count).map(|at| {
         let kinds = match at {
@@ -52,10 +54,10 @@ pub fn shape(chance: &mut Chance) -> Shape {
         };
         (chance.pick(kinds), steps(chance))
     });
-    Shape { stages: stages.collect() }
+    PlanShape { stages: stages.collect() }
 }
 
-fn steps(chance: &mut Chance) -> Vec<StepShape> {
+fn steps(chance: &mut SeededRandom) -> Vec<StepShape> {
     let count = chance.pick(&[0, 1, 2, 2, 3, 3, 3, 4, 5, 8]);
     let order = order(chance, count);
     let way = chance.below(3);
@@ -63,11 +65,11 @@ fn steps(chance: &mut Chance) -> Vec<StepShape> {
         .map(|at| StepShape {
             needs: needs(chance, &order, at, way),
             runs: match chance.below(100) {
-                0..6 => Runs::Never,
-                6..10 => Runs::IfFalse,
-                10..14 => Runs::IfTrue,
-                14 => Runs::IfBroken,
-                _ => Runs::Always,
+                0..6 => RunCondition::Never,
+                6..10 => RunCondition::IfFalse,
+                10..14 => RunCondition::IfTrue,
+                14 => RunCondition::IfBroken,
+                _ => RunCondition::Always,
             },
             retry: chance.percent(40).then(|| (1 + u32::from(chance.small(4)), chance.pick(&[0, 1, 5, 60]))),
             on_lost: chance.pick(&[OnLost::Ask, OnLost::Retry, OnLost::Retry, OnLost::Fail]),
@@ -75,8 +77,8 @@ fn steps(chance: &mut Chance) -> Vec<StepShape> {
         .collect()
 }
 
-/// Each step's place in an order in which nobody needs a later one; mostly the written one.
-fn order(chance: &mut Chance, count: usize) -> Vec<usize> {
+/// A topological order of the steps, mostly the written one.
+fn order(chance: &mut SeededRandom, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     if chance.percent(30) {
         for at in (1..count).rev() {
@@ -87,24 +89,25 @@ fn order(chance: &mut Chance, count: usize) -> Vec<usize> {
     order
 }
 
-fn needs(chance: &mut Chance, order: &[usize], at: usize, way: u64) -> Vec<usize> {
+fn needs(chance: &mut SeededRandom, order: &[usize], at: usize, way: u64) -> Vec<usize> {
     let before: Vec<usize> = (0..order.len()).filter(|other| order[*other] < order[at]).collect();
     match way {
-        // One after the other.
+        // In sequence.
         0 => before.into_iter().filter(|other| order[*other] + 1 == order[at]).collect(),
         // Any graph.
         1 => before.into_iter().filter(|_| chance.percent(35)).collect(),
-        // All side by side, but for a few.
+        // In parallel, with a few exceptions.
         _ => before.into_iter().filter(|_| chance.percent(8)).collect(),
     }
 }
 
-pub fn plan(shape: &Shape) -> Plan {
+/// Builds the plan of a shape.
+pub fn plan(shape: &PlanShape) -> Plan {
     let stages = shape.stages.iter().zip(NAMES).map(|((kind, steps), name)| PlannedStage {
         name: name.to_owned(),
         kind: *kind,
         contexts: BTreeMap::new(),
-        steps: steps.iter().enumerate().map(|(at, step)| planned(name, at, step)).collect(),
+        steps: steps.iter().enumerate().map(|(at, step)| planned_step(name, at, step)).collect(),
         gates: Vec::new(),
         on_failure: OnFailure::None,
         secrets: BTreeMap::new(),
@@ -112,7 +115,7 @@ pub fn plan(shape: &Shape) -> Plan {
     Plan { source: None, stages: stages.collect(), analyses_failures: false }
 }
 
-fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
+fn planned_step(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
     let name = format!("{stage}-{at}");
     PlannedStep {
         id: StepId::parse(&name).unwrap_or_else(|wrong| unreachable!("{wrong}")),
@@ -121,11 +124,11 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
         custom: None,
         needs: shape.needs.clone(),
         when: match shape.runs {
-            Runs::Always => When::Always,
-            Runs::Never => When::Never,
-            Runs::IfTrue => When::If("true".to_owned()),
-            Runs::IfFalse => When::If("false".to_owned()),
-            Runs::IfBroken => When::If("never(".to_owned()),
+            RunCondition::Always => When::Always,
+            RunCondition::Never => When::Never,
+            RunCondition::IfTrue => When::If("true".to_owned()),
+            RunCondition::IfFalse => When::If("false".to_owned()),
+            RunCondition::IfBroken => When::If("never(".to_owned()),
         },
         params: Default::default(),
         env: BTreeMap::new(),
@@ -143,27 +146,27 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
     }
 }
 
-/// One stage of custom steps, one after the other or side by side.
-pub(super) fn custom_plan(chance: &mut Chance) -> Plan {
+/// One stage of custom steps, in sequence or in parallel.
+pub(super) fn custom_plan(chance: &mut SeededRandom) -> Plan {
     let count = usize::from(1 + chance.small(3));
     let is_chain = chance.percent(50);
     let steps = (0..count).map(|at| StepShape {
         needs: if is_chain { at.checked_sub(1).into_iter().collect() } else { Vec::new() },
-        runs: Runs::Always,
+        runs: RunCondition::Always,
         retry: chance.percent(30).then_some((3, 5)),
         on_lost: chance.pick(&[OnLost::Ask, OnLost::Ask, OnLost::Retry, OnLost::Fail]),
     });
-    let shape = Shape { stages: vec![(StageKind::Environment, steps.collect())] };
+    let shape = PlanShape { stages: vec![(StageKind::Environment, steps.collect())] };
     let mut plan = plan(&shape);
     for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
         step.kind = StepType::Custom("tools/deploy".into());
         step.timeout = Some(Seconds::from_secs(chance.pick(&[30, 600, 86_400])));
-        step.custom = Some(pinned());
+        step.custom = Some(pinned_versions());
     }
     plan
 }
 
-fn pinned() -> Pinned {
+fn pinned_versions() -> Pinned {
     Pinned {
         registry: RegistryId::from_parts(Timestamp::from_micros(1), [5; 10]),
         name: RegistryName::parse("tools").unwrap_or_else(|wrong| unreachable!("{wrong}")),
@@ -175,7 +178,7 @@ fn pinned() -> Pinned {
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for PlanShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((kind, steps), name) in self.stages.iter().zip(NAMES) {
             writeln!(f, "     {name}: {kind:?}")?;

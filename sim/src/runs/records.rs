@@ -1,5 +1,5 @@
-//! What was committed, kept the way a database keeps it: a head, a row per step, a row per attempt. Nothing is taken
-//! over from a decision that it does not say has changed.
+//! Committed records, stored like in a database: a head, a row per step, a row per attempt. Only what a decision
+//! declares as changed is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 
 use super::check::{Checked, ensure};
 
+/// The committed rows of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Records {
+pub struct RunRecords {
     head: Option<Head>,
-    /// What lives is not read here: it is known from the attempts.
+    /// Live attempts are derived from the attempts.
     steps: BTreeMap<usize, StepRun>,
     attempts: BTreeMap<(StepRunId, u32), Attempt>,
     nonces: BTreeSet<String>,
-    /// Steps that began with attempts behind them: the number of the last.
+    /// Steps with earlier attempts: the number of the last.
     offset: u32,
 }
 
@@ -30,17 +31,17 @@ struct Head {
 
 /// The transaction is rolled back: a nonce is unique among all attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflict;
+pub struct NonceConflict;
 
-impl Records {
-    /// As if every step had been tried so often before.
+impl RunRecords {
+    /// As if every step had had this many attempts before.
     pub fn with_tries(tries: u32) -> Self {
         Self { offset: tries, ..Self::default() }
     }
 
-    pub fn conflicts(&self, change: &RunChange) -> Result<(), Conflict> {
+    pub fn conflicts(&self, change: &RunChange) -> Result<(), NonceConflict> {
         let mut opened = change.attempts.iter().filter(|it| it.end.is_none() && it.parked_at.is_none());
-        if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(Conflict) } else { Ok(()) }
+        if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(NonceConflict) } else { Ok(()) }
     }
 
     /// Writes a change that does not conflict.
@@ -107,7 +108,7 @@ impl Records {
         self.attempts.range((step, 0)..=(step, u32::MAX)).map(|(_, it)| it)
     }
 
-    /// What is loaded is this run.
+    /// Whether the stored run equals `run`.
     pub fn hold(&self, run: &Run) -> bool {
         let is_head = self.head.as_ref().is_some_and(|head| {
             (head.deployment, head.pipeline, head.version) == (run.deployment, run.pipeline, run.version)
@@ -137,7 +138,7 @@ impl Records {
     }
 }
 
-/// But for what lives.
+/// Except for live attempts.
 fn is_same(kept: &StepRun, step: &StepRun) -> bool {
     let StepRun { id, stage, index, step: name, status, tries, failures, losses, false_starts, .. } = kept;
     let StepRun { not_before, outputs, artifacts, failure, started_at, finished_at, memory, .. } = kept;

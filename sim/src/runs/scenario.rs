@@ -1,9 +1,10 @@
-//! A plan with everything that will happen to it: how each execution ends, where the process dies, what people answer.
+//! A plan with everything that will happen to it: how each execution ends, when the process crashes, what people
+//! answer.
 //!
-//! The same policy moves the rules here and the reference in `expected`, turn by turn: an end is retried while retries
-//! are left · a crash or a cancellation that is due comes first · a stage that waits is entered · up to `width` steps
-//! are granted, lowest rank first · of those that run the one with the highest rank ends · the first that waits for an
-//! answer gets it.
+//! The same policy drives the rules here and the reference in `expected`, turn by turn: a failure is retried while
+//! retries are left · a crash or cancellation that is due comes first · a waiting stage is entered · up to `width`
+//! steps are granted, lowest rank first · of the running steps the one with the highest rank ends · the first
+//! unresolved step is resolved.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,24 +13,25 @@ use berth_core::deployment::run::retry::From;
 use berth_core::deployment::run::{Resolution, RunStatus, StageStatus, StepStatus};
 use berth_core::step::OnLost;
 
-use super::check::{Violation, ensure};
-use super::command::Ends;
-use super::expected::Ending;
-use super::plans::{Shape, shape};
-use super::scene::{Asked, Scene};
-use crate::chance::Chance;
+use super::check::{RunViolation, ensure};
+use super::command::SimulatedEnd;
+use super::expected::ScenarioEnding;
+use super::plans::{PlanShape, shape};
+use super::scene::{RunRequest, Scene};
+use crate::random::SeededRandom;
 
+/// A plan and a script of everything that happens to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
-    pub shape: Shape,
-    /// Steps that run at the same time.
+    pub shape: PlanShape,
+    /// Number of parallel steps.
     pub width: usize,
-    /// In the order of the plan, as are the next two.
+    /// In the order of the plan, like the next two.
     pub ranks: Vec<u64>,
-    /// How executions end that no crash ends; then all succeed.
-    pub script: Vec<Vec<Ends>>,
+    /// How executions end that no crash ends; after these, all succeed.
+    pub script: Vec<Vec<SimulatedEnd>>,
     pub answers: Vec<Vec<Resolution>>,
-    /// Turns in which the process dies.
+    /// Turns in which the process crashes.
     pub crashes: BTreeSet<u32>,
     pub cancel_at: Option<u32>,
     pub retries: Vec<From>,
@@ -37,8 +39,9 @@ pub struct Scenario {
 
 pub(super) const TURNS_MAX: u32 = 2_000;
 
+/// Generates the scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
-    let mut chance = Chance::from_seed(seed);
+    let mut chance = SeededRandom::from_seed(seed);
     let mut shape = shape(&mut chance);
     let is_idempotent = chance.percent(30);
     if is_idempotent {
@@ -63,20 +66,28 @@ pub fn scenario(seed: u64) -> Scenario {
     Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }
 }
 
-fn ends(chance: &mut Chance, luck: u64) -> Vec<Ends> {
+fn ends(chance: &mut SeededRandom, luck: u64) -> Vec<SimulatedEnd> {
     match chance.below(40) {
-        // Long rows of the same: how often is too often?
-        0 => vec![Ends::NeverStarted; 8 + usize::from(chance.small(5))],
-        1 => vec![Ends::Lost; 2 + usize::from(chance.small(4))],
-        2 => vec![Ends::Failed; 1 + usize::from(chance.small(4))],
-        _ => (0..chance.below(6))
-            .map(|_| if chance.percent(luck) { Ends::Succeeded } else { chance.pick(&Ends::ALL) })
-            .collect(),
+        // Long runs of the same outcome, to reach limits.
+        0 => vec![SimulatedEnd::NeverStarted; 8 + usize::from(chance.small(5))],
+        1 => vec![SimulatedEnd::Lost; 2 + usize::from(chance.small(4))],
+        2 => vec![SimulatedEnd::Failed; 1 + usize::from(chance.small(4))],
+        _ => {
+            (0..chance.below(6))
+                .map(|_| {
+                    if chance.percent(luck) {
+                        SimulatedEnd::Succeeded
+                    } else {
+                        chance.pick(&SimulatedEnd::ALL)
+                    }
+                })
+                .collect()
+        }
     }
 }
 
-/// Takes the run through it, with the oracle of every step watching, and says how everything stands then.
-pub fn play(scenario: &Scenario) -> Result<Ending, Violation> {
+/// Plays the scenario, with the oracle checking every step, and returns the final state.
+pub fn play(scenario: &Scenario) -> Result<ScenarioEnding, RunViolation> {
     let mut scene = Scene::begin(&scenario.shape, 0, false)?;
     let mut player = Player {
         scenario,
@@ -94,13 +105,14 @@ pub fn play(scenario: &Scenario) -> Result<Ending, Violation> {
 }
 
 impl Scenario {
-    /// A crash costs it time and nothing else: whatever it ends is run again, and not too often.
+    /// Whether a crash only costs time: everything it ends is run again, within the limits.
     pub(super) fn is_immune(&self) -> bool {
         let mut steps = self.shape.stages.iter().flat_map(|(_, steps)| steps);
         let is_retried = steps.all(|step| step.on_lost == OnLost::Retry);
         let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
-        // A crash also breaks a row of starts that come to nothing.
-        let false_starts = self.script.iter().map(|ends| ends.iter().filter(|it| **it == Ends::NeverStarted));
+        // A crash also interrupts a series of failed starts.
+        let false_starts =
+            self.script.iter().map(|ends| ends.iter().filter(|it| **it == SimulatedEnd::NeverStarted));
         let is_few = false_starts.into_iter().all(|row| row.count() < 8);
         is_retried && is_few && losses == 0 && self.crashes.len() <= 3 && self.cancel_at.is_none()
     }
@@ -114,20 +126,20 @@ struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// False: nothing is left to do.
-    fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, Violation> {
-        // No pause lasts that long.
+    /// Returns false if nothing is left to do.
+    fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, RunViolation> {
+        // Longer than any pause.
         scene.now = scene.now.plus_seconds(3_600);
         if scene.run.status().is_final() {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
             let from = self.scenario.retries.get(self.retried);
             let (Some(stage), Some(from)) = (failed, from) else { return Ok(false) };
             self.retried += 1;
-            scene.ask(&Asked::Retry { stage, from: *from })?;
+            scene.ask(&RunRequest::Retry { stage, from: *from })?;
             return Ok(true);
         }
         if self.scenario.crashes.contains(&turn) {
-            scene.crash(None, Ends::Lost)?;
+            scene.crash(None, SimulatedEnd::Lost)?;
             return Ok(true);
         }
         let Some(asked) = self.next(turn, scene) else { return Ok(false) };
@@ -135,34 +147,35 @@ impl Player<'_> {
         Ok(true)
     }
 
-    fn next(&mut self, turn: u32, scene: &mut Scene) -> Option<Asked> {
+    fn next(&mut self, turn: u32, scene: &mut Scene) -> Option<RunRequest> {
         if self.scenario.cancel_at == Some(turn) {
-            return Some(Asked::Cancel);
+            return Some(RunRequest::Cancel);
         }
         if scene.run.queued_for().is_some() {
-            return Some(Asked::Enter);
+            return Some(RunRequest::Enter);
         }
         let steps = || scene.run.steps.iter().enumerate();
         let live = || steps().filter(|(_, step)| step.live.is_some()).map(|(at, _)| at);
         let rank = |at: &usize| self.scenario.ranks[*at];
         let ready = scene.run.ready(scene.now).into_iter().min_by_key(rank);
         if let Some(at) = ready.filter(|_| live().count() < self.scenario.width) {
-            return Some(Asked::Grant { at, nonce: scene.fresh() });
+            return Some(RunRequest::Grant { at, nonce: scene.fresh() });
         }
         if let Some(at) = live().max_by_key(rank) {
-            let ends = self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(Ends::Succeeded);
+            let ends =
+                self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(SimulatedEnd::Succeeded);
             self.spoken[at] += 1;
             let nonce = scene.run.steps[at].live.as_ref()?.nonce.clone();
-            return Some(Asked::Report { at, nonce, ends });
+            return Some(RunRequest::Report { at, nonce, ends });
         }
         let (at, _) = steps().find(|(_, step)| step.status == StepStatus::Waiting)?;
         let resolution = *self.scenario.answers[at].get(self.answered[at])?;
         self.answered[at] += 1;
-        Some(Asked::Resolve { at, resolution })
+        Some(RunRequest::Resolve { at, resolution })
     }
 }
 
-fn ending(scene: &Scene) -> Ending {
+fn ending(scene: &Scene) -> ScenarioEnding {
     let executions = |id| u32::try_from(scene.records.attempts_of(id).count()).unwrap_or(u32::MAX);
     let run = match scene.run.status() {
         RunStatus::Running => "running",
@@ -172,7 +185,7 @@ fn ending(scene: &Scene) -> Ending {
         RunStatus::Failed(_) => "failed",
         RunStatus::Cancelled(_) => "cancelled",
     };
-    Ending {
+    ScenarioEnding {
         run,
         stages: scene.run.stages.iter().map(|stage| stage.status.as_str()).collect(),
         steps: scene.run.steps.iter().map(|step| (step.status.as_str(), executions(step.id))).collect(),
@@ -180,12 +193,11 @@ fn ending(scene: &Scene) -> Ending {
 }
 
 impl Scene {
-    /// Lets everything succeed from here on, and says that what is unknown ran. Whatever happened before, this leads
-    /// to an end.
-    pub fn conclude(&mut self) -> Result<(), Violation> {
+    /// Lets everything succeed from here on and resolves unknown outcomes, which must lead to an end.
+    pub fn conclude(&mut self) -> Result<(), RunViolation> {
         for _ in 0..TURNS_MAX {
             let is_queued = self.run.queued_for().is_some();
-            let Some(asked) = is_queued.then_some(Asked::Enter).or_else(|| self.onward()) else { break };
+            let Some(asked) = is_queued.then_some(RunRequest::Enter).or_else(|| self.onward()) else { break };
             self.ask(&asked)?;
         }
         let status = self.run.status();
@@ -193,21 +205,21 @@ impl Scene {
         Ok(())
     }
 
-    /// The next thing that takes it nearer to a good end, but for entering a stage.
-    pub(super) fn onward(&mut self) -> Option<Asked> {
+    /// The next action towards a successful end, except for entering a stage.
+    pub(super) fn onward(&mut self) -> Option<RunRequest> {
         let steps = || self.run.steps.iter().enumerate();
         if let Some((at, nonce)) =
             steps().find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))
         {
-            return Some(Asked::Report { at, nonce, ends: Ends::Succeeded });
+            return Some(RunRequest::Report { at, nonce, ends: SimulatedEnd::Succeeded });
         }
         if let Some(ready_at) = self.run.ready_at() {
             self.now = self.now.max(ready_at);
             let at = self.run.ready(self.now).first().copied()?;
-            return Some(Asked::Grant { at, nonce: self.fresh() });
+            return Some(RunRequest::Grant { at, nonce: self.fresh() });
         }
         let waiting = steps().find(|(_, step)| step.status == StepStatus::Waiting).map(|(at, _)| at);
-        waiting.map(|at| Asked::Resolve { at, resolution: Resolution::Ran })
+        waiting.map(|at| RunRequest::Resolve { at, resolution: Resolution::Ran })
     }
 }
 

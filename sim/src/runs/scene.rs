@@ -1,4 +1,4 @@
-//! A run and its surroundings: puts commands to the rules, commits what they decide, and can forget everything else.
+//! A run and its surroundings: applies commands to the rules, commits their decisions, and can crash.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,19 +19,19 @@ use berth_core::event::{Actor, NewEvent};
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
 
-use super::check::{Checker, Seen, Violation, ensure};
-use super::command::{Command, Ends, GrantNonce, Pick, ReportNonce, WhichStage};
-use super::plans::{Shape, plan};
-use super::records::Records;
+use super::check::{ObservedRunStep, RunOracle, RunViolation, ensure};
+use super::command::{GrantNonce, ReportNonce, RunCommand, SimulatedEnd, StepPick, WhichStage};
+use super::plans::{PlanShape, plan};
+use super::records::RunRecords;
 
 /// 2026-11-15T08:00:00Z.
 pub(super) const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
 
-/// A command once it is clear whom it means.
+/// A command whose names are resolved.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum RunRequest {
     Grant { at: usize, nonce: String },
-    Report { at: usize, nonce: String, ends: Ends },
+    Report { at: usize, nonce: String, ends: SimulatedEnd },
     Beat { at: usize, nonce: String },
     Cancel,
     CancelStage { stage: usize },
@@ -41,76 +41,83 @@ pub enum Asked {
     Overtaken,
 }
 
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum RunAnswer {
     Done,
     Granted(Box<Attempt>),
     Order(Order),
     Refused(Refusal),
 }
 
-/// What a rule decided, whatever it is the rule of.
+/// The decision of any rule.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
-    /// Until it is written.
+pub struct RunDecision {
+    /// Not yet written.
     pub change: Option<Box<RunChange>>,
-    /// It was.
+    /// Whether it was written.
     pub is_change: bool,
     pub events: Vec<NewEvent>,
-    pub answer: Answer,
-    /// The records would not have it: nothing of it is true.
+    pub answer: RunAnswer,
+    /// The records rejected it: nothing was written.
     pub is_conflict: bool,
 }
 
+/// A run with its plan, records and clock.
 #[derive(Debug, Clone)]
 pub struct Scene {
     pub plan: Plan,
     pub run: Run,
-    pub records: Records,
+    pub records: RunRecords,
     pub now: Timestamp,
-    checker: Checker,
+    checker: RunOracle,
     nonces: u64,
 }
 
 impl Scene {
-    pub fn begin(shape: &Shape, tries: u32, is_built: bool) -> Result<Self, Violation> {
+    pub fn begin(shape: &PlanShape, tries: u32, is_built: bool) -> Result<Self, RunViolation> {
         Self::begin_as(1, shape, tries, is_built)
     }
 
-    /// The run of the deployment with that number.
-    pub(super) fn begin_as(number: u8, shape: &Shape, tries: u32, is_built: bool) -> Result<Self, Violation> {
+    /// The run of the deployment with this number.
+    pub(super) fn begin_as(
+        number: u8,
+        shape: &PlanShape,
+        tries: u32,
+        is_built: bool,
+    ) -> Result<Self, RunViolation> {
         let plan = plan(shape);
         let command = Begin {
             deployment: DeploymentId::from_parts(START, [number; 10]),
             pipeline: PipelineId::from_parts(START, [2; 10]),
-            built: is_built.then(|| built(&plan)),
+            built: is_built.then(|| earlier_build(&plan)),
         };
-        let told = told(
+        let told = decision_of(
             begin(&plan, command, &Moment { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] }),
-            |()| Answer::Done,
+            |()| RunAnswer::Done,
         );
         let Some(mut change) = told.change else { unreachable!("a run that begins is written") };
         for step in &mut change.run.steps {
             Arc::make_mut(step).tries = tries;
         }
-        let mut records = Records::with_tries(tries);
+        let mut records = RunRecords::with_tries(tries);
         records.apply(&change)?;
         let Some(run) = records.load() else { unreachable!("it was just written") };
-        ensure!(run == change.run, "written", "what was begun is not what was written");
-        let checker = Checker::new(&plan, &run)?;
+        ensure!(run == change.run, "written", "the started run differs from the written one");
+        let checker = RunOracle::new(&plan, &run)?;
         Ok(Self { plan, run, records, now: START, checker, nonces: 0 })
     }
 
-    /// Everything a command leads to. What names nobody leads to nothing.
-    pub fn perform(&mut self, command: &Command) -> Result<Vec<(Asked, Told)>, Violation> {
+    /// Performs a command. A command that names nothing has no effect.
+    pub fn perform(&mut self, command: &RunCommand) -> Result<Vec<(RunRequest, RunDecision)>, RunViolation> {
         match command {
-            Command::Pass { micros } => self.now = Timestamp::from_micros(self.now.as_micros() + micros),
-            Command::PassUntilReady { offset_micros } => {
+            RunCommand::Pass { micros } => self.now = Timestamp::from_micros(self.now.as_micros() + micros),
+            RunCommand::PassUntilReady { offset_micros } => {
                 if let Some(at) = self.run.ready_at() {
                     self.now = self.now.max(Timestamp::from_micros(at.as_micros() + offset_micros));
                 }
             }
-            Command::Crash { undone, ends } => return self.crash(undone.as_deref(), *ends),
+            RunCommand::Crash { undone, ends } => return self.crash(undone.as_deref(), *ends),
             other => {
                 if let Some(asked) = self.meant(other) {
                     let told = self.ask(&asked)?;
@@ -121,8 +128,12 @@ impl Scene {
         Ok(Vec::new())
     }
 
-    /// What was decided and not written never was. Whatever ran is gone with the process.
-    pub fn crash(&mut self, undone: Option<&Command>, ends: Ends) -> Result<Vec<(Asked, Told)>, Violation> {
+    /// Unwritten decisions are lost, and everything that ran has ended.
+    pub fn crash(
+        &mut self,
+        undone: Option<&RunCommand>,
+        ends: SimulatedEnd,
+    ) -> Result<Vec<(RunRequest, RunDecision)>, RunViolation> {
         if let Some(asked) = undone.and_then(|command| self.meant(command)) {
             let _ = decide(&self.run, &self.plan, &asked, self.now);
         }
@@ -130,15 +141,15 @@ impl Scene {
         self.run = run;
         let live = self.run.steps.iter().enumerate();
         let live = live.filter_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())));
-        let asked: Vec<_> = live.map(|(at, nonce)| Asked::Report { at, nonce, ends }).collect();
+        let asked: Vec<_> = live.map(|(at, nonce)| RunRequest::Report { at, nonce, ends }).collect();
         asked.into_iter().map(|asked| Ok((asked.clone(), self.ask(&asked)?))).collect()
     }
 
-    pub fn ask(&mut self, asked: &Asked) -> Result<Told, Violation> {
+    pub fn ask(&mut self, asked: &RunRequest) -> Result<RunDecision, RunViolation> {
         let mut told = decide(&self.run, &self.plan, asked, self.now);
         let Some(change) = told.change.take() else {
             let (plan, now) = (&self.plan, self.now);
-            self.checker.look(&Seen {
+            self.checker.check_step(&ObservedRunStep {
                 plan,
                 asked,
                 before: &self.run,
@@ -149,7 +160,7 @@ impl Scene {
             return Ok(told);
         };
         if self.records.conflicts(&change).is_err() {
-            let is_again = matches!(asked, Asked::Grant { at, nonce } if self.is_spent(*at, nonce));
+            let is_again = matches!(asked, RunRequest::Grant { at, nonce } if self.is_spent(*at, nonce));
             ensure!(is_again, "E2", "{asked:?} made a second attempt with one nonce");
             told.is_conflict = true;
             return Ok(told);
@@ -159,7 +170,14 @@ impl Scene {
         ensure!(is_written, "written", "{asked:?}: the run that was handed out is not the one written");
         told.is_change = true;
         let (plan, now) = (&self.plan, self.now);
-        self.checker.look(&Seen { plan, asked, before: &self.run, told: &told, after: &change.run, now })?;
+        self.checker.check_step(&ObservedRunStep {
+            plan,
+            asked,
+            before: &self.run,
+            told: &told,
+            after: &change.run,
+            now,
+        })?;
         self.run = change.run;
         Ok(told)
     }
@@ -169,48 +187,50 @@ impl Scene {
         self.records.attempts_of(id).any(|it| it.nonce == nonce && it.end.is_some())
     }
 
-    /// A nonce that nobody has had.
+    /// An unused nonce.
     pub fn fresh(&mut self) -> String {
         self.nonces += 1;
         format!("n{}", self.nonces)
     }
 
-    fn meant(&mut self, command: &Command) -> Option<Asked> {
+    fn meant(&mut self, command: &RunCommand) -> Option<RunRequest> {
         Some(match command {
-            Command::Grant { step, nonce } => {
+            RunCommand::Grant { step, nonce } => {
                 let at = self.pick(*step)?;
                 let last = self.records.last(self.run.steps[at].id).map(|it| it.nonce.clone());
                 match (nonce, last) {
-                    (GrantNonce::Again, Some(nonce)) => Asked::Grant { at, nonce },
-                    _ => Asked::Grant { at, nonce: self.fresh() },
+                    (GrantNonce::Again, Some(nonce)) => RunRequest::Grant { at, nonce },
+                    _ => RunRequest::Grant { at, nonce: self.fresh() },
                 }
             }
-            Command::Report { step, nonce, ends } => {
+            RunCommand::Report { step, nonce, ends } => {
                 let at = self.pick(*step)?;
-                Asked::Report { at, nonce: self.nonce(at, *nonce)?, ends: *ends }
+                RunRequest::Report { at, nonce: self.nonce(at, *nonce)?, ends: *ends }
             }
-            Command::Beat { step, nonce } => {
+            RunCommand::Beat { step, nonce } => {
                 let at = self.pick(*step)?;
-                Asked::Beat { at, nonce: self.nonce(at, *nonce)? }
+                RunRequest::Beat { at, nonce: self.nonce(at, *nonce)? }
             }
-            Command::Cancel => Asked::Cancel,
-            Command::CancelStage { stage } => {
-                Asked::CancelStage { stage: usize::from(*stage) % self.run.stages.len() }
+            RunCommand::Cancel => RunRequest::Cancel,
+            RunCommand::CancelStage { stage } => {
+                RunRequest::CancelStage { stage: usize::from(*stage) % self.run.stages.len() }
             }
-            Command::Retry { stage, from } => {
+            RunCommand::Retry { stage, from } => {
                 let failed = || self.run.stages.iter().position(|it| it.status == StageStatus::Failed);
                 let stage = match stage {
                     WhichStage::Failed => failed()?,
                     WhichStage::Any(stage) => usize::from(*stage) % self.run.stages.len(),
                 };
-                Asked::Retry { stage, from: *from }
+                RunRequest::Retry { stage, from: *from }
             }
-            Command::Resolve { step, resolution } => {
-                Asked::Resolve { at: self.pick(*step)?, resolution: *resolution }
+            RunCommand::Resolve { step, resolution } => {
+                RunRequest::Resolve { at: self.pick(*step)?, resolution: *resolution }
             }
-            Command::Enter => Asked::Enter,
-            Command::Overtaken => Asked::Overtaken,
-            Command::Pass { .. } | Command::PassUntilReady { .. } | Command::Crash { .. } => return None,
+            RunCommand::Enter => RunRequest::Enter,
+            RunCommand::Overtaken => RunRequest::Overtaken,
+            RunCommand::Pass { .. } | RunCommand::PassUntilReady { .. } | RunCommand::Crash { .. } => {
+                return None;
+            }
         })
     }
 
@@ -226,26 +246,26 @@ impl Scene {
         }
     }
 
-    fn pick(&self, pick: Pick) -> Option<usize> {
+    fn pick(&self, pick: StepPick) -> Option<usize> {
         let with = |status| {
             let steps = self.run.steps.iter().enumerate();
             steps.filter(|(_, step)| step.status == status).map(|(at, _)| at).collect()
         };
         let (found, place): (Vec<usize>, u8) = match pick {
-            Pick::Ready(place) => (with(StepStatus::Ready), place),
-            Pick::Live(place) => (with(StepStatus::Running), place),
-            Pick::Waiting(place) => (with(StepStatus::Waiting), place),
-            Pick::Any(place) => ((0..self.run.steps.len()).collect(), place),
+            StepPick::Ready(place) => (with(StepStatus::Ready), place),
+            StepPick::Live(place) => (with(StepStatus::Running), place),
+            StepPick::Waiting(place) => (with(StepStatus::Waiting), place),
+            StepPick::Any(place) => ((0..self.run.steps.len()).collect(), place),
         };
         found.get(usize::from(place) % found.len().max(1)).copied()
     }
 }
 
-/// Puts it to the rules; writes nothing.
-pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> Told {
-    let done = |()| Answer::Done;
+/// Applies a request to the rules; writes nothing.
+pub(super) fn decide(run: &Run, plan: &Plan, asked: &RunRequest, now: Timestamp) -> RunDecision {
+    let done = |()| RunAnswer::Done;
     match asked {
-        Asked::Grant { at, nonce } => {
+        RunRequest::Grant { at, nonce } => {
             let command = GrantStep {
                 step: run.steps[*at].id,
                 runner: "runner".into(),
@@ -253,46 +273,47 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> T
                 lost_ms: None,
                 passes_gates: false,
             };
-            let granted = |it| Answer::Granted(Box::new(it));
-            grant::grant(run, plan, &command, now).map_or_else(refused, |it| told(it, granted))
+            let granted = |it| RunAnswer::Granted(Box::new(it));
+            grant::grant(run, plan, &command, now).map_or_else(refusal_of, |it| decision_of(it, granted))
         }
-        Asked::Report { at, nonce, ends } => {
+        RunRequest::Report { at, nonce, ends } => {
             let (step, outcome) = (run.steps[*at].id, ends.outcome(run.steps[*at].step.as_str()));
-            told(report::report(run, plan, step, nonce, outcome, now), Answer::Order)
+            decision_of(report::report(run, plan, step, nonce, outcome, now), RunAnswer::Order)
         }
-        Asked::Beat { at, nonce } => {
-            told(Decision::calm(report::order(run, run.steps[*at].id, nonce)), Answer::Order)
+        RunRequest::Beat { at, nonce } => {
+            decision_of(Decision::calm(report::order(run, run.steps[*at].id, nonce)), RunAnswer::Order)
         }
-        Asked::Cancel => told(cancel::cancel(run, plan, &somebody(), now), done),
-        Asked::CancelStage { stage } => {
+        RunRequest::Cancel => decision_of(cancel::cancel(run, plan, &cancel_by_person(), now), done),
+        RunRequest::CancelStage { stage } => {
             let name = &run.stages[*stage].name;
-            cancel::cancel_stage(run, plan, name, &somebody(), now).map_or_else(refused, |it| told(it, done))
+            cancel::cancel_stage(run, plan, name, &cancel_by_person(), now)
+                .map_or_else(refusal_of, |it| decision_of(it, done))
         }
-        Asked::Retry { stage, from } => {
+        RunRequest::Retry { stage, from } => {
             let name = &run.stages[*stage].name;
             retry::retry(run, plan, name, *from, &BTreeSet::new(), now)
-                .map_or_else(refused, |it| told(it, done))
+                .map_or_else(refusal_of, |it| decision_of(it, done))
         }
-        Asked::Resolve { at, resolution } => {
+        RunRequest::Resolve { at, resolution } => {
             let resolved = resolve::resolve(run, plan, run.steps[*at].id, *resolution, now);
-            resolved.map_or_else(refused, |it| told(it, done))
+            resolved.map_or_else(refusal_of, |it| decision_of(it, done))
         }
-        Asked::Enter => told(enter::enter(run, plan, now), done),
-        Asked::Overtaken => told(enter::overtaken(run, plan, now), done),
+        RunRequest::Enter => decision_of(enter::enter(run, plan, now), done),
+        RunRequest::Overtaken => decision_of(enter::overtaken(run, plan, now), done),
     }
 }
 
-pub(super) fn somebody() -> Cancel {
+pub(super) fn cancel_by_person() -> Cancel {
     Cancel { by: Actor::system(), cause: CancelCause::Requested, reason: None }
 }
 
-fn told<A>(decision: Decision<A>, answer: impl FnOnce(A) -> Answer) -> Told {
+fn decision_of<A>(decision: Decision<A>, answer: impl FnOnce(A) -> RunAnswer) -> RunDecision {
     let mut changes = decision.changes.into_iter();
     let change = match changes.next() {
         Some(Change::Put(Record::Run(change))) => Some(change),
         _ => None,
     };
-    Told {
+    RunDecision {
         change,
         is_change: false,
         events: decision.events,
@@ -301,18 +322,18 @@ fn told<A>(decision: Decision<A>, answer: impl FnOnce(A) -> Answer) -> Told {
     }
 }
 
-fn refused(refusal: Refusal) -> Told {
-    Told {
+fn refusal_of(refusal: Refusal) -> RunDecision {
+    RunDecision {
         change: None,
         is_change: false,
         events: Vec::new(),
-        answer: Answer::Refused(refusal),
+        answer: RunAnswer::Refused(refusal),
         is_conflict: false,
     }
 }
 
-/// As an earlier deployment would have left it: what never runs was skipped then too.
-fn built(plan: &Plan) -> Built {
+/// As left by an earlier deployment, with skipped steps.
+fn earlier_build(plan: &Plan) -> Built {
     let build = plan.stages.iter().find(|stage| stage.kind == StageKind::Build);
     let steps = build.into_iter().flat_map(|stage| stage.steps.iter().enumerate());
     let ran = steps.filter(|(_, step)| step.when == berth_core::deployment::run::When::Always);
@@ -320,14 +341,14 @@ fn built(plan: &Plan) -> Built {
     Built { by: DeploymentId::from_parts(START, [4; 10]), steps }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for RunDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.answer {
             _ if self.is_conflict => f.write_str("rolled back: the nonce was used before")?,
-            Answer::Done => f.write_str("done")?,
-            Answer::Granted(attempt) => write!(f, "granted attempt {}", attempt.number)?,
-            Answer::Order(order) => write!(f, "{order:?}")?,
-            Answer::Refused(refusal) => write!(f, "no: {refusal}")?,
+            RunAnswer::Done => f.write_str("done")?,
+            RunAnswer::Granted(attempt) => write!(f, "granted attempt {}", attempt.number)?,
+            RunAnswer::Order(order) => write!(f, "{order:?}")?,
+            RunAnswer::Refused(refusal) => write!(f, "no: {refusal}")?,
         }
         for event in &self.events {
             write!(f, "\n         + {} {}", event.kind, event.data)?;

@@ -4,7 +4,7 @@ use berth_sim::runs::calls::check;
 use berth_testkit::outcome;
 
 #[test]
-fn a_custom_step_takes_effect_once_and_goes_on_where_it_was() {
+fn custom_step_has_one_effect_and_resumes() {
     let seeds = 0..outcome::short_or_long(2_000, 20_000);
     for seed in seeds.clone() {
         if let Err(violation) = check(seed) {

@@ -1,12 +1,12 @@
 //! Drills: clients, runners and servers that fail.
 
-use berth_sim::drill::{self, Tally};
+use berth_sim::drill::{self, DrillTally};
 use berth_testkit::outcome;
 
 #[test]
-fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
+fn drills_break_no_promise() {
     let seeds = 0..outcome::short_or_long(400, 2_000);
-    let mut total = Tally::default();
+    let mut total = DrillTally::default();
     for seed in seeds.clone() {
         match drill::run(seed) {
             Ok(tally) => total += tally,
@@ -14,13 +14,13 @@ fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
         }
     }
     outcome::covered_seeds(&format!("drills ({total})"), &seeds);
-    // A drill in which nothing goes wrong proves nothing.
+    // A drill without faults proves nothing.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
     assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");
 }
 
 #[test]
-fn a_seed_is_a_story() {
+fn same_seed_gives_same_trace() {
     for seed in 0..50 {
         assert_eq!(drill::trace(seed), drill::trace(seed), "seed {seed}");
     }

@@ -1,75 +1,76 @@
-//! Small worlds, looked at whole: one environment, two people, every order of a few commands.
+//! Exhaustive exploration: one environment, two people, every order of a few commands.
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::force::Mode;
 use berth_sim::locks::{
-    Ask, Command, Due, Nonce, Outcomes, Turn, WhichDeployment, WhichSession, WhichTicket, explore,
+    DueMoment, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce, WhichSession,
+    WhichTicket, WorldChange, explore,
 };
 use berth_testkit::outcome;
 
-fn asks(asks: &[Ask]) -> Vec<Command> {
-    asks.iter().map(|ask| Command::Ask { place: 0, ask: ask.clone() }).collect()
+fn asks(asks: &[LockRequest]) -> Vec<LockCommand> {
+    asks.iter().map(|ask| LockCommand::Ask { place: 0, ask: ask.clone() }).collect()
 }
 
-fn claim(by: u8, wait_seconds: Option<i64>) -> Ask {
-    Ask::Claim { by, commit: Some(by), deploy: true, ttl_seconds: None, wait_seconds }
+fn claim(by: u8, wait_seconds: Option<i64>) -> LockRequest {
+    LockRequest::Claim { by, commit: Some(by), deploy: true, ttl_seconds: None, wait_seconds }
 }
 
-fn force(by: u8, mode: Mode) -> Ask {
-    Ask::Force { by, commit: Some(by), mode, stale_fence: None }
+fn force(by: u8, mode: Mode) -> LockRequest {
+    LockRequest::Force { by, commit: Some(by), mode, stale_fence: None }
 }
 
-fn release(by: u8, may_force: bool) -> Ask {
-    Ask::Release { by, session: WhichSession::Current, may_force, stale_fence: None }
+fn release(by: u8, may_force: bool) -> LockRequest {
+    LockRequest::Release { by, session: WhichSession::Current, may_force, stale_fence: None }
 }
 
-fn deploy(by: u8, override_drain: bool) -> Ask {
+fn deploy(by: u8, override_drain: bool) -> LockRequest {
     let (session, on_conflict) = (WhichSession::Current, OnConflict::Queue);
-    Ask::Deploy { by, session, commit: 2, on_conflict, override_drain }
+    LockRequest::Deploy { by, session, commit: 2, on_conflict, override_drain }
 }
 
-fn grant() -> Ask {
-    Ask::Grant { runner: 0, deployment: WhichDeployment::Startable }
+fn grant() -> LockRequest {
+    LockRequest::Grant { runner: 0, deployment: WhichDeployment::Startable }
 }
 
-fn report(before: u8, outcome: Outcomes) -> Ask {
-    Ask::Report { deployment: WhichDeployment::Live(before), nonce: Nonce::Right, outcome }
+fn report(before: u8, outcome: ReportedOutcome) -> LockRequest {
+    LockRequest::Report { deployment: WhichDeployment::Live(before), nonce: WhichNonce::Right, outcome }
 }
 
 #[test]
-fn every_order_of_six_commands_about_the_lock_keeps_every_promise() {
+fn all_orders_of_lock_commands_keep_promises() {
     let mut alphabet = asks(&[
         claim(0, None),
         claim(1, Some(90)),
-        Ask::Extend { by: 0, session: WhichSession::Current, ttl_seconds: None, stale_fence: None },
+        LockRequest::Extend { by: 0, session: WhichSession::Current, ttl_seconds: None, stale_fence: None },
         release(0, false),
         release(1, true),
-        Ask::Release { by: 1, session: WhichSession::Back(1), may_force: true, stale_fence: None },
+        LockRequest::Release { by: 1, session: WhichSession::Back(1), may_force: true, stale_fence: None },
         force(1, Mode::Now),
         force(1, Mode::Grace { seconds: 30 }),
         force(0, Mode::AfterCurrentDeployment),
-        Ask::HandOver { by: 0, session: WhichSession::Current, to: 1 },
-        Ask::Leave { by: 1, ticket: WhichTicket::Waiting(0), may_force: false },
+        LockRequest::HandOver { by: 0, session: WhichSession::Current, to: 1 },
+        LockRequest::Leave { by: 1, ticket: WhichTicket::Waiting(0), may_force: false },
         deploy(0, false),
-        Ask::Cancel { by: 0, deployment: WhichDeployment::Queued(0) },
+        LockRequest::Cancel { by: 0, deployment: WhichDeployment::Queued(0) },
         grant(),
-        report(0, Outcomes::Succeeded),
-        Ask::Undeclare,
-        Ask::Redeclare { words: 0 },
-        Ask::Delete { by: 0 },
+        report(0, ReportedOutcome::Succeeded),
+        LockRequest::Undeclare,
+        LockRequest::Redeclare { words: 0 },
+        LockRequest::Delete { by: 0 },
     ]);
     let turns = [
-        Turn::To { place: 0, due: Due::Next, offset_micros: 0 },
-        Turn::Advance { micros: 350_000_000 },
-        Turn::Back { seconds: 500 },
-        Turn::RevokePerson(1),
+        WorldChange::To { place: 0, due: DueMoment::Next, offset_micros: 0 },
+        WorldChange::Advance { micros: 350_000_000 },
+        WorldChange::Back { seconds: 500 },
+        WorldChange::RevokePerson(1),
     ];
-    alphabet.extend(turns.map(Command::Turn));
+    alphabet.extend(turns.map(LockCommand::Turn));
     check(&alphabet, 6);
 }
 
 #[test]
-fn every_order_of_eleven_commands_about_the_work_keeps_every_promise() {
+fn all_orders_of_deployment_commands_keep_promises() {
     let alphabet = asks(&[
         claim(0, None),
         release(0, true),
@@ -77,16 +78,16 @@ fn every_order_of_eleven_commands_about_the_work_keeps_every_promise() {
         force(0, Mode::AfterCurrentDeployment),
         deploy(1, true),
         deploy(1, false),
-        Ask::Cancel { by: 0, deployment: WhichDeployment::Reset },
+        LockRequest::Cancel { by: 0, deployment: WhichDeployment::Reset },
         grant(),
-        report(0, Outcomes::Succeeded),
-        report(1, Outcomes::Stopped),
-        report(0, Outcomes::Lost),
+        report(0, ReportedOutcome::Succeeded),
+        report(1, ReportedOutcome::Stopped),
+        report(0, ReportedOutcome::Lost),
     ]);
     check(&alphabet, 11);
 }
 
-fn check(alphabet: &[Command], depth: usize) {
+fn check(alphabet: &[LockCommand], depth: usize) {
     match explore(alphabet, depth) {
         Ok(explored) => {
             let [states, steps] = [explored.states, explored.steps].map(outcome::group_digits);

@@ -1,4 +1,4 @@
-//! The rules of the lock and of a run, under commands nobody thought of.
+//! The rules of the lock and of a run under random commands.
 
 mod calls;
 mod drills;

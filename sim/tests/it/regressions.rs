@@ -1,57 +1,69 @@
-//! What the random runs found in the rules, each as a short story.
+//! Bugs that random runs found in the rules of the lock, each as a short test.
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::{Lock, State};
 use berth_core::event::EventKind;
 use berth_sim::locks::{
-    Ask, Checker, Command, Due, Model, Nonce, Outcomes, Turn, WhichDeployment, WhichSession,
+    DueMoment, LockCommand, LockModel, LockOracle, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
+    WhichSession, WorldChange,
 };
 
 const ADA: u8 = 0;
 const BOB: u8 = 1;
 const SECOND: i64 = 1_000_000;
 
-/// `qa`: a session lasts ten minutes, or 400 seconds without activity, and is then put back.
+/// `qa`: a session lasts ten minutes, or 400 seconds without activity, and is reset afterwards.
 #[derive(Default)]
 struct Story {
-    model: Model,
-    checker: Checker,
+    model: LockModel,
+    checker: LockOracle,
 }
 
 impl Story {
     /// The answer as text.
-    fn ask(&mut self, ask: Ask) -> String {
-        let steps = self.model.perform(&Command::Ask { place: 0, ask }, &mut self.checker);
+    fn ask(&mut self, ask: LockRequest) -> String {
+        let steps = self.model.perform(&LockCommand::Ask { place: 0, ask }, &mut self.checker);
         let steps = steps.unwrap_or_else(|violation| panic!("{violation}"));
         steps.first().map(|step| step.decision.answer.to_string()).unwrap_or_default()
     }
 
     fn claim(&mut self, by: u8, commit: Option<u8>) -> String {
-        self.ask(Ask::Claim { by, commit, deploy: true, ttl_seconds: Some(3_600), wait_seconds: None })
+        self.ask(LockRequest::Claim {
+            by,
+            commit,
+            deploy: true,
+            ttl_seconds: Some(3_600),
+            wait_seconds: None,
+        })
     }
 
     fn deploy(&mut self, by: u8, override_drain: bool) -> String {
         let (session, on_conflict) = (WhichSession::Current, OnConflict::Queue);
-        self.ask(Ask::Deploy { by, session, commit: 2, on_conflict, override_drain })
+        self.ask(LockRequest::Deploy { by, session, commit: 2, on_conflict, override_drain })
     }
 
     fn extend(&mut self, by: u8, ttl_seconds: Option<i64>) -> String {
-        self.ask(Ask::Extend { by, session: WhichSession::Current, ttl_seconds, stale_fence: None })
+        self.ask(LockRequest::Extend { by, session: WhichSession::Current, ttl_seconds, stale_fence: None })
     }
 
     fn release(&mut self, by: u8) -> String {
-        self.ask(Ask::Release { by, session: WhichSession::Current, may_force: false, stale_fence: None })
+        self.ask(LockRequest::Release {
+            by,
+            session: WhichSession::Current,
+            may_force: false,
+            stale_fence: None,
+        })
     }
 
     fn grant(&mut self) -> String {
-        self.ask(Ask::Grant { runner: 0, deployment: WhichDeployment::Startable })
+        self.ask(LockRequest::Grant { runner: 0, deployment: WhichDeployment::Startable })
     }
 
-    fn report(&mut self, which: WhichDeployment, outcome: Outcomes) -> String {
-        self.ask(Ask::Report { deployment: which, nonce: Nonce::Right, outcome })
+    fn report(&mut self, which: WhichDeployment, outcome: ReportedOutcome) -> String {
+        self.ask(LockRequest::Report { deployment: which, nonce: WhichNonce::Right, outcome })
     }
 
-    fn pass(&mut self, turn: Turn) {
+    fn pass(&mut self, turn: WorldChange) {
         self.model.turn(turn);
     }
 
@@ -59,12 +71,12 @@ impl Story {
         self.model.world.load(self.model.around.environment(0)).expect("it is there")
     }
 
-    /// Ada's work is in, she has gone, and the reset runs.
+    /// Ada has deployed and released, and the reset is running.
     fn being_reset() -> Self {
         let mut story = Self::default();
         story.claim(ADA, Some(1));
         story.grant();
-        story.report(WhichDeployment::Live(0), Outcomes::Succeeded);
+        story.report(WhichDeployment::Live(0), ReportedOutcome::Succeeded);
         story.release(ADA);
         assert_eq!(story.grant(), "deployment 2 running");
         story
@@ -72,13 +84,13 @@ impl Story {
 }
 
 #[test]
-fn nobody_gets_into_an_environment_that_is_gone() {
+fn deleted_environment_cannot_be_claimed() {
     let mut story = Story::default();
     story.claim(ADA, None);
-    story.ask(Ask::Undeclare);
+    story.ask(LockRequest::Undeclare);
     for answer in [
         story.claim(BOB, None),
-        story.ask(Ask::HandOver { by: ADA, session: WhichSession::Current, to: BOB }),
+        story.ask(LockRequest::HandOver { by: ADA, session: WhichSession::Current, to: BOB }),
     ] {
         assert!(answer.starts_with("no: the definition no longer has this environment"), "{answer}");
     }
@@ -88,58 +100,58 @@ fn nobody_gets_into_an_environment_that_is_gone() {
 }
 
 #[test]
-fn who_cancels_what_waited_long_is_not_idle() {
+fn cancelling_queued_deployment_counts_as_activity() {
     let mut story = Story::default();
     story.claim(ADA, Some(1));
-    story.pass(Turn::Advance { micros: 500 * SECOND });
-    story.ask(Ask::Cancel { by: ADA, deployment: WhichDeployment::Back(0) });
+    story.pass(WorldChange::Advance { micros: 500 * SECOND });
+    story.ask(LockRequest::Cancel { by: ADA, deployment: WhichDeployment::Back(0) });
     assert_eq!(story.extend(ADA, None), "session 1 of ada at fence 1, active");
 }
 
 #[test]
-fn a_clock_that_was_set_back_brings_no_end_nearer() {
+fn clock_set_back_does_not_shorten_session() {
     let mut story = Story::default();
     story.claim(ADA, None);
-    story.pass(Turn::Back { seconds: 300 });
+    story.pass(WorldChange::Back { seconds: 300 });
     story.extend(ADA, None);
-    story.pass(Turn::Advance { micros: 500 * SECOND });
+    story.pass(WorldChange::Advance { micros: 500 * SECOND });
     assert_eq!(story.extend(ADA, None), "session 1 of ada at fence 1, active");
 }
 
 #[test]
-fn who_would_not_wait_for_the_reset_is_put_back_too() {
+fn environment_is_reset_after_drain_override() {
     let mut story = Story::being_reset();
     story.claim(BOB, None);
     story.deploy(BOB, true);
     story.grant();
-    story.report(WhichDeployment::Live(1), Outcomes::Succeeded);
-    // The first reset was told to stop and has not said that it has.
+    story.report(WhichDeployment::Live(1), ReportedOutcome::Succeeded);
+    // The first reset was told to stop and has not confirmed it.
     story.release(BOB);
     assert_eq!(story.lock().state(), State::Resetting);
     assert_eq!(story.grant(), "", "the second reset has to wait for the first");
-    story.report(WhichDeployment::Live(0), Outcomes::Stopped);
+    story.report(WhichDeployment::Live(0), ReportedOutcome::Stopped);
     assert_eq!(story.grant(), "deployment 4 running");
-    story.report(WhichDeployment::Live(0), Outcomes::Succeeded);
+    story.report(WhichDeployment::Live(0), ReportedOutcome::Succeeded);
     assert_eq!(story.lock().state(), State::Clean);
 }
 
 #[test]
-fn an_end_that_is_put_off_is_not_announced() {
+fn extended_session_has_no_expiry_warning() {
     let mut story = Story::default();
     story.claim(ADA, Some(1));
-    story.pass(Turn::To { place: 0, due: Due::Expiry, offset_micros: -1 });
+    story.pass(WorldChange::To { place: 0, due: DueMoment::Expiry, offset_micros: -1 });
     story.extend(ADA, Some(7_200));
     let mut events = story.model.world.events.iter();
     assert!(!events.any(|event| event.kind == EventKind::SessionExpiring));
 }
 
 #[test]
-fn a_deleted_environment_is_not_put_back() {
+fn deleted_environment_is_not_reset() {
     let mut story = Story::default();
     story.claim(ADA, Some(1));
     story.grant();
     story.release(ADA);
     assert!(story.lock().is_resetting());
-    story.ask(Ask::Delete { by: ADA });
+    story.ask(LockRequest::Delete { by: ADA });
     assert!(!story.lock().is_resetting());
 }

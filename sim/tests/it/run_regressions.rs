@@ -1,15 +1,17 @@
-//! What the random runs found in the rules of a run, each as a short story.
+//! Bugs that random runs found in the rules of a run, each as a short test.
 
 use berth_core::deployment::run::retry::From;
 use berth_core::deployment::run::{Resolution, StageKind, StageStatus, StepStatus};
 use berth_core::event::EventKind;
 use berth_core::step::OnLost;
-use berth_sim::runs::{Answer, Asked, Ends, Runs, Scene, Shape, StepShape, Told};
+use berth_sim::runs::{
+    PlanShape, RunAnswer, RunCondition, RunDecision, RunRequest, Scene, SimulatedEnd, StepShape,
+};
 
 const PLAIN: StepShape =
-    StepShape { needs: Vec::new(), runs: Runs::Always, retry: None, on_lost: OnLost::Fail };
+    StepShape { needs: Vec::new(), runs: RunCondition::Always, retry: None, on_lost: OnLost::Fail };
 
-/// Steps side by side in one stage that needs nobody's leave.
+/// Parallel steps in one stage that needs no approval.
 struct Story(Scene);
 
 impl Story {
@@ -22,27 +24,27 @@ impl Story {
     }
 
     fn with(stages: Vec<(StageKind, Vec<StepShape>)>) -> Self {
-        Self(Scene::begin(&Shape { stages }, 0, false).unwrap_or_else(|violation| panic!("{violation}")))
+        Self(Scene::begin(&PlanShape { stages }, 0, false).unwrap_or_else(|violation| panic!("{violation}")))
     }
 
-    fn ask(&mut self, asked: &Asked) -> Told {
+    fn ask(&mut self, asked: &RunRequest) -> RunDecision {
         self.0.ask(asked).unwrap_or_else(|violation| panic!("{violation}"))
     }
 
     fn grant(&mut self, at: usize) {
         let nonce = self.0.fresh();
         self.0.now = self.0.now.plus_seconds(3_600);
-        let told = self.ask(&Asked::Grant { at, nonce });
-        assert!(matches!(told.answer, Answer::Granted(_)), "{told}");
+        let told = self.ask(&RunRequest::Grant { at, nonce });
+        assert!(matches!(told.answer, RunAnswer::Granted(_)), "{told}");
     }
 
-    fn end(&mut self, at: usize, ends: Ends) -> Vec<EventKind> {
+    fn end(&mut self, at: usize, ends: SimulatedEnd) -> Vec<EventKind> {
         let nonce = self.0.run.steps[at].live.as_ref().expect("it runs").nonce.clone();
-        let told = self.ask(&Asked::Report { at, nonce, ends });
+        let told = self.ask(&RunRequest::Report { at, nonce, ends });
         told.events.iter().map(|event| event.kind).collect()
     }
 
-    fn execute(&mut self, at: usize, ends: Ends) {
+    fn execute(&mut self, at: usize, ends: SimulatedEnd) {
         self.grant(at);
         self.end(at, ends);
     }
@@ -57,122 +59,122 @@ impl Story {
 }
 
 #[test]
-fn a_step_that_waits_to_be_tried_again_has_failed_when_its_stage_fails() {
+fn step_waiting_for_retry_fails_with_its_stage() {
     let mut story = Story::of(vec![StepShape { retry: Some((3, 60)), ..PLAIN }, PLAIN]);
     story.grant(1);
-    story.execute(0, Ends::Failed);
+    story.execute(0, SimulatedEnd::Failed);
     assert_eq!(story.step(0), StepStatus::Ready);
-    story.end(1, Ends::Failed);
+    story.end(1, SimulatedEnd::Failed);
     assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
 }
 
 #[test]
-fn a_step_whose_outcome_is_unknown_is_not_passed_off_as_skipped_when_its_stage_fails() {
+fn unknown_step_is_not_skipped_when_its_stage_fails() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
     story.grant(1);
-    story.execute(0, Ends::Lost);
-    story.end(1, Ends::Failed);
+    story.execute(0, SimulatedEnd::Lost);
+    story.end(1, SimulatedEnd::Failed);
     assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
     let failure = story.0.run.steps[0].failure.as_ref().expect("it says why");
     assert_eq!(failure.cause.as_str(), "lost");
 }
 
 #[test]
-fn nothing_is_said_to_be_tried_again_once_its_stage_cannot_succeed() {
+fn no_retry_event_once_stage_cannot_succeed() {
     let lost = StepShape { on_lost: OnLost::Retry, ..PLAIN };
     let mut story = Story::of(vec![PLAIN, StepShape { retry: Some((3, 0)), ..PLAIN }, lost]);
     story.grant(1);
     story.grant(2);
-    story.execute(0, Ends::Failed);
-    assert_eq!(story.end(1, Ends::Failed), [EventKind::StepFailed]);
-    assert_eq!(story.end(2, Ends::Lost), [EventKind::StepFailed, EventKind::StageFailed]);
+    story.execute(0, SimulatedEnd::Failed);
+    assert_eq!(story.end(1, SimulatedEnd::Failed), [EventKind::StepFailed]);
+    assert_eq!(story.end(2, SimulatedEnd::Lost), [EventKind::StepFailed, EventKind::StageFailed]);
 }
 
 #[test]
-fn failures_do_not_use_up_what_a_lost_step_may_be_run_again() {
+fn failures_do_not_count_as_lost_attempts() {
     let patient = StepShape { retry: Some((9, 0)), on_lost: OnLost::Retry, ..PLAIN };
     let mut story = Story::of(vec![patient]);
     for _ in 0..5 {
-        story.execute(0, Ends::Failed);
+        story.execute(0, SimulatedEnd::Failed);
     }
-    story.execute(0, Ends::Lost);
+    story.execute(0, SimulatedEnd::Lost);
     assert_eq!(story.step(0), StepStatus::Ready);
 }
 
 #[test]
-fn a_retried_stage_begins_anew_to_count_what_was_lost() {
+fn retried_stage_resets_lost_count() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Retry, ..PLAIN }]);
     for _ in 0..4 {
-        story.execute(0, Ends::Lost);
+        story.execute(0, SimulatedEnd::Lost);
     }
     assert_eq!(story.stage(0), StageStatus::Failed);
-    story.ask(&Asked::Retry { stage: 0, from: From::Failed });
-    story.execute(0, Ends::Lost);
+    story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
+    story.execute(0, SimulatedEnd::Lost);
     assert_eq!(story.step(0), StepStatus::Ready);
 }
 
 #[test]
-fn only_starts_that_came_to_nothing_in_a_row_are_too_many() {
+fn only_consecutive_failed_starts_are_limited() {
     let mut story = Story::of(vec![StepShape { retry: Some((9, 0)), ..PLAIN }]);
     for _ in 0..9 {
-        story.execute(0, Ends::NeverStarted);
+        story.execute(0, SimulatedEnd::NeverStarted);
     }
-    story.execute(0, Ends::Failed);
-    story.execute(0, Ends::NeverStarted);
+    story.execute(0, SimulatedEnd::Failed);
+    story.execute(0, SimulatedEnd::NeverStarted);
     assert_eq!(story.step(0), StepStatus::Ready);
     for _ in 0..9 {
-        story.execute(0, Ends::NeverStarted);
+        story.execute(0, SimulatedEnd::NeverStarted);
     }
     assert_eq!(story.step(0), StepStatus::Failed);
 }
 
 #[test]
-fn a_stage_that_was_cancelled_stays_so_when_an_earlier_one_is_retried() {
+fn cancelled_stage_stays_cancelled_when_earlier_stage_is_retried() {
     let mut story = Story::through(vec![vec![PLAIN], vec![PLAIN], vec![PLAIN], vec![PLAIN]]);
     story.grant(0);
-    story.ask(&Asked::CancelStage { stage: 2 });
-    story.end(0, Ends::Failed);
-    story.ask(&Asked::Retry { stage: 0, from: From::Start });
+    story.ask(&RunRequest::CancelStage { stage: 2 });
+    story.end(0, SimulatedEnd::Failed);
+    story.ask(&RunRequest::Retry { stage: 0, from: From::Start });
     assert_eq!((story.stage(1), story.stage(2)), (StageStatus::Pending, StageStatus::Cancelled));
-    story.execute(0, Ends::Succeeded);
-    story.execute(1, Ends::Succeeded);
+    story.execute(0, SimulatedEnd::Succeeded);
+    story.execute(1, SimulatedEnd::Succeeded);
     assert_eq!((story.stage(2), story.stage(3)), (StageStatus::Cancelled, StageStatus::Skipped));
     assert!(matches!(story.0.run.status(), berth_core::deployment::run::RunStatus::Cancelled(_)));
 }
 
 #[test]
-fn nothing_is_resolved_in_a_stage_that_is_told_to_stop() {
+fn step_in_cancelled_stage_cannot_be_resolved() {
     let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
     story.grant(1);
-    story.execute(0, Ends::Lost);
-    story.ask(&Asked::Cancel);
-    let told = story.ask(&Asked::Resolve { at: 0, resolution: Resolution::Ran });
-    assert!(matches!(told.answer, Answer::Refused(_)), "{told}");
-    story.end(1, Ends::Stopped);
+    story.execute(0, SimulatedEnd::Lost);
+    story.ask(&RunRequest::Cancel);
+    let told = story.ask(&RunRequest::Resolve { at: 0, resolution: Resolution::Ran });
+    assert!(matches!(told.answer, RunAnswer::Refused(_)), "{told}");
+    story.end(1, SimulatedEnd::Stopped);
     assert_eq!(story.step(0), StepStatus::Cancelled);
 }
 
 #[test]
-fn a_step_that_was_tried_too_often_fails_and_does_not_hang() {
+fn step_above_attempt_limit_fails() {
     let patient = StepShape { retry: Some((9, 0)), ..PLAIN };
-    let shape = Shape { stages: vec![(StageKind::Environment, vec![patient])] };
+    let shape = PlanShape { stages: vec![(StageKind::Environment, vec![patient])] };
     let mut story = Story(Scene::begin(&shape, 999, false).unwrap_or_else(|it| panic!("{it}")));
-    story.execute(0, Ends::Failed);
+    story.execute(0, SimulatedEnd::Failed);
     assert_eq!(story.stage(0), StageStatus::Failed);
-    story.ask(&Asked::Retry { stage: 0, from: From::Failed });
+    story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
     assert_eq!(story.stage(0), StageStatus::Failed);
 }
 
 #[test]
-fn who_is_overtaken_keeps_what_was_done_and_what_was_cancelled() {
+fn superseded_run_keeps_finished_stages() {
     let stage = |steps| (StageKind::Stage, steps);
     let mut story = Story::with(vec![stage(vec![PLAIN, PLAIN]), stage(vec![PLAIN]), stage(vec![PLAIN])]);
-    story.ask(&Asked::Enter);
-    story.execute(0, Ends::Succeeded);
-    story.ask(&Asked::CancelStage { stage: 2 });
-    story.execute(1, Ends::Failed);
-    story.ask(&Asked::Retry { stage: 0, from: From::Failed });
-    story.ask(&Asked::Overtaken);
+    story.ask(&RunRequest::Enter);
+    story.execute(0, SimulatedEnd::Succeeded);
+    story.ask(&RunRequest::CancelStage { stage: 2 });
+    story.execute(1, SimulatedEnd::Failed);
+    story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
+    story.ask(&RunRequest::Overtaken);
     assert_eq!((story.step(0), story.step(1)), (StepStatus::Succeeded, StepStatus::Skipped));
     assert_eq!((story.stage(0), story.stage(1)), (StageStatus::Skipped, StageStatus::Skipped));
     assert_eq!(story.stage(2), StageStatus::Cancelled);

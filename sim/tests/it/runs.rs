@@ -1,10 +1,10 @@
-//! Random sequences of commands to a run, each step checked by the oracle; scenarios compared with the reference; several
-//! runs in the queues of the same stages. Split into several tests, so that they run in parallel.
+//! Random command sequences for a run, each step checked by the oracle; scenarios compared with the reference;
+//! several runs in the queues of the same stages. Split into several tests, so that they run in parallel.
 
 use std::collections::BTreeMap;
 
 use berth_core::deployment::environment::report::Order;
-use berth_sim::runs::{Answer, Asked, Scene, compare, line, run, scenario, sequence, trace};
+use berth_sim::runs::{RunAnswer, RunRequest, Scene, compare, run, scenario, sequence, stage_queue, trace};
 use berth_testkit::outcome;
 
 fn check_sequences(part: u64) {
@@ -48,20 +48,20 @@ fn check_scenarios(part: u64) {
 }
 
 #[test]
-fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_1() {
+fn scenarios_match_reference_part_1() {
     check_scenarios(0);
 }
 
 #[test]
-fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_2() {
+fn scenarios_match_reference_part_2() {
     check_scenarios(1);
 }
 
 #[test]
-fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
+fn stage_has_one_run_and_newest_enters() {
     let seeds = 0..outcome::short_or_long(1_000, 5_000);
     for seed in seeds.clone() {
-        if let Err(failed) = line::check(seed) {
+        if let Err(failed) = stage_queue::check(seed) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
@@ -69,16 +69,16 @@ fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
 }
 
 #[test]
-fn a_seed_is_a_story() {
+fn same_seed_gives_same_trace() {
     for seed in 0..300 {
         assert_eq!(trace(&sequence(seed)), trace(&sequence(seed)), "seed {seed}");
-        assert_eq!(line::trace(seed), line::trace(seed), "seed {seed}");
+        assert_eq!(stage_queue::trace(seed), stage_queue::trace(seed), "seed {seed}");
     }
 }
 
-/// Sequences in which nothing goes wrong prove nothing.
+/// Sequences without rare cases prove nothing.
 #[test]
-fn the_sequences_meet_what_is_rare() {
+fn sequences_cover_rare_events() {
     let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());
     for seed in 0..3_000 {
         let sequence = sequence(seed);
@@ -92,13 +92,15 @@ fn the_sequences_meet_what_is_rare() {
                 }
                 let word = match (&asked, &told.answer) {
                     _ if told.is_conflict => "a nonce twice",
-                    (Asked::Grant { .. }, Answer::Granted(_)) if !told.is_change => "the same grant",
-                    (Asked::Grant { .. }, Answer::Refused(_)) => "a grant refused",
-                    (Asked::Report { .. }, Answer::Order(Order::Stale)) if !told.is_change => "a late report",
-                    (Asked::Beat { .. }, Answer::Order(Order::Cancel)) => "told to stop",
-                    (Asked::Resolve { .. }, Answer::Refused(_)) => "nothing to resolve",
-                    (Asked::Retry { .. }, Answer::Refused(_)) => "nothing to retry",
-                    (Asked::Cancel, Answer::Done) if !told.is_change => "cancelled already",
+                    (RunRequest::Grant { .. }, RunAnswer::Granted(_)) if !told.is_change => "the same grant",
+                    (RunRequest::Grant { .. }, RunAnswer::Refused(_)) => "a grant refused",
+                    (RunRequest::Report { .. }, RunAnswer::Order(Order::Stale)) if !told.is_change => {
+                        "a late report"
+                    }
+                    (RunRequest::Beat { .. }, RunAnswer::Order(Order::Cancel)) => "told to stop",
+                    (RunRequest::Resolve { .. }, RunAnswer::Refused(_)) => "nothing to resolve",
+                    (RunRequest::Retry { .. }, RunAnswer::Refused(_)) => "nothing to retry",
+                    (RunRequest::Cancel, RunAnswer::Done) if !told.is_change => "cancelled already",
                     _ => continue,
                 };
                 *answers.entry(word).or_insert(0) += 1;
@@ -106,7 +108,7 @@ fn the_sequences_meet_what_is_rare() {
         }
     }
     println!("{events:#?}\n{answers:#?}");
-    // Fourteen kinds of events belong to a run, and the table above has eight lines.
+    // A run has fourteen kinds of events, and the table above has eight lines.
     assert_eq!((events.len(), answers.len()), (14, 8));
     let rarest = events.values().chain(answers.values()).min().copied();
     assert!(rarest.is_some_and(|count| count >= 10), "met too seldom: {events:?} {answers:?}");

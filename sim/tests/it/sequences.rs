@@ -34,7 +34,7 @@ fn no_sequence_breaks_a_promise_part_4() {
 }
 
 #[test]
-fn a_seed_is_a_story() {
+fn same_seed_gives_same_trace() {
     for seed in 0..500 {
         assert_eq!(sequence(seed), sequence(seed));
         assert_eq!(trace(&sequence(seed)), trace(&sequence(seed)), "seed {seed}");

@@ -1,4 +1,5 @@
-//! The Debian package, made by cargo-deb. What is in it is written in `[package.metadata.deb]` of crates/berth/Cargo.toml.
+//! The Debian package, built by cargo-deb. Its contents are declared in `[package.metadata.deb]` of
+//! crates/berth/Cargo.toml.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,15 +9,15 @@ use crate::tool::{cargo, cargo_has, output, root, run};
 
 pub(crate) const INSTALL_CARGO_DEB: &str = "cargo install --locked cargo-deb";
 
-/// A packager names itself by Debian's variables DEBFULLNAME and DEBEMAIL. The project has no address of its own; this one
-/// is of a kind that never reaches anybody (RFC 2606).
+/// Default maintainer; packagers set Debian's variables DEBFULLNAME and DEBEMAIL. The address is in a reserved
+/// domain (RFC 2606).
 const MAINTAINER: (&str, &str) = ("Berth maintainers", "maintainers@berth.invalid");
 
 pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     if !cargo_has("deb") {
         return Err(format!("cargo-deb is not installed: `{INSTALL_CARGO_DEB}`"));
     }
-    // The assets of the manifest have fixed paths.
+    // The manifest's assets have fixed paths.
     let (version, dir) = (&staged.version, root().join("target/deb"));
     let _ = std::fs::remove_dir_all(&dir);
     make(&dir)?;
@@ -34,14 +35,13 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
         cargo(["deb", "--quiet", "--package", "berth", "--no-build", "--no-strip", "--deb-version", version]);
     pack.args(["--maintainer", &maintainer]).arg("--output").arg(to).current_dir(root());
     run(pack.env("SOURCE_DATE_EPOCH", &staged.made_at))?;
-    let architecture =
-        output(Command::new("dpkg").arg("--print-architecture")).ok_or("dpkg does not answer")?;
+    let architecture = output(Command::new("dpkg").arg("--print-architecture")).ok_or("dpkg failed")?;
     let file = format!("berth_{version}_{architecture}.deb");
     let mut field = Command::new("dpkg-deb");
     let depends = output(field.arg("--field").arg(to.join(&file)).arg("Depends")).unwrap_or_default();
-    // Without dpkg-shlibdeps cargo-deb only warns.
+    // Without dpkg-shlibdeps, cargo-deb only warns.
     if !depends.contains("libc6 (>= ") {
-        return Err(format!("the package does not ask for its glibc ({depends}): install dpkg-dev"));
+        return Err(format!("the package does not depend on glibc ({depends}): install dpkg-dev"));
     }
     Ok(file)
 }
@@ -52,11 +52,11 @@ fn maintainer() -> String {
     format!("{name} <{}>", told("DEBEMAIL").unwrap_or_else(|| MAINTAINER.1.to_owned()))
 }
 
-/// In the form that Debian's tools read. The changes themselves are in our own file.
+/// A changelog in Debian's format, which refers to CHANGELOG.md.
 fn changelog(version: &str, made_at: &str, maintainer: &str) -> Result<String, String> {
     let date =
         output(Command::new("date").args(["-u", "-R", "-d", &format!("@{made_at}")]).env("LC_ALL", "C"));
-    let date = date.ok_or("date does not answer")?;
+    let date = date.ok_or("date failed")?;
     Ok(format!(
         "berth ({version}) unstable; urgency=medium\n\n  * The changes are in CHANGELOG.md.gz.\n\n -- {maintainer}  {date}\n"
     ))
@@ -74,7 +74,7 @@ mod tests {
 
     const SETTINGS: &str = "etc/berth/berth.toml";
 
-    /// Removed with everything in it.
+    /// Removed with its contents on drop.
     struct Scratch(PathBuf);
 
     impl Drop for Scratch {
@@ -92,9 +92,10 @@ mod tests {
         told("readelf", &["--sections".as_ref(), "--wide".as_ref(), program.as_ref()])
     }
 
-    /// What Debian's own `lintian` calls an error, looked for without it. The program in it is this test: it has symbols.
+    /// Checks what Debian's `lintian` treats as errors. The packaged program is this test binary, which has
+    /// symbols.
     #[test]
-    fn the_package_is_as_debian_wants_it() {
+    fn debian_package_is_valid() {
         if !cargo_has("deb") {
             return outcome::skip("cargo-deb", INSTALL_CARGO_DEB);
         }
@@ -106,7 +107,7 @@ mod tests {
         {
             make(dir).unwrap();
             names.iter().for_each(|name| write(&dir.join(name), "something\n").unwrap());
-            // As a umask may have it.
+            // As left by a restrictive umask.
             let closed = || std::fs::Permissions::from_mode(0o600);
             names.iter().for_each(|name| std::fs::set_permissions(dir.join(name), closed()).unwrap());
         }

@@ -1,4 +1,4 @@
-//! What packaging/Dockerfile promises, without a container.
+//! Tests of packaging/Dockerfile without a container engine.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,24 +8,24 @@ use crate::tool::root;
 
 const SCRIPT: &str = "packaging/healthcheck.sh";
 const PLACE: &str = "/usr/lib/berth/healthcheck";
-/// How rustls answers what is no TLS: a fatal alert.
+/// A fatal TLS alert, as rustls sends in response to a plain-text request.
 const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x32";
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-/// Whether the image calls a server healthy that listens there.
+/// Whether the image's health check succeeds for a server at this address.
 fn is_healthy(listen: &str) -> bool {
     let mut script = Command::new("bash");
     script.arg(root().join(SCRIPT)).env("BERTH_LISTEN", listen).output().unwrap().status.success()
 }
 
-/// The same, of a server that does this with a connection.
+/// The same for a server that handles a connection with `answer`.
 fn is_healthy_when(at: &str, answer: impl FnOnce(TcpStream) + Send) -> bool {
     let listener = TcpListener::bind(at).unwrap();
     let listen = listener.local_addr().unwrap().to_string();
     std::thread::scope(|scope| {
         scope.spawn(move || answer(listener.accept().unwrap().0));
         let told = is_healthy(&listen);
-        // A check that asked elsewhere leaves the server waiting for somebody.
+        // If the check connected elsewhere, unblock the server with a connection.
         let _ = TcpStream::connect(&listen);
         told
     })
@@ -46,7 +46,7 @@ fn says(answer: &'static [u8]) -> impl FnOnce(TcpStream) + Send {
 }
 
 #[test]
-fn a_server_is_healthy_on_any_port_with_and_without_tls() {
+fn health_check_succeeds_on_any_port_with_and_without_tls() {
     for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
         if TcpListener::bind(at).is_err() {
             println!("{at} cannot be listened on here: left out");
@@ -58,7 +58,7 @@ fn a_server_is_healthy_on_any_port_with_and_without_tls() {
 }
 
 #[test]
-fn a_server_that_is_gone_fails_or_hangs_is_not_healthy() {
+fn health_check_fails_for_missing_failing_or_hanging_server() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     assert!(!is_healthy(&gone), "nobody listens");
     let here = "127.0.0.1:0";
@@ -66,14 +66,14 @@ fn a_server_that_is_gone_fails_or_hangs_is_not_healthy() {
     assert!(!is_healthy_when(here, says(b"")), "no answer");
     let hangs = |mut stream: TcpStream| {
         asked(&stream);
-        // Until the other side has given up.
+        // Wait until the client has given up.
         let _ = stream.read(&mut [0]);
     };
     assert!(!is_healthy_when(here, hangs), "it hangs");
 }
 
 #[test]
-fn the_image_has_the_check_and_what_it_needs() {
+fn image_contains_health_check_and_its_needs() {
     let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
     let stage = text.rsplit("\nFROM ").next().unwrap();
     assert!(stage.contains(&format!("\nCOPY --from=build /src/{SCRIPT} {PLACE}\n")), "{stage}");

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: what is handed out. A release build with the dashboard in it, as a .tar.gz and a .deb, with
-//! completions, manual pages and checksums.
+//! `cargo xtask dist`: builds a release with the dashboard, as a .tar.gz and a .deb with completions, manual pages
+//! and checksums.
 
 mod deb;
 #[cfg(test)]
@@ -11,30 +11,30 @@ pub(crate) use deb::INSTALL_CARGO_DEB;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::{Done, cargo, output, root, run};
+use crate::tool::{TaskResult, cargo, output, root, run};
 use crate::web;
 
 const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
   --binary FILE   package this program instead of building one
   --to DIR        where everything goes [default: target/dist]";
 
-/// Of what is in the archive, whatever the umask here is.
+/// Permissions in the archive, independent of the umask.
 const MODES: &str = "--mode=u=rwX,go=rX";
 
-/// Everything that is packaged, before it is packed.
+/// Files to package.
 pub(super) struct Staged {
     pub(super) binary: PathBuf,
-    /// With `berth.bash`, `_berth` and `berth.fish`.
+    /// Contains `berth.bash`, `_berth` and `berth.fish`.
     pub(super) completions: PathBuf,
     pub(super) man: PathBuf,
-    /// Licences of what is linked.
+    /// Licences of linked crates and packages.
     pub(super) notices: PathBuf,
     pub(super) version: String,
-    /// Seconds: of the last commit, so that the same commit gives the same archive.
+    /// Time of the last commit in seconds, for reproducible archives.
     pub(super) made_at: String,
 }
 
-pub(crate) fn task(args: &[String]) -> Done {
+pub(crate) fn task(args: &[String]) -> TaskResult {
     let (mut binary, mut to) = (None, root().join("target/dist"));
     let mut words = args.iter();
     while let Some(word) = words.next() {
@@ -46,7 +46,7 @@ pub(crate) fn task(args: &[String]) -> Done {
     }
     let binary = match binary {
         Some(binary) => binary,
-        None => built()?,
+        None => build_release()?,
     };
     let binary = std::path::absolute(&binary).map_err(|error| error.to_string())?;
     make(&to)?;
@@ -59,16 +59,17 @@ pub(crate) fn task(args: &[String]) -> Done {
     Ok(())
 }
 
-fn built() -> Result<PathBuf, String> {
+fn build_release() -> Result<PathBuf, String> {
     web::prepare().map_err(|why| format!("the dashboard cannot be built: {why}"))?;
-    println!("building berth with optimisation, a cold build takes many minutes");
+    println!("building berth with optimizations; a cold build takes many minutes");
     run(&mut cargo(["build", "--release", "--locked", "-p", "berth"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     Ok(target.join("release/berth"))
 }
 
 fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
-    let told = output(Command::new(binary).arg("--version")).ok_or("the program does not say its version")?;
+    let told =
+        output(Command::new(binary).arg("--version")).ok_or("the program does not print its version")?;
     let version = told.strip_prefix("berth ").ok_or_else(|| format!("{told:?} is no version of berth"))?;
     let (completions, man) = (to.join("completions"), to.join("man"));
     for dir in [&completions, &man] {
@@ -81,9 +82,9 @@ fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
     }
     run(Command::new(binary).arg("man").arg(&man))?;
     let notices = to.join(notices::FILE);
-    write(&notices, &notices::made()?)?;
+    write(&notices, &notices::render_notices()?)?;
     let made_at = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
-    let made_at = made_at.ok_or("git does not say when the last commit was made")?;
+    let made_at = made_at.ok_or("git cannot read the time of the last commit")?;
     let (binary, version) = (binary.to_owned(), version.to_owned());
     Ok(Staged { binary, completions, man, notices, version, made_at })
 }
@@ -118,25 +119,24 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
     Ok(file)
 }
 
-fn sums(to: &Path, names: &[String]) -> Done {
-    let told =
-        output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum does not answer")?;
+fn sums(to: &Path, names: &[String]) -> TaskResult {
+    let told = output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum failed")?;
     write(&to.join("SHA256SUMS"), &(told + "\n"))
 }
 
-pub(super) fn make(dir: &Path) -> Done {
+pub(super) fn make(dir: &Path) -> TaskResult {
     std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))
 }
 
-pub(super) fn write(path: &Path, text: &str) -> Done {
+pub(super) fn write(path: &Path, text: &str) -> TaskResult {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-pub(super) fn copy(from: &Path, to: &Path) -> Done {
+pub(super) fn copy(from: &Path, to: &Path) -> TaskResult {
     std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
 }
 
-pub(super) fn copy_all(from: &Path, to: &Path) -> Done {
+pub(super) fn copy_all(from: &Path, to: &Path) -> TaskResult {
     make(to)?;
     let entries = std::fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
     entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())))

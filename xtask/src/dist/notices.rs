@@ -1,4 +1,5 @@
-//! The licences of everything that is linked into the program and its dashboard. Most ask that their text goes with it.
+//! Licences and notices of everything linked into the program and its dashboard, most of which must be distributed
+//! with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -11,13 +12,13 @@ use crate::tool::{cargo, output, root};
 
 pub(super) const FILE: &str = "THIRD-PARTY.txt";
 
-/// How the files begin in which packages keep what has to be handed on.
+/// Prefixes of files with licences and notices.
 const BEGINNINGS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
-/// Some have a program of such a name.
+/// Extensions of source files, which may have such a name too.
 const SOURCES: [&str; 4] = ["rs", "js", "ts", "json"];
 const RULE: &str = "================================================================================";
 
-/// One package, and where its files lie.
+/// A package and its directory.
 #[derive(Debug, PartialEq, Eq)]
 struct Package {
     name: String,
@@ -26,25 +27,25 @@ struct Package {
     dir: PathBuf,
 }
 
-/// For all of them: each text once, below the names of those that have it.
-pub(super) fn made() -> Result<String, String> {
+/// Renders all notices; each text once, below the packages that share it.
+pub(super) fn render_notices() -> Result<String, String> {
     let mut packages = crates()?;
     packages.extend(from_npm(&root().join("web"))?);
-    rendered(&packages)
+    render_packages(&packages)
 }
 
-/// What is handed out runs there; packages for others may not even be here.
+/// The target platform of releases; packages of other platforms may not be downloaded.
 fn platform() -> String {
     format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
 fn crates() -> Result<Vec<Package>, String> {
     let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()];
-    let told = output(&mut cargo(args)).ok_or("cargo metadata does not answer")?;
+    let told = output(&mut cargo(args)).ok_or("cargo metadata failed")?;
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
-    let linked = linked()?;
+    let linked = linked_crates()?;
     let packages = told["packages"].as_array().into_iter().flatten();
-    // Those without a source are our own.
+    // Packages without a source are our own.
     let foreign = packages.filter(|it| {
         let name = (text(it, "name").to_owned(), text(it, "version").to_owned());
         linked.contains(&name) && !it["source"].is_null()
@@ -52,11 +53,11 @@ fn crates() -> Result<Vec<Package>, String> {
     foreign.map(|it| package(it, Path::new(text(it, "manifest_path")).parent())).collect()
 }
 
-/// Name and version of what `berth` is linked with. What it is built or tested with is not in it.
-fn linked() -> Result<BTreeSet<(String, String)>, String> {
+/// Names and versions of the crates linked into `berth`, without build and test dependencies.
+fn linked_crates() -> Result<BTreeSet<(String, String)>, String> {
     let args =
         ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", &platform(), "--prefix", "none"];
-    let told = output(&mut cargo(args)).ok_or("cargo tree does not answer")?;
+    let told = output(&mut cargo(args)).ok_or("cargo tree failed")?;
     let named = |line: &str| {
         let (name, rest) = line.split_once(" v")?;
         Some((name.to_owned(), rest.split(' ').next()?.to_owned()))
@@ -64,13 +65,13 @@ fn linked() -> Result<BTreeSet<(String, String)>, String> {
     Ok(told.lines().filter_map(named).collect())
 }
 
-/// What the dashboard is bundled from, in `web/node_modules`.
+/// Packages bundled into the dashboard, from `web/node_modules`.
 fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
     let mut npm = Command::new("npm");
     npm.args(["ls", "--omit=dev", "--all", "--parseable"]).current_dir(web);
     let told =
-        output(&mut npm).ok_or("npm does not say what the dashboard is made of: run `npm install` in web")?;
-    // The first is the dashboard itself.
+        output(&mut npm).ok_or("npm cannot list the packages of the dashboard: run `npm install` in web")?;
+    // The first entry is the dashboard itself.
     let dirs: BTreeSet<&Path> = told.lines().skip(1).map(Path::new).collect();
     let read = |dir: &Path| {
         let file = dir.join("package.json");
@@ -84,8 +85,7 @@ fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
 
 fn package(told: &Value, dir: Option<&Path>) -> Result<Package, String> {
     let (name, licence) = (text(told, "name"), text(told, "license"));
-    let dir =
-        dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} does not say its licence"))?;
+    let dir = dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} declares no licence"))?;
     let own = |text: &str| text.to_owned();
     Ok(Package {
         name: own(name),
@@ -99,7 +99,7 @@ fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn rendered(packages: &[Package]) -> Result<String, String> {
+fn render_packages(packages: &[Package]) -> Result<String, String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = BTreeSet::new();
     for it in packages {
@@ -111,21 +111,20 @@ fn rendered(packages: &[Package]) -> Result<String, String> {
             by_text.entry(text).or_default().insert(name.clone());
         }
     }
-    let mut made =
-        "Berth is made with the works of others. These are their licences and notices.\n".to_owned();
+    let mut made = "Berth contains third-party software under these licences and notices.\n".to_owned();
     for (text, names) in &by_text {
         let _ = write!(made, "\n{RULE}\n");
         names.iter().for_each(|name| made += &format!("{name}\n"));
         let _ = write!(made, "\n{text}\n");
     }
     if !without.is_empty() {
-        let _ = write!(made, "\n{RULE}\nThese name their licence, and hold no text of it.\n\n");
+        let _ = write!(made, "\n{RULE}\nThese packages declare a licence without including its text.\n\n");
         without.iter().for_each(|name| made += &format!("{name}\n"));
     }
     Ok(made)
 }
 
-/// In the order of their names.
+/// Sorted by file name.
 fn texts(dir: &Path) -> Result<Vec<String>, String> {
     let cannot = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut files = Vec::new();
@@ -152,16 +151,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_linked_is_named_and_what_we_test_with_is_not() {
+    fn notices_cover_linked_crates_only() {
         let found = crates().unwrap();
         let has = |name: &str| found.iter().any(|it| it.name == name);
         assert!(has("tokio") && has("rusqlite") && has("libsqlite3-sys") && has("aws-lc-sys"));
-        // The second stands in Cargo.lock alone, by an edge that is not enabled.
+        // The second is only in Cargo.lock, through a feature that is not enabled.
         let others = ["expect-test", "ring", "berth-core", "cc"];
         assert!(!others.into_iter().any(has), "{found:?}");
-        let made = rendered(&found).unwrap();
+        let made = render_packages(&found).unwrap();
         assert!(made.contains("\ntokio 1.") && made.contains("Permission is hereby granted, free of charge"));
-        // The same text once, however many have it; there are some forms of it.
+        // Each text occurs once, in a few variants.
         let apache = made.matches("\"Licensor\" shall mean the copyright owner").count();
         assert!((1..60).contains(&apache), "{apache} times");
     }

@@ -7,7 +7,7 @@ mod scratch;
 use std::path::{Path, PathBuf};
 
 use self::catalog::{Mutation, Suite};
-use crate::tool::{Done, cargo, cargo_has, root, run as run_command};
+use crate::tool::{TaskResult, cargo, cargo_has, root, run as run_command};
 
 const VIOLATION_CHARS_MAX: usize = 90;
 
@@ -19,7 +19,7 @@ struct Catch {
     violation: String,
 }
 
-pub(crate) fn run(names: &[String]) -> Done {
+pub(crate) fn run(names: &[String]) -> TaskResult {
     let root = root();
     let mutations = catalog::load(&root.join("sim/mutations"))?;
     if let Some(unknown) = names.iter().find(|name| mutations.iter().all(|it| it.name != **name)) {
@@ -35,8 +35,8 @@ pub(crate) fn run(names: &[String]) -> Done {
     let selected: Vec<&Mutation> = mutations.iter().filter(is_selected).collect();
     select(&results, &selected)?;
     println!("{} mutations in {}, a cold build takes some minutes", selected.len(), copy.display());
-    // Not the target directory of the workspace: cargo tells packages apart by their path below the root of a workspace,
-    // and would use the mutated ones in place of ours.
+    // Not the workspace's target directory: cargo identifies packages by their path below the workspace root and
+    // would mix up both copies.
     run_command(suites_command(&copy).env("CARGO_TARGET_DIR", &build).env("BERTH_MUTANTS", &results))?;
     report(&selected, &load_catches(&results)?)
 }
@@ -46,7 +46,7 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Tells the suites which mutations to try.
-fn select(results: &Path, selected: &[&Mutation]) -> Done {
+fn select(results: &Path, selected: &[&Mutation]) -> TaskResult {
     let failed = |error| format!("cannot write {}: {error}", results.display());
     std::fs::create_dir_all(results).map_err(failed)?;
     for suite in Suite::ALL {
@@ -79,7 +79,7 @@ fn load_catches(results: &Path) -> Result<Vec<Catch>, String> {
 }
 
 /// Prints which suite caught which mutation, and fails if one was missed.
-fn report(selected: &[&Mutation], catches: &[Catch]) -> Done {
+fn report(selected: &[&Mutation], catches: &[Catch]) -> TaskResult {
     println!("{:<26} {:<12} {:>6}  violation", "mutation", "suite", "seed");
     let mut missed = Vec::new();
     for mutation in selected {

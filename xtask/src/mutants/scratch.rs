@@ -6,9 +6,9 @@ use std::process::Command;
 
 use super::catalog::Sources;
 use super::read;
-use crate::tool::Done;
+use crate::tool::TaskResult;
 
-/// Files of `sim/mutations`, where they go in the copy, and the file that declares them as a module.
+/// Files of `sim/mutations`, their path in the copy, and the file that declares them as a module.
 const MODULES: [(&str, &str, &str, &str); 3] = [
     ("mutation.rs", "crates/core/src/mutation.rs", "crates/core/src/lib.rs", "pub mod mutation;"),
     ("tests/rules.rs", "sim/tests/it/mutations.rs", "sim/tests/it/main.rs", "mod mutations;"),
@@ -20,9 +20,9 @@ const MODULES: [(&str, &str, &str, &str); 3] = [
     ),
 ];
 
-/// Makes `copy` a copy of the workspace with the mutated sources. Files that are already there with the same content keep
-/// their modification time, so that cargo compiles only what has changed.
-pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> Done {
+/// Makes `copy` a copy of the workspace with the mutated sources. Unchanged files keep their modification time, so
+/// that cargo recompiles only what has changed.
+pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> TaskResult {
     for (file, place, parent, declaration) in MODULES {
         mutated.insert(place.to_owned(), read(&root.join("sim/mutations").join(file))?);
         let parent_text = match mutated.remove(parent) {
@@ -33,7 +33,7 @@ pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> Done {
     }
     let mut expected = BTreeSet::new();
     for file in workspace_files(root)? {
-        // Deleted and not yet committed.
+        // Deleted, but not yet committed.
         if !root.join(&file).is_file() {
             continue;
         }
@@ -62,7 +62,7 @@ fn workspace_files(root: &Path) -> Result<Vec<String>, String> {
     Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
-fn update(path: &Path, content: &[u8]) -> Done {
+fn update(path: &Path, content: &[u8]) -> TaskResult {
     if std::fs::read(path).is_ok_and(|present| present == content) {
         return Ok(());
     }
@@ -71,8 +71,8 @@ fn update(path: &Path, content: &[u8]) -> Done {
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-/// Removes what the workspace no longer has: cargo would find tests and modules in it.
-fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> Done {
+/// Removes files that the workspace no longer has: cargo would still find tests and modules in them.
+fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> TaskResult {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {

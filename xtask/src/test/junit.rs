@@ -1,4 +1,4 @@
-//! Reads the JUnit reports of the suites: what was skipped, what was covered, what was slow.
+//! Reads the JUnit reports of the suites: skipped, covered and slow tests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use berth_testkit::outcome::{COVERED, IMPOSSIBLE, SKIPPED};
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) cases: Vec<Case>,
-    /// Lines that begin with one of the marks of `berth_testkit::outcome`, without the mark.
+    /// Lines with a marker of `berth_testkit::outcome`, without the marker.
     pub(super) skipped: Vec<String>,
     pub(super) impossible: Vec<String>,
     pub(super) covered: Vec<String>,
@@ -20,7 +20,7 @@ pub(super) struct Case {
     pub(super) took: Duration,
 }
 
-/// Reads one report. A suite that ended before it wrote one has an empty report.
+/// Reads a report. A suite that failed before writing one has an empty report.
 pub(super) fn read(file: &Path) -> Result<Report, String> {
     match std::fs::read_to_string(file) {
         Ok(text) => parse(&text).map_err(|error| format!("{}: {error}", file.display())),

@@ -1,4 +1,4 @@
-//! Temporary files of the tests in memory, where there is enough of it: a disk that has to keep them costs minutes.
+//! Puts temporary files of the tests into memory if there is enough: disk IO would cost minutes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -7,10 +7,10 @@ use tempfile::TempDir;
 
 const SHARED_MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "berth-test-";
-/// A run of all tests needs less than half of it.
+/// More than twice what a run of all tests needs.
 const FREE_MIN: u64 = 4 << 30;
 
-/// A directory in memory for temporary files. `None`: they go where this machine keeps them.
+/// Returns a directory in memory; `None` if temporary files stay on disk.
 pub(super) fn directory() -> Option<TempDir> {
     let free = rustix::fs::statvfs(SHARED_MEMORY).ok().map(|it| it.f_bavail * it.f_frsize)?;
     if free < FREE_MIN || !is_tmpfs(Path::new(SHARED_MEMORY)) {
@@ -19,18 +19,18 @@ pub(super) fn directory() -> Option<TempDir> {
     remove_left_over();
     let prefix = format!("{PREFIX}{}-", std::process::id());
     let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(SHARED_MEMORY).ok()?;
-    // PostgreSQL runs as another user below it.
+    // PostgreSQL runs as a different user below it.
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o1777)).ok()?;
     Some(dir)
 }
 
-/// A run that was killed leaves its directory, with its process in the name.
+/// Removes directories of killed runs, which have the pid in their name.
 fn remove_left_over() {
     for entry in std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let process = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
         if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            // Another user's stays.
+            // Directories of other users stay.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: what a newcomer and continuous integration run.
+//! `cargo xtask test`: all checks and tests, for developers and CI.
 
 mod build;
 mod junit;
@@ -12,16 +12,16 @@ use std::time::Instant;
 use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 use tempfile::TempDir;
 
-use crate::tool::{self, Done, cargo, cargo_has};
+use crate::tool::{self, TaskResult, cargo, cargo_has};
 use crate::{clients, mutants, npm, schemathesis, web};
 use build::{Built, cargo_with_lints};
 use prepare::Tools;
 use report::{Collected, Outcome, Suite};
 
 const USAGE: &str = "usage: cargo xtask test [--quick | --long] [--strict]";
-/// Where suites leave their JUnit reports, in the target directory.
+/// Directory of the JUnit reports, in the target directory.
 const RESULTS: &str = "test-results";
-/// Suites that behave differently by database. They run on SQLite with all other tests, and once more on PostgreSQL.
+/// Suites that depend on the database. They run on SQLite with all other tests, and again on PostgreSQL.
 const ON_POSTGRES: &str = "(package(berth-store) & test(/^(differential|feed|found|lists|once|registries|transactions)::/)) | \
      (package(berth-server) & test(/^(environments|events|follow|once)::/)) | \
      (package(berth-server) & test(/^engine::/) & not test(/^engine::model::/)) | \
@@ -31,7 +31,7 @@ const EXAMPLES_LONG: u32 = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// For a working developer: no PostgreSQL, API fuzzing, generated clients or dashboard; installs nothing.
+    /// For development: no PostgreSQL, API fuzzing, generated clients or dashboard; installs nothing.
     Quick,
     Short,
     /// All seeds, kills and mutations.
@@ -45,17 +45,17 @@ struct Run {
     results: PathBuf,
     suites: Vec<Suite>,
     collected: Collected,
-    /// For temporary files, in memory.
+    /// Temporary directory in memory.
     scratch: Option<TempDir>,
 }
 
-pub(crate) fn run(args: &[String]) -> Done {
+pub(crate) fn run(args: &[String]) -> TaskResult {
     let (form, is_strict) = parse(args)?;
     let results = own_dir()?.join(RESULTS);
     let _ = std::fs::remove_dir_all(&results);
     std::fs::create_dir_all(&results)
         .map_err(|error| format!("cannot make {}: {error}", results.display()))?;
-    // The long form keeps its files on the disk: they grow, and it is the one that waits for real writes.
+    // The long form uses the disk: its files grow, and it tests real writes.
     let scratch = if form == Form::Long { None } else { memory::directory() };
     if let Some(scratch) = &scratch {
         tempfile::env::override_temp_dir(scratch.path())
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     });
     run.suite("format", "cargo fmt --all --check", |_| format());
     if form != Form::Quick && run.tools.has_node {
-        // Before the build: the program contains the dashboard.
+        // Before the build, because the binary embeds the dashboard.
         run.suite("web", "dashboard: lint, types, size, unit tests", |run| {
             let junit = run.results.join("web.xml");
             let done = web::check(&junit);
@@ -98,8 +98,8 @@ pub(crate) fn run(args: &[String]) -> Done {
     report::conclude(&run.suites, &run.tools.missing, &run.collected, is_strict)
 }
 
-/// The dashboard alone.
-pub(crate) fn dashboard() -> Done {
+/// Runs the checks of the dashboard alone.
+pub(crate) fn dashboard() -> TaskResult {
     web::install()?;
     let results = own_dir()?;
     web::check(&results.join("web.xml"))?;
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// Runs the tests of the workspace with what was built; `Some`: those of this filter, on PostgreSQL.
+    /// Runs the tests that were built; with a filter, the matching ones on PostgreSQL.
     fn nextest(&mut self, suite: &'static str, on_postgres: Option<&str>) -> Outcome {
         if !cargo_has("nextest") {
             return Outcome::Skipped("cargo-nextest is not installed: `cargo install cargo-nextest`".into());
@@ -232,7 +232,7 @@ fn target_dir(results: &Path) -> &Path {
     results.ancestors().nth(2).unwrap_or(results)
 }
 
-fn outcome(done: Done) -> Outcome {
+fn outcome(done: TaskResult) -> Outcome {
     done.map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 
@@ -240,7 +240,7 @@ fn lint_outcome(built: &Built) -> Outcome {
     match (built.warnings.is_empty(), built.is_linted) {
         (true, true) => Outcome::Passed,
         (true, false) => Outcome::Skipped("no clippy: `rustup component add clippy`".into()),
-        (false, _) => Outcome::Failed(format!("{}\nthe lints found something", built.warnings.join("\n"))),
+        (false, _) => Outcome::Failed(format!("{}\nclippy reported warnings", built.warnings.join("\n"))),
     }
 }
 

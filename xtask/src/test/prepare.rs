@@ -8,7 +8,7 @@ use berth_testkit::Server;
 use crate::tool::{apt_install, cargo, cargo_has, may_install, output, run};
 use crate::{clients, dist, npm, postgres, schemathesis, web};
 
-/// Programs of Debian packages: where the program is, its package, and what needs it.
+/// Programs from Debian packages: path, package, and which suites need it.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/bwrap", "bubblewrap", "sandbox suites"),
     ("/usr/bin/git", "git", "repositories, definitions, custom steps"),
@@ -23,18 +23,18 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     (web::CHROMIUM, "chromium", "browser tests"),
 ];
 
-/// Something a suite needs that is not on this machine.
+/// A requirement that this machine does not meet.
 pub(super) struct Missing {
     pub(super) what: String,
     pub(super) needed_by: &'static str,
     pub(super) install: String,
 }
 
-/// Programs the suites use, where they are present.
+/// Programs that the suites use, if present.
 #[derive(Default)]
 pub(super) struct Tools {
     pub(super) postgres: Option<PathBuf>,
-    /// One server for all tests, stopped when dropped.
+    /// One server for all tests, stopped on drop.
     pub(super) postgres_server: Option<Server>,
     pub(super) npm: Option<PathBuf>,
     pub(super) schemathesis: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(super) struct Tools {
     pub(super) missing: Vec<Missing>,
 }
 
-/// Looks for everything; installs what is missing unless `quick`.
+/// Looks for all requirements; installs missing ones unless `quick`.
 pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
     let mut tools = Tools::default();
     let installs = !quick && may_install();
@@ -105,7 +105,7 @@ fn install_programs(installs: bool, tools: &mut Tools) {
 fn install_cargo_deb(installs: bool, tools: &mut Tools) {
     if installs && !cargo_has("deb") {
         println!("    installing cargo-deb");
-        // Without optimisation: it packs one small file here, and compiles in half the time.
+        // Without optimization, which halves the compile time; it only packs one small file.
         if let Err(why) = run(&mut cargo(["install", "--locked", "--quiet", "--debug", "cargo-deb"])) {
             return tools.lacks("cargo-deb", "the Debian package", why);
         }
@@ -115,7 +115,7 @@ fn install_cargo_deb(installs: bool, tools: &mut Tools) {
     }
 }
 
-/// On Debian's path, or anywhere on ours.
+/// At the usual path of Debian, or anywhere in PATH.
 fn is_present(program: &str) -> bool {
     let path = Path::new(program);
     let found = || output(Command::new("sh").args(["-c", "command -v \"$1\"", "sh"]).arg(file_name(path)));

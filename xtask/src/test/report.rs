@@ -1,4 +1,4 @@
-//! The closing tables of `cargo xtask test`.
+//! Summary tables of `cargo xtask test`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) struct Suite {
     pub(super) outcome: Outcome,
 }
 
-/// What the suites reported beyond passed or failed.
+/// What the suites reported besides passed or failed.
 #[derive(Default)]
 pub(super) struct Collected {
     slowest: Vec<Case>,
@@ -49,7 +49,7 @@ impl Collected {
     }
 }
 
-/// Prints the tables; an error names what failed. In strict mode everything skipped is a failure.
+/// Prints the tables; the error names what failed. In strict mode anything skipped is a failure.
 pub(super) fn conclude(
     suites: &[Suite],
     missing: &[Missing],

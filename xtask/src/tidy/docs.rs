@@ -1,23 +1,23 @@
-//! Rules about the documentation: links lead somewhere, decisions are numbered.
+//! Rules for the documentation: links resolve, ADRs are numbered.
 
 use std::path::Path;
 
 pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> Vec<String> {
     let beside = path.parent().unwrap_or(root);
     let is_there = |target: &str| match target.strip_prefix('/') {
-        // As forges read it: from the repository's root.
+        // Relative to the repository's root, like forges do.
         Some(rest) => root.join(rest).exists(),
         None => beside.join(target).exists(),
     };
     let broken = links(text).into_iter().filter(|(_, target)| !is_there(target));
     broken
         .map(|(line, target)| {
-            format!("{name}:{line}: the link to {target} leads nowhere: write the file or mend the link")
+            format!("{name}:{line}: broken link to {target}: create the file or fix the link")
         })
         .collect()
 }
 
-/// A proof that is named, as `path/of/file.rs::name_of_a_test`, exists.
+/// Checks that tests named in the text as `path/of/file.rs::name_of_a_test` exist.
 pub(super) fn check_proofs(root: &Path, name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -25,16 +25,14 @@ pub(super) fn check_proofs(root: &Path, name: &str, text: &str) -> Vec<String> {
         for (file, test) in code.filter_map(|code| code.split_once(".rs::")) {
             let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
             if !source.contains(&format!("fn {test}(")) {
-                found.push(format!(
-                    "{name}:{number}: there is no {test} in {file}.rs: name the test that proves it"
-                ));
+                found.push(format!("{name}:{number}: no test {test} in {file}.rs: name an existing test"));
             }
         }
     }
     found
 }
 
-/// Decision records are `NNNN-words.md`, counted from 1 without a gap.
+/// ADRs are named `NNNN-words.md`, numbered from 1 without gaps.
 pub(super) fn check_decisions(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -60,7 +58,7 @@ fn check_numbers(names: &[String]) -> Vec<String> {
     found
 }
 
-/// Targets of relative links with their lines, without anchors; code is not looked at.
+/// Returns targets of relative links with their lines, without anchors. Code is skipped.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut in_fence = false;
@@ -91,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_links_are_found_and_code_is_not() {
+    fn relative_links_outside_of_code_are_found() {
         let text = "See [a](docs/a.md#part) and ![b](b.png \"title\"), [c](https://acme.test), [d](#here).\n\
                     Code: `[e](e.md)`.\n```\n[f](f.md)\n```\n[g]: <g.md>\n[h](mailto:ada@acme.test)\n";
         let found: Vec<_> =
@@ -100,16 +98,16 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_that_does_not_exist_is_named() {
+    fn missing_proof_is_reported() {
         let root = crate::tool::root();
-        let here = "`xtask/src/tidy/docs.rs::a_proof_that_does_not_exist_is_named`";
+        let here = "`xtask/src/tidy/docs.rs::missing_proof_is_reported`";
         assert!(check_proofs(&root, "x.md", here).is_empty());
         let gone = format!("fine\n{}", here.replace("is_named", "is_gone"));
-        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: there is no a_proof"));
+        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: no test a_proof"));
     }
 
     #[test]
-    fn decisions_have_numbers_without_gaps() {
+    fn adr_numbers_have_no_gaps() {
         let check =
             |names: &[&str]| check_numbers(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
         assert!(check(&["0001-one.md", "0002-two.md"]).is_empty());

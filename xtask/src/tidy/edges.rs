@@ -1,6 +1,6 @@
-//! Which of our crates may know which.
+//! Allowed dependencies between workspace crates.
 
-/// A crate, and those of ours it may depend on.
+/// Each crate with the workspace crates it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     (
         "crates/berth",
@@ -44,7 +44,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["berth-testkit"]),
 ];
 
-/// What only the tests of a crate may know besides.
+/// Additional dependencies allowed in a crate's tests.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("crates/berth", &["berth-testkit"]),
     ("crates/runner", &["berth-testkit"]),
@@ -53,11 +53,11 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("sim", &["berth-testkit"]),
 ];
 
-/// `name` is the path of a Cargo.toml from the root. The root's own has no dependencies.
+/// Checks a Cargo.toml, given by its path from the root. The root's own has no dependencies.
 pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     let Some((place, _)) = name.rsplit_once('/') else { return Vec::new() };
     let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == place) else {
-        return vec![format!("{name}: a new crate: say in xtask/src/tidy/edges.rs whom it may know")];
+        return vec![format!("{name}: new crate: add its allowed dependencies to xtask/src/tidy/edges.rs")];
     };
     let in_tests =
         ALLOWED_IN_TESTS.iter().find(|(known, _)| *known == place).map_or(&[][..], |(_, list)| list);
@@ -69,7 +69,7 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     unknown
         .map(|Dependency { line, name: dependency, .. }| {
             format!(
-                "{name}:{line}: {place} may not know {dependency}: move the code to where the knowledge is"
+                "{name}:{line}: {place} must not depend on {dependency}: move the code to a crate that may"
             )
         })
         .collect()
@@ -81,7 +81,7 @@ struct Dependency {
     is_for_tests: bool,
 }
 
-/// Those of our crates that a manifest depends on, in any of its dependency tables.
+/// Workspace crates in any dependency table of a manifest.
 fn dependencies(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
     let (mut inside, mut is_for_tests) = (false, false);
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_allowed_edges_pass() {
+    fn forbidden_dependency_is_reported() {
         let check_store = |text: &str| check("crates/store/Cargo.toml", text);
         let fine =
             "[package]\nname = \"berth-store\"\n[dependencies]\nberth-core.workspace = true\nserde = \"1\"\n";
@@ -127,12 +127,15 @@ mod tests {
             "[dependencies.berth-api]\npath = \"../api\"",
         ] {
             let found = check_store(bad);
-            assert!(found.len() == 1 && found[0].contains("may not know berth-api"), "{bad}: {found:?}");
+            assert!(
+                found.len() == 1 && found[0].contains("must not depend on berth-api"),
+                "{bad}: {found:?}"
+            );
         }
     }
 
     #[test]
-    fn tests_may_know_more() {
+    fn test_dependency_is_allowed_in_tests_only() {
         let check_store = |text: &str| check("crates/store/Cargo.toml", text);
         assert_eq!(check_store("[dev-dependencies]\nberth-sim.workspace = true"), Vec::<String>::new());
         for bad in
@@ -143,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_without_a_row_is_named() {
-        assert!(check("crates/new/Cargo.toml", "")[0].contains("whom it may know"));
+    fn unknown_crate_is_reported() {
+        assert!(check("crates/new/Cargo.toml", "")[0].contains("add its allowed dependencies"));
         assert!(check("Cargo.toml", "[workspace.dependencies]\nberth-core = {}").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that is linked has a licence we may link: those that `deny.toml` allows. This needs no cargo-deny.
+//! Checks that all linked crates have a licence that `deny.toml` allows, without cargo-deny.
 
 use std::path::Path;
 
@@ -11,25 +11,23 @@ const EXCEPTIONS: &[&str] = &["LLVM-exception"];
 
 pub(super) fn check(root: &Path) -> Vec<String> {
     let Ok(rules) = std::fs::read_to_string(root.join("deny.toml")) else {
-        return vec!["deny.toml: missing; it says which licences may be linked".into()];
+        return vec!["deny.toml is missing; it lists the allowed licences".into()];
     };
-    let allowed = allowed(&rules);
-    // Of this machine's kind: packages for others may not even be here.
+    let allowed = allowed_licences(&rules);
+    // For this platform only: packages of others may not be downloaded.
     let args =
         ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
     let told = cargo(args).current_dir(root).output();
     let parsed = told.ok().and_then(|told| serde_json::from_slice::<Value>(&told.stdout).ok());
     let Some(packages) = parsed.as_ref().and_then(|it| it["packages"].as_array()) else {
-        return vec![
-            "Cargo.lock: `cargo metadata --locked` does not answer; is the lock file up to date?".into(),
-        ];
+        return vec!["Cargo.lock: `cargo metadata --locked` failed; is the lock file up to date?".into()];
     };
-    let mut found = own(root, packages);
+    let mut found = check_own_licences(root, packages);
     for package in packages.iter().filter(|package| package["source"].is_string()) {
         let (name, version) =
             (package["name"].as_str().unwrap_or(""), package["version"].as_str().unwrap_or(""));
         match package["license"].as_str() {
-            None => found.push(format!("Cargo.lock: {name} {version} does not say its licence")),
+            None => found.push(format!("Cargo.lock: {name} {version} declares no licence")),
             Some(licence) if !is_allowed(licence, &allowed) => found.push(format!(
                 "Cargo.lock: {name} {version} is under {licence}, which deny.toml does not allow; use another crate"
             )),
@@ -39,19 +37,19 @@ pub(super) fn check(root: &Path) -> Vec<String> {
     found
 }
 
-/// What we say about ourselves is what lies in the repository.
-fn own(root: &Path, packages: &[Value]) -> Vec<String> {
+/// Checks that our crates declare the licence in LICENSE.
+fn check_own_licences(root: &Path, packages: &[Value]) -> Vec<String> {
     let text = std::fs::read_to_string(root.join("LICENSE")).unwrap_or_default();
     let is_apache = text.contains("Apache License") && text.contains("Version 2.0");
     let ours = packages.iter().filter(|package| package["source"].is_null());
     let other = ours.filter(|package| package["license"] != "Apache-2.0" || !is_apache);
     other
-        .map(|package| format!("{}: its licence is not the one in LICENSE, Apache-2.0", package["name"]))
+        .map(|package| format!("{}: its licence differs from LICENSE, Apache-2.0", package["name"]))
         .collect()
 }
 
 /// The names between `allow = [` and `]`.
-fn allowed(rules: &str) -> Vec<&str> {
+fn allowed_licences(rules: &str) -> Vec<&str> {
     let list = rules
         .split_once("\nallow = [")
         .and_then(|(_, rest)| rest.split_once("\n]"))
@@ -60,7 +58,7 @@ fn allowed(rules: &str) -> Vec<&str> {
     names.filter_map(|line| line.trim().strip_prefix('"')?.split('"').next()).collect()
 }
 
-/// An expression of SPDX: `OR` gives a choice, `AND` does not.
+/// Evaluates an SPDX expression: `OR` is a choice, `AND` is not.
 fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -113,8 +111,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expression_is_read_as_spdx_means_it() {
-        let allowed = allowed("x = 1\nallow = [\n  \"MIT\",\n  # why\n  \"Apache-2.0\",\n]\n");
+    fn spdx_expression_is_evaluated() {
+        let allowed = allowed_licences("x = 1\nallow = [\n  \"MIT\",\n  # why\n  \"Apache-2.0\",\n]\n");
         assert_eq!(allowed, ["MIT", "Apache-2.0"]);
         for good in [
             "MIT",

@@ -1,10 +1,10 @@
-//! Rules about the crates of others: some are banned, some have a lowest version that is safe.
+//! Rules for third-party crates: banned ones and minimum versions.
 
 use std::path::Path;
 
 use crate::tool::cargo;
 
-/// In the lock file a crate can stand without being built: only those that are built count.
+/// Only crates that are built count; the lock file may list others.
 const BANNED: &[(&str, &str)] = &[
     ("openssl-sys", "TLS is rustls over aws-lc-rs"),
     ("native-tls", "TLS is rustls over aws-lc-rs"),
@@ -18,7 +18,7 @@ enum Wanted {
     Exactly([u64; 3]),
 }
 
-/// Older ones have a published advisory, or lose writes.
+/// Older versions have a published advisory, or lose writes.
 const VERSIONS: &[(&str, Wanted)] = &[
     ("h2", Wanted::AtLeast([0, 4, 16])),
     ("idna", Wanted::AtLeast([1, 0, 0])),
@@ -48,8 +48,12 @@ fn check_versions(packages: &[(String, String)]) -> Vec<String> {
     for (name, wanted) in VERSIONS {
         for (_, version) in packages.iter().filter(|(package, _)| package == name) {
             let (fine, words) = match wanted {
-                Wanted::AtLeast(least) => (numbers(version) >= *least, format!("at least {}", dotted(least))),
-                Wanted::Exactly(only) => (numbers(version) == *only, format!("exactly {}", dotted(only))),
+                Wanted::AtLeast(least) => {
+                    (numbers(version) >= *least, format!("at least {}", format_version(least)))
+                }
+                Wanted::Exactly(only) => {
+                    (numbers(version) == *only, format!("exactly {}", format_version(only)))
+                }
             };
             if !fine {
                 found.push(format!("Cargo.lock: {name} {version}, wanted {words}: `cargo update -p {name}`"));
@@ -59,7 +63,7 @@ fn check_versions(packages: &[(String, String)]) -> Vec<String> {
     found
 }
 
-/// Name and version of every package of a lock file.
+/// Names and versions of the packages in a lock file.
 fn packages(text: &str) -> Vec<(String, String)> {
     let value = |line: &str, key: &str| {
         line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"').map(str::to_owned)
@@ -76,11 +80,11 @@ fn numbers(version: &str) -> [u64; 3] {
     [0; 3].map(|_: u64| parts.next().unwrap_or(0))
 }
 
-fn dotted(version: &[u64; 3]) -> String {
+fn format_version(version: &[u64; 3]) -> String {
     version.map(|number| number.to_string()).join(".")
 }
 
-/// Does any crate of ours, on any platform, lead to it? What cannot be told counts as a yes.
+/// Whether a workspace crate depends on it on any platform. If that is unknown, the answer is yes.
 fn is_built(root: &Path, name: &str) -> bool {
     let args = ["tree", "--workspace", "--target", "all", "--prefix", "none", "--invert", name];
     let Ok(tree) = cargo(args).current_dir(root).output() else { return true };
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floors_are_compared_by_number() {
+    fn minimum_versions_are_compared_numerically() {
         let lock = "[[package]]\nname = \"time\"\nversion = \"0.3.9\"\nsource = \"x\"\n\n\
                     [[package]]\nname = \"h2\"\nversion = \"0.4.16\"\n\n\
                     [[package]]\nname = \"rusqlite\"\nversion = \"0.42.0+bundled\"\n";

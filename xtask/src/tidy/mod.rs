@@ -1,4 +1,4 @@
-//! The house rules a machine can hold. Each violation is one line: the file, what is wrong, what to do.
+//! Repository rules. Each violation is one line: the file, what is wrong, what to do.
 
 mod commits;
 mod docs;
@@ -11,12 +11,12 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
-use crate::tool::{Done, root};
+use crate::tool::{TaskResult, root};
 
-/// Never walked: made by tools, or not ours.
+/// Generated or third-party directories.
 const SKIPPED: &[&str] = &["target", "node_modules", "dist"];
 
-pub(crate) fn run() -> Done {
+pub(crate) fn run() -> TaskResult {
     let found = violations(&root());
     for line in &found {
         eprintln!("{line}");
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Done {
             println!("tidy");
             Ok(())
         }
-        count => Err(format!("{count} house rules are broken")),
+        count => Err(format!("{count} violations of the repository rules")),
     }
 }
 
@@ -35,7 +35,7 @@ fn violations(root: &Path) -> Vec<String> {
     let (mut found, mut sources) = (Vec::new(), Vec::new());
     let mut words = words::WordCounter::default();
     for path in &files {
-        let name = shown(root, path);
+        let name = relative_path(root, path);
         let Ok(text) = std::fs::read_to_string(path) else { continue };
         words.add_file(&name, &text);
         match path.extension().and_then(|end| end.to_str()) {
@@ -63,8 +63,13 @@ fn violations(root: &Path) -> Vec<String> {
     found
 }
 
-fn shown(root: &Path, path: &Path) -> String {
+pub(crate) fn relative_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// Every Rust file below a directory, in a stable order.
+pub(crate) fn rust_files(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    files(dir).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs"))
 }
 
 /// Every file of the repository, in a stable order.
@@ -94,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_house_rules_hold() {
+    fn repository_has_no_violations() {
         let found = violations(&root());
         assert!(found.is_empty(), "\n{}\n", found.join("\n"));
     }

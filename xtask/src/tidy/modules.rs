@@ -1,4 +1,4 @@
-//! Modules of the server depend on each other in one direction.
+//! Modules of the server must not import each other in cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ const SERVER: &str = "crates/server/src/";
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns one line for a cycle between modules of the server. `files` are paths from the root with their texts.
+/// Returns a violation if there is a cycle. `files` are paths from the root with their contents.
 pub(super) fn check<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Vec<String> {
     let mut edges = Edges::new();
     for (name, text) in files {
@@ -21,7 +21,7 @@ pub(super) fn check<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> 
     }))
 }
 
-/// Names behind `crate::`, without those of unit tests.
+/// Modules named after `crate::`, without unit tests.
 fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     product.split("crate::").skip(1).filter_map(|rest| {
@@ -30,7 +30,7 @@ fn used_modules(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The modules on a way from `start` back to itself.
+/// The modules on a path from `start` back to itself.
 fn path_back(edges: &Edges, start: &str) -> Option<Vec<String>> {
     let mut paths = vec![vec![start.to_owned()]];
     let mut seen = BTreeSet::new();
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cycle_between_modules_is_reported_with_its_path() {
+    fn module_cycle_is_reported_with_its_path() {
         let good = [
             ("crates/server/src/app/mod.rs", "use crate::jobs::Jobs;\nuse crate::error::AppError;"),
             ("crates/server/src/jobs/mod.rs", "use crate::error::AppError;\nuse crate::jobs::sync;"),

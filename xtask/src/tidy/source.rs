@@ -1,12 +1,12 @@
-//! Rules about one Rust file.
+//! Rules for one source file.
 
 const LINES_MAX: usize = 400;
 const TEST_LINES_MAX: usize = 500;
 
-/// Words that mean "not finished". Written in two parts, so that this file does not hold them.
+/// Markers of unfinished work. Split, so that this file does not contain them.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Text that has no place, and what to do instead.
+/// Forbidden text, and the alternative.
 const BANNED: &[(&str, &str)] = &[
     (concat!("to", "do!("), "write the code, or leave the feature out"),
     (concat!("unimple", "mented!("), "write the code, or return an error"),
@@ -43,7 +43,7 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Rules about one file of the dashboard.
+/// Checks one file of the dashboard.
 pub(super) fn check_web(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let lines = text.lines().count();
@@ -78,20 +78,20 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_is_left_alone() {
+    fn valid_file_has_no_violations() {
         let good = format!("//! Fine.\n{}", "// Todos are a word of Spanish.\n".repeat(LINES_MAX - 1));
         assert_eq!(check("crates/core/src/a.rs", &good), Vec::<String>::new());
     }
 
     #[test]
-    fn the_dashboard_has_short_and_finished_files() {
+    fn dashboard_file_rules_are_checked() {
         assert!(check_web("web/src/a.tsx", &"x\n".repeat(LINES_MAX)).is_empty());
         assert_eq!(check_web("web/src/a.tsx", &"x\n".repeat(LINES_MAX + 1)).len(), 1);
         assert_eq!(check_web("web/src/a.tsx", &format!("// {}", UNFINISHED[0])).len(), 1);
     }
 
     #[test]
-    fn every_rule_finds_its_violation() {
+    fn every_source_rule_reports_its_violation() {
         let long = |lines: usize| format!("//! Long.\n{}", "\n".repeat(lines));
         check_one("crates/core/src/a.rs", &long(LINES_MAX), "at most 400");
         check_one("crates/core/tests/it/a.rs", &long(TEST_LINES_MAX), "at most 500");

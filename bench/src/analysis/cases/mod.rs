@@ -1,8 +1,7 @@
-//! Failures that are made on purpose, with the truth about each written down by hand.
+//! Deliberate failures, each with its expected result.
 //!
-//! The list was written before the rules. Every second case is held out: it was not run, and its output was not looked
-//! at, until the rules were done. The noisy ones were added after that, and the late ones at the very end, each held out as
-//! a whole in the same way.
+//! The list was written before the rules. Every second case is held out: it was not run until the rules were
+//! finished. The noisy cases were added after that, and the late ones at the end; both are held out as a whole.
 
 mod code;
 mod late;
@@ -14,26 +13,26 @@ use berth_analysis::Category;
 
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// Programs it runs, and `npm:NAME`, `pip:NAME` for what is installed for it; `root` where it must be root.
+    /// Required programs; `npm:NAME` and `pip:NAME` for installed packages; `root` if it must run as root.
     pub(super) needs: &'static [&'static str],
     pub(super) category: Category,
-    /// A line that shows the cause holds one of these.
+    /// A line that shows the cause contains one of these.
     pub(super) lines: &'static [&'static str],
-    /// Runs as a step's script would, in an empty directory.
+    /// Runs like a step's script, in an empty directory.
     pub(super) script: &'static str,
-    /// Its time is over after so many seconds.
+    /// Timeout in seconds.
     pub(super) timeout_s: u64,
     pub(super) is_held_out: bool,
 }
 
-/// Far more than any of them takes.
+/// Far more than any case takes.
 const TIMEOUT_S: u64 = 90;
 
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
     [code::CASES, platform::CASES, machine::CASES, noisy::CASES, late::CASES].into_iter().flatten()
 }
 
-/// One that was looked at while rules were written.
+/// A case that was used while writing rules.
 const fn open(
     name: &'static str,
     needs: &'static [&'static str],
@@ -44,7 +43,7 @@ const fn open(
     Case { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: false }
 }
 
-/// One that was not.
+/// A held-out case.
 const fn held(
     name: &'static str,
     needs: &'static [&'static str],

@@ -1,5 +1,5 @@
-//! Failures below other tools, after trouble that was survived, among misleading words, or of tools no rule was written
-//! for. All of them are held out.
+//! Failures reported by outer tools, after recovered errors, among misleading words, or of tools without a rule.
+//! All are held out.
 
 use berth_analysis::Category::{
     Command, Compile, Configuration, Crash, Credentials, Database, Dependency, Disk, File, Git, Network,

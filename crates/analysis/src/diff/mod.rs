@@ -1,54 +1,59 @@
-//! Unified diffs as git writes them, file modes included: made, read and applied without touching a disk.
+//! Unified diffs in git's format, with file modes: written, parsed and applied in memory.
 //!
-//! A diff may come from a rule or from a model: whoever made it, it is read strictly, and applied cleanly or not at all.
+//! A diff may come from a rule or from a language model. It is parsed strictly and applied completely or not at
+//! all.
 
 mod apply;
-mod make;
 mod parse;
+mod policy;
 mod quote;
-mod refuse;
+mod write;
 
-pub use apply::{Changed, apply};
-pub use make::diff;
-pub use refuse::{Permit, Reason, Refused};
+pub use apply::{ChangedFile, apply};
+pub use policy::{DiffPermit, DiffRejection, RejectionReason};
+pub use write::diff;
 
+/// Limit for a diff.
 pub const DIFF_BYTES_MAX: usize = 256 * 1024;
+/// Files that one diff may change.
 pub const FILES_MAX: usize = 20;
-/// Lines taken away and lines added, together.
+/// Removed and added lines together.
 pub const CHANGED_LINES_MAX: usize = 400;
+/// Limit for a changed file, before and after.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Limit for a path.
 pub const PATH_BYTES_MAX: usize = 512;
 
-/// A file of the commit, or of the commit to be.
+/// A file before or after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct FileContent {
     pub content: Vec<u8>,
     pub is_executable: bool,
 }
 
-/// What stands at a path of a commit.
+/// An entry of a commit's tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
-    File(File),
+pub enum TreeEntry {
+    File(FileContent),
     Directory,
     Symlink,
     Submodule,
 }
 
-/// The files of one commit. Paths have `/` between their parts and none at the beginning.
-pub trait Files {
-    fn entry(&self, path: &str) -> Option<Entry>;
+/// The tree of one commit. Paths are relative, separated by `/`.
+pub trait CommitTree {
+    fn entry(&self, path: &str) -> Option<TreeEntry>;
 }
 
-impl Files for std::collections::BTreeMap<String, Entry> {
-    fn entry(&self, path: &str) -> Option<Entry> {
+impl CommitTree for std::collections::BTreeMap<String, TreeEntry> {
+    fn entry(&self, path: &str) -> Option<TreeEntry> {
         let below = format!("{path}/");
         let is_directory = || self.keys().any(|known| known.starts_with(&below));
-        self.get(path).cloned().or_else(|| is_directory().then_some(Entry::Directory))
+        self.get(path).cloned().or_else(|| is_directory().then_some(TreeEntry::Directory))
     }
 }
 
-impl File {
+impl FileContent {
     pub(crate) const fn mode(&self) -> &'static str {
         if self.is_executable { "100755" } else { "100644" }
     }

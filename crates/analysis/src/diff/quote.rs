@@ -1,9 +1,9 @@
-//! Names of files as git writes them in a diff: in quotes, as C has them, where they are more than plain ASCII.
+//! Git's quoting of file names that are not plain ASCII, with C escapes.
 
 use std::fmt::Write as _;
 
-/// Signs that have a letter of their own.
-const LETTERS: &[(u8, u8)] = &[
+/// Bytes with a single-letter escape.
+const ESCAPES: &[(u8, u8)] = &[
     (7, b'a'),
     (8, b'b'),
     (b'\t', b't'),
@@ -15,15 +15,15 @@ const LETTERS: &[(u8, u8)] = &[
     (b'\\', b'\\'),
 ];
 
-/// A name with what stands before it, `a/` or `b/`.
-pub(super) fn quoted(side: &str, path: &str) -> String {
+/// Quotes a name together with its prefix `a/` or `b/`.
+pub(super) fn quote_name(side: &str, path: &str) -> String {
     let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
     if path.bytes().all(is_plain) {
         return format!("{side}{path}");
     }
     let mut out = format!("\"{side}");
     for byte in path.bytes() {
-        match LETTERS.iter().find(|(sign, _)| *sign == byte) {
+        match ESCAPES.iter().find(|(sign, _)| *sign == byte) {
             Some((_, letter)) => out.extend(['\\', char::from(*letter)]),
             None if is_plain(byte) => out.push(char::from(byte)),
             None => {
@@ -35,8 +35,8 @@ pub(super) fn quoted(side: &str, path: &str) -> String {
     out
 }
 
-/// A name in quotes and what comes after it; `None`: it is not written as git writes it.
-pub(super) fn unquoted(text: &str) -> Option<(String, &str)> {
+/// Parses a quoted name and returns it with the rest of the text; `None` if git would not write it this way.
+pub(super) fn unquote_name(text: &str) -> Option<(String, &str)> {
     let inside = text.strip_prefix('"')?;
     let (mut bytes, mut at) = (Vec::new(), 0);
     let next = |at: usize| inside.as_bytes().get(at).copied();
@@ -45,7 +45,7 @@ pub(super) fn unquoted(text: &str) -> Option<(String, &str)> {
             b'"' => return Some((String::from_utf8(bytes).ok()?, inside.get(at + 1..)?)),
             b'\\' => {
                 let letter = next(at + 1)?;
-                if let Some((sign, _)) = LETTERS.iter().find(|(_, known)| *known == letter) {
+                if let Some((sign, _)) = ESCAPES.iter().find(|(_, known)| *known == letter) {
                     bytes.push(*sign);
                     at += 2;
                 } else {

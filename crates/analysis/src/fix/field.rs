@@ -1,26 +1,30 @@
-//! A misspelt field of a pipeline's definition.
+//! Corrects a misspelled field of a pipeline definition.
 
 use berth_definition::{Diagnostic, Severity, parse};
 
-use super::{Repair, file};
+use super::{FileRepair, regular_file};
 use crate::clean::clean;
-use crate::diff::{File, Files};
+use crate::diff::{CommitTree, FileContent};
 use crate::finding::Finding;
-use crate::input::Input;
+use crate::input::AnalysisInput;
 
-/// The file is named within so many lines of the message.
+/// How far from the message the file name may be.
 const NEAR_LINES: usize = 8;
 
-pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) -> Option<Repair> {
-    let path = definition_named(input, finding)?;
-    let before = file(files, &path)?;
-    let content = respelt(before.text()?)?.into_bytes();
-    let after = File { content, is_executable: before.is_executable };
-    Some(Repair { summary: format!("Correct a misspelt field in {path}"), path, before, after })
+pub(super) fn repair_field(
+    input: &AnalysisInput<'_>,
+    finding: &Finding,
+    files: &dyn CommitTree,
+) -> Option<FileRepair> {
+    let path = find_definition(input, finding)?;
+    let before = regular_file(files, &path)?;
+    let content = correct_fields(before.text()?)?.into_bytes();
+    let after = FileContent { content, is_executable: before.is_executable };
+    Some(FileRepair { summary: format!("Fix a misspelled field in {path}"), path, before, after })
 }
 
-/// The first `.berth/<slug>/pipeline.yaml` near the evidence.
-fn definition_named(input: &Input<'_>, finding: &Finding) -> Option<String> {
+/// Returns the first `.berth/<slug>/pipeline.yaml` near the evidence.
+fn find_definition(input: &AnalysisInput<'_>, finding: &Finding) -> Option<String> {
     let at = finding.evidence.first()?.first.checked_sub(input.first_line.max(1))?;
     let near = input.lines.get(at.saturating_sub(NEAR_LINES)..(at + NEAR_LINES).min(input.lines.len()))?;
     near.iter().find_map(|line| {
@@ -32,11 +36,11 @@ fn definition_named(input: &Input<'_>, finding: &Finding) -> Option<String> {
     })
 }
 
-/// Every unknown field for which there is a near one, written so. Nothing if the definition gets no better by that.
-fn respelt(text: &str) -> Option<String> {
+/// Replaces unknown fields by the suggested ones. Returns `None` if that does not reduce the number of errors.
+fn correct_fields(text: &str) -> Option<String> {
     let found = parse(text).diagnostics;
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
-    // From the end, so that columns before stay true.
+    // From the end, so that earlier columns stay valid.
     let misspelt: Vec<&Diagnostic> =
         found.iter().rev().filter(|found| found.code == "unknown_field").collect();
     for diagnostic in &misspelt {
@@ -59,10 +63,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_misspelt_fields_change() {
+    fn only_misspelled_fields_are_corrected() {
         let text = "version: 1\npipeline:\n  name: Shop # tmeout\n  steps:\n    - name: Build\n      type: script\n      tmeout: 5m\n      params: { run: make }\n";
-        assert_eq!(respelt(text), Some(text.replace("      tmeout", "      timeout")));
-        assert_eq!(respelt(&text.replace("      tmeout", "      timeout")), None);
-        assert_eq!(respelt(&text.replace("      tmeout", "      whatever")), None);
+        assert_eq!(correct_fields(text), Some(text.replace("      tmeout", "      timeout")));
+        assert_eq!(correct_fields(&text.replace("      tmeout", "      timeout")), None);
+        assert_eq!(correct_fields(&text.replace("      tmeout", "      whatever")), None);
     }
 }

@@ -1,73 +1,82 @@
-//! Fixes that rules know, as diffs. Where they cannot be sure there is only advice.
+//! Automatic fixes for some rules, as diffs.
 
 mod executable;
 mod field;
-mod line_ends;
-mod named;
+mod file_names;
+mod line_endings;
 mod private;
 
 use serde::{Deserialize, Serialize};
 
-use crate::diff::{self, Entry, File, Files, Permit};
-use crate::finding::{Analysis, Finding, LineRange};
-use crate::input::Input;
+use crate::diff::{self, CommitTree, DiffPermit, FileContent, TreeEntry};
+use crate::finding::{AnalysisResult, Finding, LineRange};
+use crate::input::AnalysisInput;
 
 pub use private::is_private;
 
-/// Files that are shown to whoever explains a failure; what is longer is left out.
+/// Limits for files that are shown to an analyzer; longer ones are left out.
 pub const READ_FILES_MAX: usize = 4;
 pub const READ_FILE_BYTES_MAX: usize = 16 * 1024;
 pub const READ_BYTES_MAX: usize = 32 * 1024;
 
-/// A change that would mend the failure. It was seen to apply to the failing commit.
+/// A change that fixes the failure. It applies to the failing commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fix {
-    /// One line, good as the title of a commit.
+pub struct FixSuggestion {
+    /// One line, usable as a commit title.
     pub summary: String,
-    /// As `git diff` writes it.
+    /// In the format of `git diff`.
     pub diff: String,
 }
 
-/// A file as it is, as it should be, and why.
-struct Repair {
+/// The change of one file.
+struct FileRepair {
     path: String,
-    before: File,
-    after: File,
+    before: FileContent,
+    after: FileContent,
     summary: String,
 }
 
-/// Rules, and who may know how to mend what they find.
-type Maker = fn(&Input<'_>, &Finding, &dyn Files) -> Option<Repair>;
-const MAKERS: &[(&[&str], Maker)] = &[
-    (&["not-executable", "permission-denied", "exit-126"], executable::repair),
+/// Rules and the functions that may be able to fix their findings.
+type RepairFn = fn(&AnalysisInput<'_>, &Finding, &dyn CommitTree) -> Option<FileRepair>;
+const MAKERS: &[(&[&str], RepairFn)] = &[
+    (&["not-executable", "permission-denied", "exit-126"], executable::repair_executable_bit),
     (
         &["line-ends", "interpreter-missing", "command-missing", "command-not-found", "shell-syntax"],
-        line_ends::repair,
+        line_endings::repair_line_endings,
     ),
-    (&["pipeline-field"], field::repair),
+    (&["pipeline-field"], field::repair_field),
 ];
 
-/// A fix for the finding, if a rule knows one and it applies to these files of the failing commit.
-pub fn suggest(input: &Input<'_>, finding: &Finding, files: &dyn Files, permit: Permit) -> Option<Fix> {
+/// Returns a fix for the finding if there is one and it applies to the failing commit.
+pub fn suggest_fix(
+    input: &AnalysisInput<'_>,
+    finding: &Finding,
+    files: &dyn CommitTree,
+    permit: DiffPermit,
+) -> Option<FixSuggestion> {
     let rule = finding.rule.as_deref()?;
     let makers = MAKERS.iter().filter(|(rules, _)| rules.contains(&rule));
     let repair = makers.filter_map(|(_, make)| make(input, finding, files)).next()?;
     let text = diff::diff(&repair.path, &repair.before, &repair.after);
     let changed = diff::apply(&text, files, permit).ok()?;
     let is_meant = matches!(changed.as_slice(), [only] if only.after.as_ref() == Some(&repair.after));
-    is_meant.then_some(Fix { summary: repair.summary, diff: text })
+    is_meant.then_some(FixSuggestion { summary: repair.summary, diff: text })
 }
 
-/// Files of the commit that a person would open to understand the failure: those that its evidence names, and its
-/// script. None of them is [private](is_private).
-pub fn worth_reading(input: &Input<'_>, analysis: &Analysis, files: &dyn Files) -> Vec<(String, String)> {
+/// Returns files of the commit that help to understand the failure: those that the evidence names, and the script.
+/// [Private](is_private) files are left out.
+pub fn relevant_files(
+    input: &AnalysisInput<'_>,
+    analysis: &AnalysisResult,
+    files: &dyn CommitTree,
+) -> Vec<(String, String)> {
     let ranges = match analysis {
-        Analysis::Found(finding) => &finding.evidence,
-        Analysis::NotEnoughEvidence(unexplained) => &unexplained.worth_a_look,
+        AnalysisResult::Found(finding) => &finding.evidence,
+        AnalysisResult::NotEnoughEvidence(unexplained) => &unexplained.worth_a_look,
     };
     let mut left = READ_BYTES_MAX;
-    let readable = named::files_named(input, ranges, files).filter_map(|path| {
-        let content = file(files, &path)?.text()?.to_owned();
+    let readable = file_names::named_files(input, ranges, files).filter_map(|path| {
+        let content = regular_file(files, &path)?.text()?.to_owned();
         if content.len() > READ_FILE_BYTES_MAX.min(left) || is_private(&path, &content) {
             return None;
         }
@@ -77,14 +86,14 @@ pub fn worth_reading(input: &Input<'_>, analysis: &Analysis, files: &dyn Files) 
     readable.take(READ_FILES_MAX).collect()
 }
 
-/// The most telling of its evidence.
-fn first(finding: &Finding) -> &[LineRange] {
+/// The most significant range of evidence.
+fn first_evidence(finding: &Finding) -> &[LineRange] {
     finding.evidence.get(..1).unwrap_or_default()
 }
 
-fn file(files: &dyn Files, path: &str) -> Option<File> {
+fn regular_file(files: &dyn CommitTree, path: &str) -> Option<FileContent> {
     match files.entry(path)? {
-        Entry::File(file) => Some(file),
-        Entry::Directory | Entry::Symlink | Entry::Submodule => None,
+        TreeEntry::File(file) => Some(file),
+        TreeEntry::Directory | TreeEntry::Symlink | TreeEntry::Submodule => None,
     }
 }

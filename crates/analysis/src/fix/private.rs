@@ -1,9 +1,9 @@
-//! Files that hold secrets, by what they are called and by what is in them. They are shown to nobody.
+//! Detects files with secrets, by name and by content. They are never shown to an analyzer.
 
 const DIRECTORIES: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "secrets", ".secrets", "private"];
-/// Beginnings of file names.
-const BEGINNINGS: &[&str] = &[
+/// Prefixes of file names.
+const NAME_PREFIXES: &[&str] = &[
     ".env",
     "env.",
     "id_rsa",
@@ -37,7 +37,7 @@ const BEGINNINGS: &[&str] = &[
     "terraform.rc",
     ".terraformrc",
 ];
-const ENDS: &[&str] = &[
+const NAME_SUFFIXES: &[&str] = &[
     ".env",
     ".pem",
     ".key",
@@ -62,17 +62,18 @@ const ENDS: &[&str] = &[
     "-credentials.json",
     "_rsa",
 ];
-/// What such files begin with, whatever they are called.
-const INSIDE: &[&str] = &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
+/// Content that marks such a file, whatever its name.
+const CONTENT_MARKERS: &[&str] =
+    &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
 
-/// Whether a file looks as if it held secrets. Compared without regard to case.
+/// Whether a file probably contains secrets. Names are compared case-insensitively.
 pub fn is_private(path: &str, content: &str) -> bool {
     let lower = path.to_lowercase();
     let (directories, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
     directories.split('/').any(|part| DIRECTORIES.contains(&part))
-        || BEGINNINGS.iter().any(|known| name.starts_with(known))
-        || ENDS.iter().any(|known| name.ends_with(known))
-        || INSIDE.iter().any(|words| content.contains(words))
+        || NAME_PREFIXES.iter().any(|known| name.starts_with(known))
+        || NAME_SUFFIXES.iter().any(|known| name.ends_with(known))
+        || CONTENT_MARKERS.iter().any(|words| content.contains(words))
 }
 
 #[cfg(test)]
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_with_secrets_are_known_by_their_names_and_by_what_is_in_them() {
+    fn private_files_are_detected_by_name_and_content() {
         for path in [
             ".env",
             "app/.env.production",

@@ -1,4 +1,4 @@
-//! Who are you? Keys, tokens, clouds.
+//! Credentials: keys, tokens, clouds.
 
 use crate::category::Category::Credentials;
 use crate::rule::{CAUSE, GENERAL, Rule};
@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>UNPROTECTED PRIVATE KEY FILE)",
             r"(?P<what>Too many authentication failures)",
         ],
-        says: "The ssh server does not accept our key ({what}).",
-        advice: "Give the step the private key as a file (`secret_files`), with its last line end, and add the public one there.",
+        says: "The SSH server rejects the key ({what}).",
+        advice: "Pass the private key to the step as a file (`secret_files`), including its final newline, and authorize the public key on the server.",
         ..CAUSE
     },
     Rule {
@@ -25,8 +25,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>REMOTE HOST IDENTIFICATION HAS CHANGED)",
             r"(?P<what>No \S+ host key is known for \S+)",
         ],
-        says: "ssh does not know the server ({what}).",
-        advice: "Pin its key in known_hosts; if it changed, ask why before you accept the new one.",
+        says: "The SSH host key is not trusted ({what}).",
+        advice: "Pin the host key in known_hosts. If it changed, find out why before you accept the new one.",
         ..CAUSE
     },
     Rule {
@@ -36,8 +36,8 @@ pub(super) const RULES: &[Rule] = &[
             r"npm (?:ERR!|error) code (?P<what>E401|E403|ENEEDAUTH|EOTP)",
             r"(?P<what>ERR_PNPM_FETCH_40[13])",
         ],
-        says: "The npm registry does not accept who we are ({what}).",
-        advice: "Give the step a token for the registry as a secret, and name it in .npmrc.",
+        says: "The npm registry rejects the credentials ({what}).",
+        advice: "Pass a registry token to the step as a secret and reference it in .npmrc.",
         ..CAUSE
     },
     Rule {
@@ -52,8 +52,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Please run 'az login')",
             r"(?P<what>PERMISSION_DENIED: .+|The caller does not have permission)",
         ],
-        says: "The cloud does not accept who we are: {what}.",
-        advice: "Renew the credentials that the step gets, and look which action its role lacks.",
+        says: "The cloud provider rejects the credentials: {what}.",
+        advice: "Renew the step's credentials, or grant their role the missing permission.",
         ..CAUSE
     },
     Rule {
@@ -66,8 +66,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?i)(?P<what>\b(?:bad credentials|invalid (?:api key|token|credentials)|token (?:has )?expired|authentication (?:failed|required)|access denied|unauthorized)\b)",
             r"(?P<what>Username/Password Authentication Failed)",
         ],
-        says: "A server does not accept who we are ({what}).",
-        advice: "Look whether the secret is set in this stage, still valid, and has the right that is needed.",
+        says: "A server rejects the credentials ({what}).",
+        advice: "Check that the secret is set in this stage, has not expired and has the required permission.",
         ..GENERAL
     },
 ];

@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
             r"fatal error: '(?P<file>[^']+)' file not found",
         ],
         after: 2,
-        says: "The compiler does not find the header {file}.",
-        advice: "Install the package that has the header, or add its directory with -I.",
+        says: "The compiler cannot find the header {file}.",
+        advice: "Install the package that contains the header, or add its directory with -I.",
         ..CAUSE
     },
     Rule {
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
         after: 2,
         says: "{file} does not compile, at line {line}: {what}.",
-        advice: "Correct that line; later errors often follow from the first.",
+        advice: "Fix that line; later errors often follow from the first.",
         ..CAUSE
     },
     Rule {
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
             r"Undefined symbols for architecture (?P<name>\S+)",
             r"undefined symbol: (?P<name>\S+)",
         ],
-        says: "The linker finds no definition of {name}.",
+        says: "Undefined symbol: {name}.",
         advice: "Link the object or library that defines it, after the objects that use it.",
         ..CAUSE
     },
@@ -47,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
             r"library not found for -l(?P<name>\S+)",
             r"unable to find library -l(?P<name>\S+)",
         ],
-        says: "The linker does not find the library {name}.",
+        says: "The linker cannot find the library {name}.",
         advice: "Install its development package, or add its directory with -L.",
         ..CAUSE
     },
@@ -56,8 +56,8 @@ pub(super) const RULES: &[Rule] = &[
         category: Compile,
         patterns: &[r"error\[(?P<code>E\d{4})\]: (?P<what>.+)"],
         after: 4,
-        says: "The Rust compiler refuses the sources ({code}): {what}.",
-        advice: "Correct the first error; `rustc --explain {code}` tells more.",
+        says: "Rust compilation failed ({code}): {what}.",
+        advice: "Fix the first error; `rustc --explain {code}` has details.",
         ..CAUSE
     },
     Rule {
@@ -70,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
         after: 2,
         says: "{file} does not compile, at line {line}: {what}.",
-        advice: "Correct that line; later errors often follow from the first.",
+        advice: "Fix that line; later errors often follow from the first.",
         ..CAUSE
     },
     Rule {
@@ -81,8 +81,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<file>[^\s(:]+\.[cm]?tsx?):(?P<line>\d+):\d+ - error (?P<code>TS\d+): (?P<what>.+)",
             r"(?P<file>)(?P<line>)\berror (?P<code>TS\d+): (?P<what>.+)",
         ],
-        says: "TypeScript refuses the sources ({code}): {what}.",
-        advice: "Correct the types at {file} line {line}, or run `tsc --noEmit` to see all of them.",
+        says: "TypeScript compilation failed ({code}): {what}.",
+        advice: "Fix the types at {file} line {line}, or run `tsc --noEmit` to list all errors.",
         ..CAUSE
     },
     Rule {
@@ -90,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Compile,
         patterns: &[r"(?:^|\s)(?P<file>[^\s:]+\.go):(?P<line>\d+):\d+: (?P<what>.+)"],
         says: "{file} does not compile, at line {line}: {what}.",
-        advice: "Correct that line; `go vet ./...` shows all of them.",
+        advice: "Fix that line; `go vet ./...` lists all errors.",
         ..CAUSE
     },
     Rule {
@@ -100,7 +100,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<file>[^\s(]+\.(?:cs|fs|vb))\((?P<line>\d+),\d+\): error (?P<code>[A-Z]{2}\d+): (?P<what>.+)",
         ],
         says: "{file} does not compile, at line {line} ({code}): {what}.",
-        advice: "Correct that line; later errors often follow from the first.",
+        advice: "Fix that line; later errors often follow from the first.",
         ..CAUSE
     },
     Rule {
@@ -108,7 +108,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Compile,
         patterns: &[r"(?P<file>[^\s:]+\.swift):(?P<line>\d+):\d+: error: (?P<what>.+)"],
         says: "{file} does not compile, at line {line}: {what}.",
-        advice: "Correct that line; later errors often follow from the first.",
+        advice: "Fix that line; later errors often follow from the first.",
         ..CAUSE
     },
     Rule {
@@ -118,8 +118,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Module not found: (?:Error: )?(?P<what>.+)",
             r"(?:Rollup failed to resolve import|Could not resolve) (?P<what>\x22.+)",
         ],
-        says: "The bundler does not find a module: {what}.",
-        advice: "Correct the import, or add the package to the dependencies.",
+        says: "The bundler cannot find a module: {what}.",
+        advice: "Fix the import, or add the package to the dependencies.",
         ..CAUSE
     },
     Rule {
@@ -129,8 +129,8 @@ pub(super) const RULES: &[Rule] = &[
             r"error: could not compile `(?P<what>[^`]+)`",
             r"(?P<what>Compilation failed|COMPILATION ERROR|Compilation error)",
         ],
-        says: "The compiler failed: {what}.",
-        advice: "Look at the first error above this line.",
+        says: "Compilation failed: {what}.",
+        advice: "See the first error above this line.",
         ..REPORT
     },
     Rule {
@@ -141,8 +141,8 @@ pub(super) const RULES: &[Rule] = &[
             r"ninja: (?P<what>build stopped)",
             r"collect2: error: (?P<what>ld returned)",
         ],
-        says: "A command of the build failed: {what}.",
-        advice: "Look at the first error above this line.",
+        says: "A build command failed: {what}.",
+        advice: "See the first error above this line.",
         ..REPORT
     },
 ];

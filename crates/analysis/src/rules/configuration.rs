@@ -1,4 +1,4 @@
-//! Settings: variables, and files that cannot be read.
+//! Configuration: variables, and files that cannot be parsed.
 
 use crate::category::Category::Configuration;
 use crate::rule::{CAUSE, GENERAL, Rule};
@@ -8,8 +8,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "pipeline-field",
         category: Configuration,
         patterns: &[r"unknown field `(?P<name>[^`]+)`; did you mean `[^`]+`\?"],
-        says: "The pipeline definition has a field that does not exist: {name}.",
-        advice: "Write the field as the message suggests; `berth pipeline validate` checks the file.",
+        says: "The pipeline definition has an unknown field: {name}.",
+        advice: "Use the field that the message suggests; `berth pipeline validate` checks the file.",
         ..CAUSE
     },
     Rule {
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
             r"KeyError: '(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)'",
         ],
         says: "The variable {name} is not set.",
-        advice: "Give it to the step in `env`, from `vars` or a secret; the environment holds only what is declared.",
+        advice: "Pass it to the step in `env`, from `vars` or a secret. Steps only see declared variables.",
         ..CAUSE
     },
     Rule {
@@ -40,8 +40,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Unexpected end of JSON input)",
             r"(?i)(?P<what>error parsing json.*|invalid json\b.*)",
         ],
-        says: "A file or an answer is no JSON: {what}.",
-        advice: "Correct it at the place named; if it came from a server, look at what it really answered.",
+        says: "Invalid JSON: {what}.",
+        advice: "Fix it at the reported position. If it came from a server, check the actual response.",
         ..CAUSE
     },
     Rule {
@@ -55,8 +55,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>YAML(?:Exception|ParseError|SyntaxError|SemanticError).*)",
             r"(?P<what>did not find expected (?:key|'-' indicator|node content|',' or '\]').*)",
         ],
-        says: "A file is no YAML: {what}.",
-        advice: "Correct the indentation at the line named: spaces, never tabs.",
+        says: "Invalid YAML: {what}.",
+        advice: "Fix the indentation at the reported line; YAML does not allow tabs.",
         ..CAUSE
     },
     Rule {
@@ -71,8 +71,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>xml\S*ParseError: .+|SAXParseException.*)",
         ],
         after: 4,
-        says: "A file of settings cannot be read: {what}.",
-        advice: "Correct it at the line named.",
+        says: "A configuration file cannot be parsed: {what}.",
+        advice: "Fix it at the reported line.",
         ..CAUSE
     },
     Rule {
@@ -83,8 +83,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?i)(?P<what>\b(?:config(?:uration)?|settings?)(?: file)? (?:error|is invalid|not found|missing)\b.*)",
             r"(?P<what>nginx: \[emerg\] .+)",
         ],
-        says: "The configuration is not accepted: {what}.",
-        advice: "Correct the setting that the line names.",
+        says: "Invalid configuration: {what}.",
+        advice: "Fix the setting that the line names.",
         ..GENERAL
     },
 ];

@@ -1,4 +1,4 @@
-//! Docker, Podman, registries of images.
+//! Docker, Podman, image registries.
 
 use crate::category::Category::{Container, Credentials, Network, Permission};
 use crate::rule::{CAUSE, REPORT, Rule};
@@ -10,8 +10,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"permission denied while trying to connect to the (?P<what>Docker daemon socket|docker API)",
         ],
-        says: "The user of the step may not talk to Docker ({what}).",
-        advice: "Let the runner's user into the docker group, or build with a tool that needs no daemon.",
+        says: "The step's user has no access to Docker ({what}).",
+        advice: "Add the runner's user to the docker group, or build with a tool that needs no daemon.",
         ..CAUSE
     },
     Rule {
@@ -23,8 +23,8 @@ pub(super) const RULES: &[Rule] = &[
             r"failed to connect to the docker API at (?P<what>\S+)",
             r"(?P<what>Is the docker daemon running)",
         ],
-        says: "No container engine answers at {what}.",
-        advice: "Start the engine on the machine that runs the step, or correct DOCKER_HOST.",
+        says: "No container engine is running at {what}.",
+        advice: "Start the engine on the machine that runs the step, or fix DOCKER_HOST.",
         ..CAUSE
     },
     Rule {
@@ -34,8 +34,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>invalid reference format(?:: .+)?)",
             r"(?P<what>repository name (?:\([^)]*\) )?must be lowercase)",
         ],
-        says: "The name of an image is none: {what}.",
-        advice: "Use lower case and name:tag; an empty variable in the name is the usual reason.",
+        says: "Invalid image name: {what}.",
+        advice: "Use lower case and name:tag. The usual cause is an empty variable in the name.",
         ..CAUSE
     },
     Rule {
@@ -49,8 +49,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Unable to find image '(?P<what>[^']+)' locally$",
             r"failed to resolve source metadata for (?P<what>[^\s]+):",
         ],
-        says: "The registry does not have the image or hides it: {what}.",
-        advice: "Correct name, tag and platform; log in if the image is private.",
+        says: "The image does not exist or access is denied: {what}.",
+        advice: "Check name, tag and platform; log in if the image is private.",
         ..CAUSE
     },
     Rule {
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>no basic auth credentials)",
             r"(?P<what>unauthorized: incorrect username or password)",
         ],
-        says: "The image registry does not accept who we are: {what}.",
+        says: "The image registry rejects the credentials: {what}.",
         advice: "Log in to the registry in this step, with a secret that may push or pull there.",
         ..CAUSE
     },
@@ -73,8 +73,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>toomanyrequests: .+)",
             r"(?P<what>You have reached your (?:unauthenticated )?pull rate limit)",
         ],
-        says: "The image registry answers no more for a while: {what}.",
-        advice: "Log in, or pull through a mirror of your own.",
+        says: "The image registry's rate limit was reached: {what}.",
+        advice: "Log in, or pull through your own mirror.",
         ..CAUSE
     },
     Rule {
@@ -84,8 +84,8 @@ pub(super) const RULES: &[Rule] = &[
             r"failed to read dockerfile: (?P<what>.+)",
             r"unable to (?:prepare context|evaluate symlinks in Dockerfile path): (?P<what>.+)",
         ],
-        says: "The Dockerfile or its directory is not there: {what}.",
-        advice: "Correct the path after `docker build`, or `-f`.",
+        says: "The Dockerfile or the build context does not exist: {what}.",
+        advice: "Fix the path after `docker build`, or the `-f` option.",
         ..CAUSE
     },
     Rule {
@@ -95,16 +95,16 @@ pub(super) const RULES: &[Rule] = &[
             r"failed to (?:compute cache key|calculate checksum of ref).*?(?P<what>\x22?/\S+): not found",
             r"(?:COPY|ADD) failed: (?P<what>.+)",
         ],
-        says: "The Dockerfile copies what is not in its context: {what}.",
-        advice: "Build it before, correct the path, or look at .dockerignore.",
+        says: "The Dockerfile copies a file that is not in the build context: {what}.",
+        advice: "Build the file first, fix the path, or check .dockerignore.",
         ..CAUSE
     },
     Rule {
         id: "dockerfile-syntax",
         category: Container,
         patterns: &[r"dockerfile parse error (?:on )?(?P<what>.+)", r"(?P<what>unknown instruction: \S+)"],
-        says: "The Dockerfile cannot be read: {what}.",
-        advice: "Correct that line.",
+        says: "The Dockerfile has a syntax error: {what}.",
+        advice: "Fix that line.",
         ..CAUSE
     },
     Rule {
@@ -114,8 +114,8 @@ pub(super) const RULES: &[Rule] = &[
             r"The container name \x22(?P<what>[^\x22]+)\x22 is already in use",
             r"Bind for (?P<what>\S+) failed: port is already allocated",
         ],
-        says: "A container of before is in the way: {what}.",
-        advice: "Remove it first (`docker rm -f`), or use `--rm` and another name or port.",
+        says: "The container name or port is already in use: {what}.",
+        advice: "Remove the old container first (`docker rm -f`), or use `--rm` and a different name or port.",
         ..CAUSE
     },
     Rule {
@@ -125,8 +125,8 @@ pub(super) const RULES: &[Rule] = &[
             r"OCI runtime (?:create|exec) failed: .*?(?P<what>exec:? .+|mount.+)",
             r"failed to create (?:shim )?task(?: for container)?: (?P<what>.+)",
         ],
-        says: "The container does not start: {what}.",
-        advice: "Look at its command, its entry point and its mounts.",
+        says: "The container failed to start: {what}.",
+        advice: "Check its command, entry point and mounts.",
         ..CAUSE
     },
     Rule {
@@ -136,8 +136,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>\S+): (?:cannot execute binary file: )?[Ee]xec format error",
             r"(?P<what>exec user process caused: exec format error)",
         ],
-        says: "A program was made for another kind of machine: {what}.",
-        advice: "Build for the platform that runs it (`--platform`), and begin scripts with a #! line.",
+        says: "A program was built for a different architecture: {what}.",
+        advice: "Build for the platform that runs it (`--platform`); start scripts with a #! line.",
         ..CAUSE
     },
     Rule {
@@ -148,8 +148,8 @@ pub(super) const RULES: &[Rule] = &[
             r"The command '(?P<what>.+)' returned a non-zero code",
             r"Error: building at STEP (?P<what>.+): while running runtime",
         ],
-        says: "A command of the image's build failed: {what}.",
-        advice: "The output of that command is above.",
+        says: "A command of the image build failed: {what}.",
+        advice: "Its output is above.",
         ..REPORT
     },
 ];

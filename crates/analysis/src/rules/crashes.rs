@@ -1,4 +1,4 @@
-//! Programs that end by their own error.
+//! Crashes and uncaught exceptions.
 
 use crate::category::Category::{Compile, Crash};
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};
@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
             r"PHP (?P<kind>Parse error):\s+(?P<what>.+)",
             r"(?P<kind>syntax error)(?:,| found| at) (?P<what>.+)",
         ],
-        says: "A source file cannot be read ({kind}): {what}.",
-        advice: "Correct the line that stands above; look whether the interpreter is old for it.",
+        says: "A source file has a syntax error ({kind}): {what}.",
+        advice: "Fix the line shown above, and check that the interpreter's version supports the syntax.",
         ..CAUSE
     },
     Rule {
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>[Ss]egmentation [Ff]ault|SIGSEGV|[Bb]us error|[Ii]llegal instruction|[Ff]loating point exception)",
         ],
         says: "A program crashed: {what}.",
-        advice: "Run it under a debugger or sanitizer; look whether it was built for this machine.",
+        advice: "Run it under a debugger or sanitizer, and check that it was built for this machine.",
         ..CAUSE
     },
     Rule {
@@ -35,8 +35,8 @@ pub(super) const RULES: &[Rule] = &[
             r"terminate called after throwing an instance of (?P<what>.+)",
             r"(?P<what>(?:double )?free\(\): .+|malloc\(\): .+|stack smashing detected|corrupted size vs\. prev_size)",
         ],
-        says: "A program found itself in a state that must not be: {what}.",
-        advice: "It is an error of that program: look at the place named.",
+        says: "A program failed an internal check: {what}.",
+        advice: "This is a bug in that program; see the reported location.",
         ..CAUSE
     },
     Rule {
@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[r"thread '[^']+'.* panicked at (?P<what>.+?):?$"],
         after: 1,
         says: "A Rust program panicked at {what}.",
-        advice: "It is an error of that program: RUST_BACKTRACE=1 shows the way there.",
+        advice: "This is a bug in that program; RUST_BACKTRACE=1 shows a backtrace.",
         ..CAUSE
     },
     Rule {
@@ -56,7 +56,7 @@ pub(super) const RULES: &[Rule] = &[
             r"^fatal error: (?P<what>all goroutines are asleep.*|concurrent map .+|stack overflow)",
         ],
         says: "A Go program panicked: {what}.",
-        advice: "It is an error of that program: the goroutines below show the place.",
+        advice: "This is a bug in that program; the goroutines below show where.",
         ..CAUSE
     },
     Rule {
@@ -67,8 +67,8 @@ pub(super) const RULES: &[Rule] = &[
             r"^(?:Caused by: )(?P<what>[\w.$]+(?:Exception|Error)(?:: .*)?)",
         ],
         after: 2,
-        says: "A Java program ended by an exception: {what}.",
-        advice: "The last \"Caused by\" is the root of it.",
+        says: "A Java program failed with an exception: {what}.",
+        advice: "The last \"Caused by\" is the root cause.",
         ..GENERAL
     },
     Rule {
@@ -78,8 +78,8 @@ pub(super) const RULES: &[Rule] = &[
             r"^(?P<what>(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning)(?:: .+)?)$",
         ],
         with: &[r"Traceback \(most recent call last\)"],
-        says: "A Python program ended by an exception: {what}.",
-        advice: "The lines above show the way there, the last one the place.",
+        says: "A Python program failed with an exception: {what}.",
+        advice: "The traceback above ends at the failing line.",
         ..GENERAL
     },
     Rule {
@@ -89,8 +89,8 @@ pub(super) const RULES: &[Rule] = &[
             r"^(?:Uncaught |\[?UnhandledPromiseRejection\S* )?(?P<what>(?:[A-Z]\w*)?(?:Error|Exception)(?: \[\w+\])?: .+)",
         ],
         with: &[r"^\s+at .+(?::\d+:\d+\)?|<anonymous>)", r"^Node\.js v\d+"],
-        says: "A JavaScript program ended by an error: {what}.",
-        advice: "The lines below show the place.",
+        says: "A JavaScript program failed with an error: {what}.",
+        advice: "The stack trace below shows where.",
         ..GENERAL
     },
     Rule {
@@ -101,15 +101,15 @@ pub(super) const RULES: &[Rule] = &[
             r"^(?P<what>.+ at \S+\.p[lm] line \d+\.)$",
             r"PHP (?P<what>Fatal error:.+)",
         ],
-        says: "A program ended by an error: {what}.",
-        advice: "Look at the place named.",
+        says: "A program failed with an error: {what}.",
+        advice: "See the reported location.",
         ..GENERAL
     },
     Rule {
         id: "aborted",
         category: Crash,
         patterns: &[r"(?P<what>\bAborted\b(?: \(core dumped\))?|SIGABRT|core dumped)"],
-        says: "A program gave up ({what}).",
+        says: "A program aborted ({what}).",
         advice: "The lines above say why.",
         ..REPORT
     },

@@ -1,4 +1,4 @@
-//! Databases: reached, let in, and statements.
+//! Databases: connections, credentials, statements.
 
 use crate::category::Category::{Credentials, Database};
 use crate::rule::{CAUSE, Rule};
@@ -15,8 +15,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Could not connect to Redis at (?P<what>\S+)",
             r"(?P<what>P1001): Can't reach database server",
         ],
-        says: "The database does not answer: {what}.",
-        advice: "Look whether it runs and whether this machine may reach it; then at host and port.",
+        says: "The database cannot be reached: {what}.",
+        advice: "Check that it is running and reachable from this machine, then check host and port.",
         ..CAUSE
     },
     Rule {
@@ -30,8 +30,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>NOAUTH Authentication required|WRONGPASS .+)",
             r"(?P<what>fe_sendauth: no password supplied)",
         ],
-        says: "The database does not let us in: {what}.",
-        advice: "Correct user and password (a secret), or the rule of the server for this machine.",
+        says: "The database rejects the login: {what}.",
+        advice: "Check user and password (a secret), or the server's access rules for this machine.",
         ..CAUSE
     },
     Rule {
@@ -41,8 +41,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>database \x22[^\x22]+\x22 does not exist)",
             r"(?P<what>Unknown database '[^']+')",
         ],
-        says: "The server does not have the database: {what}.",
-        advice: "Create it first, or correct its name.",
+        says: "The database does not exist: {what}.",
+        advice: "Create it first, or fix its name.",
         ..CAUSE
     },
     Rule {
@@ -56,8 +56,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>ORA-00942: .+)",
         ],
         after: 1,
-        says: "A statement names what the database does not have: {what}.",
-        advice: "Run the migrations before, in order; look whether this is the right database.",
+        says: "A statement refers to something that does not exist in the database: {what}.",
+        advice: "Run the migrations first, in order, and check that this is the right database.",
         ..CAUSE
     },
     Rule {
@@ -71,8 +71,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Cannot add or update a child row: a foreign key constraint fails)",
         ],
         after: 1,
-        says: "Data breaks a rule of the database: {what}.",
-        advice: "Clean the rows that are in the way, or make the statement safe to run twice.",
+        says: "A constraint of the database was violated: {what}.",
+        advice: "Clean up the conflicting rows, or make the statement idempotent.",
         ..CAUSE
     },
     Rule {
@@ -83,8 +83,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>duplicate column name: \S+)",
             r"(?P<what>Table '[^']+' already exists)",
         ],
-        says: "A migration makes what is there already: {what}.",
-        advice: "Record it as applied, or write IF NOT EXISTS.",
+        says: "A migration creates something that already exists: {what}.",
+        advice: "Mark it as applied, or use IF NOT EXISTS.",
         ..CAUSE
     },
     Rule {
@@ -99,8 +99,8 @@ pub(super) const RULES: &[Rule] = &[
             r"ERROR:\s+(?P<what>syntax error at end of input)",
         ],
         after: 2,
-        says: "A statement is no SQL that this database reads: {what}.",
-        advice: "Correct it at the place that the line names.",
+        says: "SQL syntax error: {what}.",
+        advice: "Fix the statement at the reported position.",
         ..CAUSE
     },
     Rule {
@@ -112,8 +112,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Lock wait timeout exceeded)",
             r"(?P<what>database is locked)",
         ],
-        says: "Somebody else holds what the statement needs: {what}.",
-        advice: "Find who holds it; make migrations short, and try again.",
+        says: "The statement is blocked by a lock: {what}.",
+        advice: "Find the session that holds the lock; keep migrations short, and retry.",
         ..CAUSE
     },
     Rule {
@@ -125,7 +125,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>remaining connection slots are reserved)",
             r"(?P<what>the database system is (?:starting up|shutting down|in recovery mode))",
         ],
-        says: "The database takes no more connections: {what}.",
+        says: "The database does not accept connections: {what}.",
         advice: "Wait until it is ready, or close connections and use a pool.",
         ..CAUSE
     },
@@ -138,8 +138,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>migration \S+ was previously applied but (?:is missing|has been modified).*)",
             r"(?P<what>Multiple head revisions are present)",
         ],
-        says: "The migrations here are not those that the database has seen: {what}.",
-        advice: "Never edit a migration that was applied: write a new one.",
+        says: "The migrations differ from those applied to the database: {what}.",
+        advice: "Never edit an applied migration; add a new one.",
         ..CAUSE
     },
     Rule {
@@ -150,8 +150,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>unable to open database file|attempt to write a readonly database)",
             r"(?P<what>invalid page in block \d+.*|could not read block \d+.*)",
         ],
-        says: "The file of a database cannot be used: {what}.",
-        advice: "Look whether it is the right file, whole, and writable; restore it from a backup if it is broken.",
+        says: "The database file cannot be used: {what}.",
+        advice: "Check that it is the right file, complete and writable; restore it from a backup if it is corrupt.",
         ..CAUSE
     },
 ];

@@ -1,4 +1,4 @@
-//! Space and files of the machine.
+//! Disk space and file system.
 
 use crate::category::Category::Disk;
 use crate::rule::{CAUSE, Rule};
@@ -11,8 +11,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>System limit for number of file watchers reached)",
             r"(?P<what>inotify_add_watch.*No space left on device|inotify watch limit reached)",
         ],
-        says: "The machine has no file watchers left ({what}).",
-        advice: "Raise fs.inotify.max_user_watches there, or switch watching off.",
+        says: "The machine's limit for file watchers is reached ({what}).",
+        advice: "Raise fs.inotify.max_user_watches on the machine, or disable watching.",
         ..CAUSE
     },
     Rule {
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>You don't have enough free space)",
         ],
         says: "The disk is full: {what}.",
-        advice: "Free space on the machine that runs the step (old images, caches, workspaces), or give it more.",
+        advice: "Free up space on the machine that runs the step (old images, caches, workspaces), or add more.",
         ..CAUSE
     },
     Rule {
@@ -33,32 +33,32 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Disk quota exceeded|EDQUOT)",
             r"(?P<what>File size limit exceeded|File too large)",
         ],
-        says: "The step may not write more: {what}.",
-        advice: "Write less, or raise the quota or the limit of the file's size.",
+        says: "A disk quota or file size limit was exceeded: {what}.",
+        advice: "Write less, or raise the quota or limit.",
         ..CAUSE
     },
     Rule {
         id: "disk-read-only",
         category: Disk,
         patterns: &[r"(?P<what>Read-only file system|\bEROFS\b|read-only file system)"],
-        says: "The step writes to a place that is read-only: {what}.",
-        advice: "Write into the workspace or $TMPDIR: with the sandbox nothing else can be written.",
+        says: "The file system is read-only: {what}.",
+        advice: "Write to the workspace or $TMPDIR; everything else is read-only in the sandbox.",
         ..CAUSE
     },
     Rule {
         id: "disk-error",
         category: Disk,
         patterns: &[r"(?P<what>Input/output error|\bEIO\b|Structure needs cleaning|Stale file handle)"],
-        says: "The disk or its network fails: {what}.",
-        advice: "Look at the machine's kernel log; run the step on another one.",
+        says: "Disk or network storage error: {what}.",
+        advice: "Check the machine's kernel log; run the step on another machine.",
         ..CAUSE
     },
     Rule {
         id: "open-files",
         category: Disk,
         patterns: &[r"(?P<what>[Tt]oo many open files(?: in system)?|\bEMFILE\b|\bENFILE\b)"],
-        says: "The program has too many files open: {what}.",
-        advice: "Close what is not needed, or raise `ulimit -n` in the step.",
+        says: "Too many open files: {what}.",
+        advice: "Close files that are no longer needed, or raise `ulimit -n` in the step.",
         ..CAUSE
     },
 ];

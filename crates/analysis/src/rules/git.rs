@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Invalid username or (?:password|token))",
             r"remote: (?P<what>HTTP Basic: Access denied)",
         ],
-        says: "The git server wants to know who we are ({what}).",
-        advice: "Give the step a token or key with access to that repository, as a secret.",
+        says: "The git server requires authentication ({what}).",
+        advice: "Pass a token or key with access to the repository as a secret.",
         ..CAUSE
     },
     Rule {
@@ -26,8 +26,8 @@ pub(super) const RULES: &[Rule] = &[
             r"remote: (?P<what>Repository not found)",
             r"ERROR: (?P<what>Repository not found)",
         ],
-        says: "The repository is not there, or hidden from us: {what}.",
-        advice: "Correct the address; if it is private, give the step access.",
+        says: "The repository does not exist or access is denied: {what}.",
+        advice: "Fix the URL; if the repository is private, give the step access.",
         ..CAUSE
     },
     Rule {
@@ -39,8 +39,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>fetch first)\)",
         ],
         after: 2,
-        says: "The push was refused ({what}): the branch has commits that we do not have, or is protected.",
-        advice: "Fetch and rebase before pushing, or push to a branch that permits it.",
+        says: "The push was rejected ({what}): the branch has newer commits or is protected.",
+        advice: "Fetch and rebase before pushing, or push to an unprotected branch.",
         ..CAUSE
     },
     Rule {
@@ -51,8 +51,8 @@ pub(super) const RULES: &[Rule] = &[
             r"error: (?P<what>could not apply \S+)",
             r"error: (?P<what>patch failed: \S+)",
         ],
-        says: "git cannot join two changes: {what}.",
-        advice: "Resolve it by hand in a clone, and push the result.",
+        says: "git found conflicting changes: {what}.",
+        advice: "Resolve the conflict in a clone and push the result.",
         ..CAUSE
     },
     Rule {
@@ -68,8 +68,8 @@ pub(super) const RULES: &[Rule] = &[
             r"src refspec (?P<name>\S+) does not match any",
             r"invalid reference: (?P<name>\S+)",
         ],
-        says: "git does not know {name} here.",
-        advice: "Correct the name, or fetch more: a shallow clone has neither older commits nor other branches.",
+        says: "git cannot find {name}.",
+        advice: "Fix the name, or fetch more: a shallow clone lacks older commits and other branches.",
         ..CAUSE
     },
     Rule {
@@ -79,7 +79,7 @@ pub(super) const RULES: &[Rule] = &[
             r"fatal: (?P<what>No names found, cannot describe anything)",
             r"fatal: (?P<what>No tags can describe .*)",
         ],
-        says: "git has no tag to describe this commit by: {what}.",
+        says: "git found no tag that describes this commit: {what}.",
         advice: "Fetch the tags (`git fetch --tags`), or use `git describe --always`.",
         ..CAUSE
     },
@@ -90,8 +90,8 @@ pub(super) const RULES: &[Rule] = &[
             r"fatal: (?P<what>not a git repository).*",
             r"fatal: (?P<what>this operation must be run in a work tree)",
         ],
-        says: "The command ran in a directory that is no clone: {what}.",
-        advice: "Change into the clone first, or keep what is needed of git (a version, a commit) in a variable.",
+        says: "The command did not run in a git repository: {what}.",
+        advice: "Change to the clone first, or pass the version or commit in a variable.",
         ..CAUSE
     },
     Rule {
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Git,
         patterns: &[r"detected dubious ownership in repository at '(?P<what>[^']+)'"],
         after: 3,
-        says: "git refuses a directory that belongs to another user: {what}.",
+        says: "git refuses a repository that is owned by a different user: {what}.",
         advice: "Run as the owner, change the owner, or add the directory to `safe.directory`.",
         ..CAUSE
     },
@@ -111,7 +111,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>unable to auto-detect email address)",
             r"(?P<what>empty ident name)",
         ],
-        says: "git does not know a name and address for a commit ({what}).",
+        says: "git has no name and email address for the commit ({what}).",
         advice: "Set `user.name` and `user.email`, or GIT_AUTHOR_NAME and the like, before committing.",
         ..CAUSE
     },
@@ -119,8 +119,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "git-lock",
         category: Git,
         patterns: &[r"Unable to create '(?P<what>[^']+\.lock)': File exists"],
-        says: "Another git works in the same clone, or was killed there: {what}.",
-        advice: "Let one finish before the other starts; remove the file only if none runs.",
+        says: "Another git process is using the clone, or was killed there: {what}.",
+        advice: "Run git commands one after the other; delete the lock file only if none is running.",
         ..CAUSE
     },
     Rule {
@@ -131,16 +131,16 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Error downloading object: .+)",
             r"(?P<what>This repository is over its data quota)",
         ],
-        says: "A large file could not be fetched: {what}.",
-        advice: "Look at quota and access of the LFS server; GIT_LFS_SKIP_SMUDGE=1 leaves them out.",
+        says: "A Git LFS file could not be downloaded: {what}.",
+        advice: "Check the quota of and access to the LFS server; GIT_LFS_SKIP_SMUDGE=1 skips LFS files.",
         ..CAUSE
     },
     Rule {
         id: "git-nothing",
         category: Git,
         patterns: &[r"^(?P<what>nothing (?:added )?to commit.*|no changes added to commit.*)"],
-        says: "git has nothing to record, which it counts as a failure: {what}.",
-        advice: "Ask first (`git diff --cached --quiet`), or use --allow-empty if that is meant.",
+        says: "There is nothing to commit, which git treats as an error: {what}.",
+        advice: "Check first (`git diff --cached --quiet`), or use --allow-empty if intended.",
         ..CAUSE
     },
     Rule {
@@ -150,8 +150,8 @@ pub(super) const RULES: &[Rule] = &[
             r"fatal: (?P<what>(?:tag|a branch named|remote) '?[^']+'? already exists)",
             r"error: (?P<what>remote \S+ already exists)",
         ],
-        says: "git makes what is there already: {what}.",
-        advice: "Make the step safe to run twice: look first, or choose another name.",
+        says: "git cannot create something that already exists: {what}.",
+        advice: "Make the step idempotent: check first, or choose a different name.",
         ..CAUSE
     },
     Rule {
@@ -163,7 +163,7 @@ pub(super) const RULES: &[Rule] = &[
             r"fatal: destination path '(?P<what>[^']+)' already exists",
         ],
         after: 1,
-        says: "git would have to write over files: {what}.",
+        says: "git would overwrite local files: {what}.",
         advice: "Start from a clean directory, or stash and clean first.",
         ..CAUSE
     },
@@ -184,8 +184,8 @@ pub(super) const RULES: &[Rule] = &[
         id: "git-fatal",
         category: Git,
         patterns: &[r"^fatal: (?P<what>.+)"],
-        says: "git gave up: {what}.",
-        advice: "Run the same command in a clone of the commit; `GIT_TRACE=1` tells more.",
+        says: "git failed: {what}.",
+        advice: "Run the same command in a clone; `GIT_TRACE=1` shows details.",
         ..REPORT
     },
 ];

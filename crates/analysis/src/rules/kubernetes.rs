@@ -1,4 +1,4 @@
-//! kubectl, Helm, and what a cluster says about a workload.
+//! kubectl, Helm, and the state of workloads.
 
 use crate::category::Category::{Credentials, Kubernetes, Memory, Timeout};
 use crate::rule::{CAUSE, REPORT, Rule};
@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Kubernetes cluster unreachable: (?P<what>.+)",
             r"couldn't get current server API group list: (?P<what>.+)",
         ],
-        says: "The cluster does not answer: {what}.",
-        advice: "Look at the address in the kubeconfig, and whether this machine may reach it.",
+        says: "The cluster cannot be reached: {what}.",
+        advice: "Check the server address in the kubeconfig, and whether this machine can reach it.",
         ..CAUSE
     },
     Rule {
@@ -26,8 +26,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>invalid configuration: no configuration has been provided)",
             r"(?P<what>error loading config file .+)",
         ],
-        says: "The kubeconfig does not have what is asked for: {what}.",
-        advice: "Give the step the right kubeconfig (`secret_files`), and correct the name of the context.",
+        says: "The kubeconfig is missing or incomplete: {what}.",
+        advice: "Pass the right kubeconfig to the step (`secret_files`), and fix the context name.",
         ..CAUSE
     },
     Rule {
@@ -38,8 +38,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Error from server \((?P<what>Forbidden|Unauthorized)\)",
             r"(?P<what>User \x22[^\x22]+\x22 cannot \w+ resource)",
         ],
-        says: "The cluster does not let us: {what}.",
-        advice: "Renew the credentials, or give their role the verb and resource that the line names.",
+        says: "The cluster denies access: {what}.",
+        advice: "Renew the credentials, or grant their role the verb and resource that the line names.",
         ..CAUSE
     },
     Rule {
@@ -49,8 +49,8 @@ pub(super) const RULES: &[Rule] = &[
             r"no matches for kind (?P<what>\x22[^\x22]+\x22 in version \x22[^\x22]+\x22)",
             r"the server doesn't have a resource type (?P<what>\x22[^\x22]+\x22)",
         ],
-        says: "The cluster does not know this kind: {what}.",
-        advice: "Install its definition (CRD) first, or use an apiVersion that this cluster has.",
+        says: "The cluster does not know the resource kind: {what}.",
+        advice: "Install its CRD first, or use an apiVersion that the cluster supports.",
         ..CAUSE
     },
     Rule {
@@ -65,8 +65,8 @@ pub(super) const RULES: &[Rule] = &[
             r"admission webhook \x22(?P<what>[^\x22]+)\x22 denied the request",
         ],
         after: 1,
-        says: "The cluster refuses a manifest: {what}.",
-        advice: "Correct the field that the line names; `kubectl apply --dry-run=server` checks it before.",
+        says: "The cluster rejects a manifest: {what}.",
+        advice: "Fix the field that the line names; `kubectl apply --dry-run=server` checks a manifest.",
         ..CAUSE
     },
     Rule {
@@ -76,8 +76,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Error from server \(NotFound\): (?P<what>.+)",
             r"(?P<what>namespaces \x22[^\x22]+\x22 not found)",
         ],
-        says: "The cluster does not have it: {what}.",
-        advice: "Correct name and namespace, or create it first.",
+        says: "The resource does not exist in the cluster: {what}.",
+        advice: "Check name and namespace, or create it first.",
         ..CAUSE
     },
     Rule {
@@ -87,16 +87,16 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>ImagePullBackOff|ErrImagePull|InvalidImageName)",
             r"Failed to pull image (?P<what>\x22[^\x22]+\x22)",
         ],
-        says: "The cluster cannot fetch the image ({what}).",
-        advice: "Correct name and tag, and give the namespace a pull secret.",
+        says: "The cluster cannot pull the image ({what}).",
+        advice: "Check name and tag, and add a pull secret to the namespace.",
         ..CAUSE
     },
     Rule {
         id: "pod-memory",
         category: Memory,
         patterns: &[r"(?P<what>OOMKilled)"],
-        says: "A container used more memory than its limit ({what}).",
-        advice: "Raise the limit, or find what grows.",
+        says: "A container exceeded its memory limit ({what}).",
+        advice: "Raise the limit, or find the leak.",
         ..CAUSE
     },
     Rule {
@@ -105,8 +105,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?P<what>CrashLoopBackOff|Back-off restarting failed container|CreateContainerConfigError)",
         ],
-        says: "A container of the workload ends again and again ({what}).",
-        advice: "Read its own log with `kubectl logs --previous`.",
+        says: "A container of the workload keeps crashing ({what}).",
+        advice: "See its log with `kubectl logs --previous`.",
         ..CAUSE
     },
     Rule {
@@ -116,8 +116,8 @@ pub(super) const RULES: &[Rule] = &[
             r"FailedScheduling.*?(?P<what>\d+/\d+ nodes are available.*)",
             r"(?P<what>\d+/\d+ nodes are available: .+)",
         ],
-        says: "No machine of the cluster takes the workload: {what}.",
-        advice: "Ask for less, add machines, or correct selectors and tolerations.",
+        says: "No node of the cluster can run the workload: {what}.",
+        advice: "Lower the requests, add nodes, or fix selectors and tolerations.",
         ..CAUSE
     },
     Rule {
@@ -128,7 +128,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>timed out waiting for the condition)(?: on \S+)?",
         ],
         says: "The workload did not become ready in time ({what}).",
-        advice: "Look at its pods with `kubectl describe`; then at probes and limits.",
+        advice: "Check its pods with `kubectl describe`, then probes and limits.",
         ..CAUSE
     },
     Rule {
@@ -141,7 +141,7 @@ pub(super) const RULES: &[Rule] = &[
             r"Error: (?P<what>chart \S+ .*not found.*)",
         ],
         says: "Helm failed: {what}.",
-        advice: "The end of the line says why; `helm history` shows what is there.",
+        advice: "The end of the line says why; `helm history` shows the releases.",
         ..REPORT
     },
 ];

@@ -11,8 +11,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>JavaScript heap out of memory)",
             r"(?P<what>Allocation failed - process out of memory)",
         ],
-        says: "Node has used all the memory it may ({what}).",
-        advice: "Raise it with NODE_OPTIONS=--max-old-space-size in the script, or find what grows.",
+        says: "Node ran out of memory ({what}).",
+        advice: "Raise the limit with NODE_OPTIONS=--max-old-space-size, or find the leak.",
         ..CAUSE
     },
     Rule {
@@ -23,8 +23,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>There is insufficient memory for the Java Runtime Environment)",
             r"(?P<what>GC overhead limit exceeded)",
         ],
-        says: "Java has used all the memory it may ({what}).",
-        advice: "Raise -Xmx (or the build tool's jvmargs), or find what grows.",
+        says: "Java ran out of memory ({what}).",
+        advice: "Raise -Xmx (or the build tool's jvmargs), or find the leak.",
         ..CAUSE
     },
     Rule {
@@ -35,8 +35,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Unable to allocate \S+ \w+ for an array)",
             r"(?P<what>numpy\S*ArrayMemoryError)",
         ],
-        says: "Python gets no more memory ({what}).",
-        advice: "Work on less at a time, or give the step more memory.",
+        says: "Python ran out of memory ({what}).",
+        advice: "Process less data at a time, or add memory to the step.",
         ..CAUSE
     },
     Rule {
@@ -49,8 +49,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?i)(?P<what>out of memory: killed process.*|oom-kill\S*|\bout of memory\b)",
             r"(?P<what>CUDA out of memory)",
         ],
-        says: "There is not enough memory: {what}.",
-        advice: "Give the step or the machine more memory, or do less at once (fewer jobs in parallel).",
+        says: "Out of memory: {what}.",
+        advice: "Add memory to the step or the machine, or reduce parallelism.",
         ..CAUSE
     },
     Rule {
@@ -61,8 +61,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>signal: 9, SIGKILL: kill|signal: killed|terminated by signal SIGKILL|Killed signal terminated program \w+)",
         ],
         exits: &[1, 2, 4, 101, 137, 255],
-        says: "A program was ended from outside ({what}), most likely because memory ran out.",
-        advice: "Give the step or the machine more memory, or do less at once (fewer jobs in parallel).",
+        says: "A program was killed ({what}), most likely because memory ran out.",
+        advice: "Add memory to the step or the machine, or reduce parallelism.",
         ..GENERAL
     },
 ];

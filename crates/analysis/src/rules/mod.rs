@@ -1,4 +1,4 @@
-//! The rules, a table per area. Where two match the same line, the one that stands earlier here wins.
+//! The rules, one table per area. If two match the same line, the first one wins.
 
 mod access;
 mod compilers;
@@ -7,7 +7,7 @@ mod containers;
 mod crashes;
 mod databases;
 mod disk;
-mod ends;
+mod endings;
 mod git;
 mod kubernetes;
 mod memory;
@@ -22,7 +22,7 @@ mod tls;
 
 use crate::rule::Rule;
 
-/// An area and its rules.
+/// Areas and their rules.
 pub const AREAS: &[(&str, &[Rule])] = &[
     ("packages", packages::RULES),
     ("compilers", compilers::RULES),
@@ -42,9 +42,10 @@ pub const AREAS: &[(&str, &[Rule])] = &[
     ("scripts", scripts::RULES),
     ("permissions", permissions::RULES),
     ("crashes", crashes::RULES),
-    ("ends", ends::RULES),
+    ("ends", endings::RULES),
 ];
 
+/// All rules in the order of the tables.
 pub fn all() -> impl Iterator<Item = &'static Rule> {
     AREAS.iter().flat_map(|(_, rules)| rules.iter())
 }
@@ -55,21 +56,21 @@ mod check {
 
     use super::*;
     use crate::pattern::compile;
-    use crate::rule::Weight;
+    use crate::rule::RuleWeight;
 
-    /// Whether a rule looks at lines or at the end, as its weight says.
+    /// Whether a rule has the conditions that its weight requires.
     fn has_its_parts(rule: &Rule) -> bool {
         match rule.weight {
-            Weight::Cause | Weight::General | Weight::Report => {
+            RuleWeight::Cause | RuleWeight::General | RuleWeight::Report => {
                 !rule.patterns.is_empty() && rule.cause.is_none()
             }
-            Weight::Exit => rule.patterns.is_empty() && !rule.exits.is_empty(),
-            Weight::Engine => rule.patterns.is_empty() && rule.cause.is_some(),
+            RuleWeight::Exit => rule.patterns.is_empty() && !rule.exits.is_empty(),
+            RuleWeight::Engine => rule.patterns.is_empty() && rule.cause.is_some(),
         }
     }
 
     #[test]
-    fn every_rule_is_whole() {
+    fn every_rule_is_complete() {
         let mut ids = BTreeSet::new();
         for rule in all() {
             let id = rule.id;
@@ -85,7 +86,7 @@ mod check {
     }
 
     #[test]
-    fn every_word_a_rule_says_is_one_its_patterns_can_find() {
+    fn every_placeholder_is_captured_by_all_patterns() {
         for rule in all() {
             let groups: Vec<BTreeSet<String>> = rule
                 .patterns

@@ -1,4 +1,4 @@
-//! Reaching others.
+//! Network.
 
 use crate::category::Category::Network;
 use crate::rule::{CAUSE, GENERAL, Rule};
@@ -16,8 +16,8 @@ pub(super) const RULES: &[Rule] = &[
             r"UnknownHostException: (?P<name>\S+)",
             r"(?P<name>dns error: .+|failed to lookup address information)",
         ],
-        says: "A name leads to no address: {name}.",
-        advice: "Correct the name; look at the DNS of the machine that runs the step.",
+        says: "A host name could not be resolved: {name}.",
+        advice: "Fix the name, and check DNS on the machine that runs the step.",
         ..GENERAL
     },
     Rule {
@@ -28,8 +28,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>[Aa]ddress already in use.*)",
             r"(?P<what>[Pp]ort \d+ is already (?:in use|allocated).*)",
         ],
-        says: "Another program listens there already: {what}.",
-        advice: "Choose a free port (0 lets the system choose), and end what an earlier run left behind.",
+        says: "The address is already in use: {what}.",
+        advice: "Use a free port (0 lets the system choose), and stop processes of earlier runs.",
         ..GENERAL
     },
     Rule {
@@ -42,8 +42,8 @@ pub(super) const RULES: &[Rule] = &[
             r"dial tcp (?P<what>\S+): connect: connection refused",
             r"(?i)(?P<what>connection refused|\bECONNREFUSED\b|ConnectionRefusedError.*|couldn't connect to server|actively refused it)",
         ],
-        says: "Nobody listens there: {what}.",
-        advice: "Start the service first and wait until it answers; then look at host and port.",
+        says: "Connection refused: {what}.",
+        advice: "Start the service first and wait until it is ready, then check host and port.",
         ..GENERAL
     },
     Rule {
@@ -52,8 +52,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?i)(?P<what>connection reset by peer|\bECONNRESET\b|socket hang up|empty reply from server|remote end closed connection|connection (?:was )?closed unexpectedly|unexpected disconnect while reading sideband packet|early EOF|transfer closed with .* remaining|\bConnectionResetError\b)",
         ],
-        says: "The other side ended the connection: {what}.",
-        advice: "Try again; if it stays, look at the other side's log and at proxies between.",
+        says: "The connection was closed by the other side: {what}.",
+        advice: "Retry. If it persists, check the other side's log and any proxies in between.",
         ..GENERAL
     },
     Rule {
@@ -62,8 +62,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?P<what>No route to host|Network is unreachable|Host is unreachable|\bEHOSTUNREACH\b|\bENETUNREACH\b|network is unreachable)",
         ],
-        says: "No way leads there: {what}.",
-        advice: "Look at network, firewall and proxy of the machine that runs the step.",
+        says: "The host is unreachable: {what}.",
+        advice: "Check network, firewall and proxy of the machine that runs the step.",
         ..GENERAL
     },
     Rule {
@@ -72,8 +72,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?P<what>429:? Too Many Requests|returned error: 429|HTTP (?:Error )?429|[Rr]ate limit exceeded|secondary rate limit)",
         ],
-        says: "A server answers no more for a while ({what}).",
-        advice: "Ask less often, log in, or wait and retry.",
+        says: "A server's rate limit was reached ({what}).",
+        advice: "Send fewer requests, log in, or wait and retry.",
         ..GENERAL
     },
     Rule {
@@ -82,8 +82,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?P<what>ERROR 404|returned error: 404|HTTP (?:Error )?404|\b404:? (?:Client Error: )?Not Found|status(?: code)?:? 404\b)",
         ],
-        says: "The server does not have what is asked for ({what}).",
-        advice: "Correct the address; look whether the file was published before.",
+        says: "The server returned 404 ({what}).",
+        advice: "Fix the URL, and check that the file has been published.",
         ..GENERAL
     },
     Rule {
@@ -96,8 +96,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?i)(?:unexpected |response )?(?:http )?status(?: code)?:? (?P<what>[45]\d\d)\b",
             r"HTTP (?:Error |error )?(?P<what>5\d\d)\b",
         ],
-        says: "A server answered with an error: {what}.",
-        advice: "Look at the log of that server; a 4xx is about our request.",
+        says: "A server returned an error: {what}.",
+        advice: "Check that server's log; a 4xx status means the request is wrong.",
         ..GENERAL
     },
     Rule {
@@ -107,8 +107,8 @@ pub(super) const RULES: &[Rule] = &[
             r"^\[berth\] (?:GET|HEAD) (?P<what>\S+ answered \d+) in \d+ ms",
             r"^\[berth\] (?:GET|HEAD) (?P<what>\S+: .+)",
         ],
-        says: "The check does not get the answer it wants: {what}.",
-        advice: "Open the address by hand; look at the log of what was deployed.",
+        says: "The HTTP check failed: {what}.",
+        advice: "Request the URL by hand, and check the log of the deployed service.",
         ..CAUSE
     },
 ];

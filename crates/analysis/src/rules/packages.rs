@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
             r"ERR_PNPM_(?P<what>OUTDATED_LOCKFILE|NO_LOCKFILE)",
             r"(?P<what>Your lockfile needs to be updated|The lockfile would have been modified by this install)",
         ],
-        says: "The lock file is missing, or does not fit the package.json.",
-        advice: "Install locally without `ci` or `--frozen-lockfile`, and commit the lock file.",
+        says: "The lock file is missing or out of sync with package.json.",
+        advice: "Run the install locally without `ci` or `--frozen-lockfile`, and commit the lock file.",
         ..CAUSE
     },
     Rule {
@@ -24,8 +24,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>ERESOLVE (?:unable to resolve|could not resolve).*)",
             r"(?P<what>ERR_PNPM_PEER_DEP_ISSUES)",
         ],
-        says: "Packages want versions of a peer that exclude each other ({what}).",
-        advice: "Choose versions whose peers agree; the lines below name them.",
+        says: "Packages require conflicting versions of a peer dependency ({what}).",
+        advice: "Choose compatible versions; the lines below name them.",
         after: 3,
         ..CAUSE
     },
@@ -39,8 +39,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>ERR_PNPM_(?:NO_MATCHING_VERSION|FETCH_404)\S*)",
             r"Couldn't find (?:package|any versions for) (?P<what>\S+)",
         ],
-        says: "The registry does not have the package or version that is asked for: {what}.",
-        advice: "Correct name and version, or the registry in .npmrc.",
+        says: "The package or version does not exist in the registry: {what}.",
+        advice: "Fix name and version, or the registry in .npmrc.",
         ..CAUSE
     },
     Rule {
@@ -51,8 +51,8 @@ pub(super) const RULES: &[Rule] = &[
             r"ERR_PNPM_NO_SCRIPT\S*\s+Missing script: (?P<name>\S+)",
             r"error Command \x22(?P<name>[^\x22]+)\x22 not found",
         ],
-        says: "The package.json has no script \"{name}\".",
-        advice: "Correct the name in the step, or add the script.",
+        says: "package.json has no script \"{name}\".",
+        advice: "Fix the name in the step, or add the script.",
         ..CAUSE
     },
     Rule {
@@ -63,8 +63,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Could not find a version that satisfies the requirement (?P<what>\S+)",
             r"because (?P<what>\S+) was not found in the package registry",
         ],
-        says: "pip finds no version of {what} that fits.",
-        advice: "Correct name and version, look at the Python version it needs, or set the index.",
+        says: "pip found no matching version of {what}.",
+        advice: "Fix name and version, check the required Python version, or set the index.",
         ..CAUSE
     },
     Rule {
@@ -75,8 +75,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Cannot install (?P<what>.+) because these package versions have conflicting dependencies",
             r"(?P<what>No solution found when resolving dependencies)",
         ],
-        says: "The Python packages exclude each other: {what}.",
-        advice: "Loosen or align the versions that the lines above name.",
+        says: "Python packages have conflicting requirements: {what}.",
+        advice: "Relax or align the versions named above.",
         ..CAUSE
     },
     Rule {
@@ -87,8 +87,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>metadata-generation-failed|subprocess-exited-with-error)",
             r"Could not build wheels for (?P<what>[^,]+)",
         ],
-        says: "A Python package has to be built here and cannot be: {what}.",
-        advice: "Install what it needs to build (a compiler, headers), or a version with a ready wheel.",
+        says: "A Python package could not be built from source: {what}.",
+        advice: "Install its build dependencies (a compiler, headers), or use a version with a prebuilt wheel.",
         ..CAUSE
     },
     Rule {
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
             r"ImportError: (?:No module named|cannot import name) '?(?P<name>[^'\s]+)",
             r"No module named (?P<name>[\w.]+)$",
         ],
-        says: "Python does not find the module {name}.",
+        says: "Python cannot find the module {name}.",
         advice: "Add it to the requirements and install them in this step; check the virtual environment.",
         ..CAUSE
     },
@@ -111,8 +111,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?:Error \[)?ERR_MODULE_NOT_FOUND\]?:? (?P<name>.+)",
             r"Failed to (?:load|resolve) (?:url|import) \x22?(?P<name>[^\x22\s]+)",
         ],
-        says: "Node does not find the module {name}.",
-        advice: "Install the dependencies in this step, or correct the path of the import.",
+        says: "Node cannot find the module {name}.",
+        advice: "Install the dependencies in this step, or fix the import path.",
         ..CAUSE
     },
     Rule {
@@ -124,8 +124,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>no matching package found)",
         ],
         after: 3,
-        says: "cargo finds no version of {what} that fits.",
-        advice: "Correct the version or the source in Cargo.toml; `cargo update` looks again.",
+        says: "cargo found no matching version of {what}.",
+        advice: "Fix the version or the source in Cargo.toml; `cargo update` refreshes the lock file.",
         ..CAUSE
     },
     Rule {
@@ -135,7 +135,7 @@ pub(super) const RULES: &[Rule] = &[
             r"lock file (?P<file>\S+) needs to be updated but --(?:locked|frozen) was passed",
             r"cannot update the lock file (?P<file>\S+) because --(?:locked|frozen)",
         ],
-        says: "The lock file does not fit Cargo.toml ({file}).",
+        says: "The lock file is out of sync with Cargo.toml ({file}).",
         advice: "Run `cargo update --workspace` locally and commit Cargo.lock.",
         ..CAUSE
     },
@@ -159,8 +159,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Could not (?:resolve dependencies for project|find artifact|resolve all (?:files|dependencies|artifacts) for) (?P<what>\S+)",
             r"Could not find (?P<what>[\w.-]+:[\w.-]+:[\w.-]+)",
         ],
-        says: "A dependency of the Java build is not found: {what}.",
-        advice: "Correct its coordinates, or add the repository that has it.",
+        says: "A dependency of the Java build was not found: {what}.",
+        advice: "Fix its coordinates, or add the repository that hosts it.",
         ..CAUSE
     },
     Rule {
@@ -172,8 +172,8 @@ pub(super) const RULES: &[Rule] = &[
             r"E: Version '[^']*' for '(?P<name>[^']+)' was not found",
             r"unable to select packages:\s*(?P<name>\S*)",
         ],
-        says: "The system's package manager does not know {name}.",
-        advice: "Run `apt-get update` first, and correct the name for this release.",
+        says: "The package manager cannot find {name}.",
+        advice: "Run `apt-get update` first, and check the name for this release.",
         ..CAUSE
     },
     Rule {
@@ -185,15 +185,15 @@ pub(super) const RULES: &[Rule] = &[
             r"Could not find (?P<what>\S+) in (?:any of the sources|locally installed gems)",
             r"cannot load such file -- (?P<what>\S+)",
         ],
-        says: "Ruby does not find the gem {what}.",
-        advice: "Run `bundle install` in this step, or correct the Gemfile.",
+        says: "Ruby cannot find the gem {what}.",
+        advice: "Run `bundle install` in this step, or fix the Gemfile.",
         ..CAUSE
     },
     Rule {
         id: "perl-module",
         category: Dependency,
         patterns: &[r"Can't locate (?P<name>\S+\.pm) in @INC"],
-        says: "Perl does not find the module {name}.",
+        says: "Perl cannot find the module {name}.",
         advice: "Install it on the machine that runs the step, or add its directory with -I.",
         ..CAUSE
     },
@@ -205,8 +205,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Class \x22(?P<what>[^\x22]+)\x22 not found",
             r"Failed opening required '(?P<what>[^']+)'",
         ],
-        says: "PHP does not find what it needs: {what}.",
-        advice: "Run `composer install` in this step, or correct composer.json.",
+        says: "PHP cannot find a dependency: {what}.",
+        advice: "Run `composer install` in this step, or fix composer.json.",
         ..CAUSE
     },
     Rule {
@@ -219,8 +219,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>requires go >= \S+)",
             r"(?P<what>The engine \x22\w+\x22 is incompatible with this module)",
         ],
-        says: "A dependency needs another version of the language: {what}.",
-        advice: "Install the version it asks for, or an older version of the dependency.",
+        says: "A dependency needs a different version of the language: {what}.",
+        advice: "Install the required version, or use an older version of the dependency.",
         ..GENERAL
     },
     Rule {
@@ -231,8 +231,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<name>\S+): cannot open shared object file",
             r"version `(?P<name>[A-Z]+\w*_[\d.]+)' not found",
         ],
-        says: "A program does not start because a library is missing: {name}.",
-        advice: "Install the library on the machine that runs the step, or build for its release.",
+        says: "A program cannot start because a shared library is missing: {name}.",
+        advice: "Install the library on the machine that runs the step, or build for its OS release.",
         ..CAUSE
     },
 ];

@@ -1,4 +1,4 @@
-//! What the machine does not permit.
+//! Permissions on the machine.
 
 use crate::category::Category::Permission;
 use crate::rule::{CAUSE, GENERAL, Rule};
@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?:^|[\s:])(?P<file>[\w@+~.-]+\.(?:sh|bash|py|pl|rb|js)): Permission denied$",
         ],
         exits: &[126],
-        says: "{file} may not be executed: it has lost its executable bit.",
-        advice: "Run `git update-index --chmod=+x` on it and commit, or call it by its interpreter (`sh FILE`).",
+        says: "{file} is not executable: its executable bit is missing.",
+        advice: "Run `git update-index --chmod=+x` on it and commit, or run it with its interpreter (`sh FILE`).",
         ..CAUSE
     },
     Rule {
@@ -26,8 +26,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>[Tt]he \x22no new privileges\x22 flag is set.*)",
             r"(?P<what>(?:must be|are you|requires?|need to be) (?:run as )?root\b.*)",
         ],
-        says: "The step asks for rights of root and does not have them: {what}.",
-        advice: "Do it when the machine is set up, or in an image: steps do not become root.",
+        says: "The step requires root privileges: {what}.",
+        advice: "Do this when the machine or image is set up: steps cannot become root.",
         ..CAUSE
     },
     Rule {
@@ -40,8 +40,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>[^\s:]+): [Pp]ermission denied\b",
             r"(?P<what>[Pp]ermission denied\b.*|\bEACCES\b|\bEPERM\b.*|Operation not permitted.*|AccessDeniedException: .+|Access is denied)",
         ],
-        says: "The step may not do that here: {what}.",
-        advice: "Look at owner and mode; write into the workspace or $TMPDIR, which belong to the step.",
+        says: "Permission denied: {what}.",
+        advice: "Check owner and mode; write to the workspace or $TMPDIR, which belong to the step.",
         ..GENERAL
     },
 ];

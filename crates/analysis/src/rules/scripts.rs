@@ -1,4 +1,4 @@
-//! What a script calls: commands, interpreters, files, options.
+//! Scripts: commands, interpreters, files, options.
 
 use crate::category::Category::{Command, File};
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};
@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
             r"env: [‘'](?P<file>[^’'\s]+)(?:\\r|\^M|\$'\\r')[’']: No such file or directory",
             r"(?P<file>[^\s:]+): (?:line )?\d+: \$'\\r': command not found",
         ],
-        says: "A script has the line ends of Windows, so its interpreter is not found ({file}).",
-        advice: "Save it with line ends of Unix, and add `*.sh text eol=lf` to .gitattributes.",
+        says: "A script has Windows line endings, so its interpreter is not found ({file}).",
+        advice: "Save it with Unix line endings, and add `*.sh text eol=lf` to .gitattributes.",
         ..CAUSE
     },
     Rule {
@@ -24,8 +24,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<file>[^\s:]+): (?P<what>\S+): bad interpreter: No such file",
             r"env: [‘'](?P<file>)(?P<what>[^’']+)[’']: No such file or directory",
         ],
-        says: "The program that a script's first line names is not there: {what}.",
-        advice: "Install it on the machine that runs the step, or correct the #! line.",
+        says: "The interpreter of a script does not exist: {what}.",
+        advice: "Install it on the machine that runs the step, or fix the #! line.",
         ..CAUSE
     },
     Rule {
@@ -39,8 +39,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>\[: .*(?:unexpected operator|too many arguments|binary operator expected))",
             r"(?P<what>Bad substitution)",
         ],
-        says: "The shell cannot read the script: {what}.",
-        advice: "Correct the line named (`sh -n FILE` checks it); write `bash FILE` if it needs bash.",
+        says: "The script has a shell syntax error: {what}.",
+        advice: "Fix the reported line (`sh -n FILE` checks it); run it with `bash FILE` if it needs bash.",
         ..CAUSE
     },
     Rule {
@@ -52,8 +52,8 @@ pub(super) const RULES: &[Rule] = &[
             r"\bjq: error: (?P<what>syntax error.*)",
             r"\b(?:grep|find|sort|date|xargs|cut): (?P<what>(?:[Ii]nvalid|[Uu]nmatched|missing|unknown predicate|you must specify).+)",
         ],
-        says: "A small program in the script cannot be read: {what}.",
-        advice: "Look at quotes and at what the shell fills in; the tool's version on this machine may be another one.",
+        says: "An inline program in the script has a syntax error: {what}.",
+        advice: "Check quoting and shell expansion; the tool's version on this machine may differ.",
         ..CAUSE
     },
     Rule {
@@ -61,8 +61,8 @@ pub(super) const RULES: &[Rule] = &[
         category: Command,
         patterns: &[r"(?:FileNotFoundError|PermissionError): \[Errno \d+\] .+: '(?P<name>[^']+)'"],
         with: &[r"\b_execute_child\b", r"^\s+(?:with )?(?:subprocess\.)?Popen\("],
-        says: "A program that the script calls cannot be started: {name}.",
-        advice: "Install it on the machine that runs the step, correct its name, or look at PATH.",
+        says: "The script cannot start a program: {name}.",
+        advice: "Install it on the machine that runs the step, fix its name, or check PATH.",
         ..CAUSE
     },
     Rule {
@@ -76,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
             r"Task '(?P<name>[^']+)' not found in root project",
         ],
         says: "The build has no target or file {name}.",
-        advice: "Correct the name, or make the file before: a step starts with a fresh workspace.",
+        advice: "Fix the name, or create the file first: a step starts with a fresh workspace.",
         ..CAUSE
     },
     Rule {
@@ -85,8 +85,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?P<file>[^\s:]+):\d+: \*\*\* (?P<what>missing separator|.*unterminated .+|commands commence before first target)",
         ],
-        says: "The Makefile cannot be read: {what} in {file}.",
-        advice: "Begin command lines with a tab, not with spaces.",
+        says: "The Makefile has a syntax error: {what} in {file}.",
+        advice: "Start command lines with a tab, not with spaces.",
         ..CAUSE
     },
     Rule {
@@ -99,8 +99,8 @@ pub(super) const RULES: &[Rule] = &[
             r"command not found: (?P<name>\S+)",
         ],
         exits: &[127],
-        says: "The command {name} is not there.",
-        advice: "Install it on the machine that runs the step, correct its name, or look at PATH.",
+        says: "Command not found: {name}.",
+        advice: "Install it on the machine that runs the step, fix its name, or check PATH.",
         ..CAUSE
     },
     Rule {
@@ -115,8 +115,8 @@ pub(super) const RULES: &[Rule] = &[
             r"spawn (?P<name>\S+) ENOENT",
             r"'(?P<name>[^']+)' is not recognized as an internal or external command",
         ],
-        says: "The command {name} is not there.",
-        advice: "Install it on the machine that runs the step, correct its name, or look at PATH.",
+        says: "Command not found: {name}.",
+        advice: "Install it on the machine that runs the step, fix its name, or check PATH.",
         ..CAUSE
     },
     Rule {
@@ -133,8 +133,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<file>[Nn]o such file or directory.*|NoSuchFileException: .+|The system cannot find the (?:file|path) specified)",
             r"(?P<file>\S+) (?:does not exist|not found): no such file",
         ],
-        says: "A file is not there: {file}.",
-        advice: "Correct the path; a step begins with the commit and the artifacts it names, and nothing else.",
+        says: "A file does not exist: {file}.",
+        advice: "Fix the path. A step's workspace contains only the commit and the artifacts it declares.",
         ..GENERAL
     },
     Rule {
@@ -147,8 +147,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>no such (?:sub)?command:? .*)",
             r"(?P<what>flag provided but not defined: \S+)",
         ],
-        says: "A command does not know what it was given: {what}.",
-        advice: "Look at its help; the version on this machine may be another one than yours.",
+        says: "A command was called with an unknown option or argument: {what}.",
+        advice: "Check its help; the version on this machine may differ from yours.",
         ..GENERAL
     },
     Rule {
@@ -160,16 +160,16 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>End-of-central-directory signature not found)",
             r"(?P<what>\S+: (?:FAILED|WARNING).*(?:checksum|CHECKSUM).*|checksum(?:s)? (?:mismatch|did not match|do not match).*|computed checksums? did NOT match)",
         ],
-        says: "A file is not what it should be: {what}.",
-        advice: "Look at where it came from: a page with an error is often saved in its place.",
+        says: "An archive is corrupt or has the wrong checksum: {what}.",
+        advice: "Check the download: servers often return an error page instead of the file.",
         ..CAUSE
     },
     Rule {
         id: "arguments-too-long",
         category: Command,
         patterns: &[r"(?P<what>Argument list too long|\bE2BIG\b)"],
-        says: "A command was given more than the system passes on ({what}).",
-        advice: "Use `xargs` or a file with the list.",
+        says: "The argument list of a command is too long ({what}).",
+        advice: "Use `xargs` or pass the list in a file.",
         ..CAUSE
     },
     Rule {
@@ -181,7 +181,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>ELIFECYCLE.*Command failed.*)",
         ],
         says: "A script of package.json failed: {what}.",
-        advice: "The output of the script is above.",
+        advice: "Its output is above.",
         ..REPORT
     },
     Rule {
@@ -189,7 +189,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Command,
         patterns: &[r"make(?:\[\d+\])?: \*\*\* \[(?P<what>[^\]]+)\] (?:Error \d+|\w+)"],
         says: "A command of the Makefile failed: {what}.",
-        advice: "The output of the command is above.",
+        advice: "Its output is above.",
         ..REPORT
     },
 ];

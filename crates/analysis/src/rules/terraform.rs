@@ -3,7 +3,7 @@
 use crate::category::Category::{Credentials, Terraform};
 use crate::rule::{CAUSE, GENERAL, Rule};
 
-/// What only they print.
+/// Output that only they print.
 const SIGNS: &[&str] = &[r"\bon \S+\.tf(?:\.json)? line \d+", r"(?i)\bterraform\b", r"\btofu\b"];
 
 pub(super) const RULES: &[Rule] = &[
@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
         category: Terraform,
         patterns: &[r"Error: (?P<what>Error acquiring the state lock)", r"Error (?P<what>locking state)"],
         after: 4,
-        says: "Somebody else holds the state ({what}).",
-        advice: "Wait for the other run; `terraform force-unlock` only if it is gone for sure.",
+        says: "The state is locked by another run ({what}).",
+        advice: "Wait for the other run; use `terraform force-unlock` only if it is certain to have ended.",
         ..CAUSE
     },
     Rule {
@@ -24,8 +24,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>please run \x22terraform init\x22)",
         ],
         after: 2,
-        says: "The working directory is not initialised: {what}.",
-        advice: "Run `terraform init` in this step before; commit `.terraform.lock.hcl`.",
+        says: "The working directory is not initialized: {what}.",
+        advice: "Run `terraform init` first, in this step, and commit `.terraform.lock.hcl`.",
         ..CAUSE
     },
     Rule {
@@ -36,7 +36,7 @@ pub(super) const RULES: &[Rule] = &[
         ],
         after: 4,
         says: "A provider cannot be installed: {what}.",
-        advice: "Correct source and version in required_providers, and look at the network to the registry.",
+        advice: "Fix source and version in required_providers, and check the connection to the registry.",
         ..CAUSE
     },
     Rule {
@@ -46,8 +46,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Error: (?P<what>Unreadable module directory|Failed to download module|Invalid module source address|Module not found)",
         ],
         after: 4,
-        says: "A module is not found: {what}.",
-        advice: "Correct its `source`; the path is counted from the file that names it.",
+        says: "A module was not found: {what}.",
+        advice: "Fix its `source`; the path is relative to the file that names it.",
         ..CAUSE
     },
     Rule {
@@ -57,8 +57,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Error: (?P<what>.*No valid credential sources found.*)",
             r"Error: (?P<what>.*(?:could not find default credentials|building AzureRM Client|Invalid provider configuration).*)",
         ],
-        says: "The provider finds no credentials: {what}.",
-        advice: "Give the step the provider's credentials as secrets.",
+        says: "The provider has no credentials: {what}.",
+        advice: "Pass the provider's credentials to the step as secrets.",
         ..CAUSE
     },
     Rule {
@@ -68,8 +68,8 @@ pub(super) const RULES: &[Rule] = &[
             r"Error: (?P<what>Unsupported argument|Unsupported block type|Missing required argument|Reference to undeclared .+|Invalid reference|Unsupported attribute|Invalid function argument|Invalid expression|Argument or block definition required|Duplicate .+|No value for required variable|Incorrect attribute value type|Invalid value for .*variable|Missing item separator|Unclosed configuration block|Call to unknown function|Cycle: .+)",
         ],
         after: 4,
-        says: "Terraform refuses the configuration: {what}.",
-        advice: "Correct the place that the next lines name; `terraform validate` checks it before.",
+        says: "Invalid Terraform configuration: {what}.",
+        advice: "Fix the location that the next lines name; `terraform validate` checks the configuration.",
         ..CAUSE
     },
     Rule {

@@ -1,4 +1,4 @@
-//! Test runners. What an assertion says is a cause; the summary of a runner is a report about something else.
+//! Test runners. A failed assertion is a cause; a summary is a report.
 
 use crate::category::Category::{Configuration, Test};
 use crate::rule::{CAUSE, REPORT, Rule};
@@ -11,7 +11,7 @@ pub(super) const RULES: &[Rule] = &[
             r"^E\s+(?P<what>assert .+|AssertionError.*)",
             r"^FAILED (?P<what>\S+::\S+.* - (?:assert|AssertionError).*)",
         ],
-        says: "A test of pytest fails: {what}.",
+        says: "A pytest test failed: {what}.",
         advice: "Run the test alone with `pytest -k`; the lines above show the values.",
         ..CAUSE
     },
@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[r"thread '(?P<test>[^']+)'.* panicked at", r"^test (?P<test>\S+).* \.\.\. FAILED"],
         with: &[r"^running \d+ tests?$", r"^test result: FAILED"],
         after: 3,
-        says: "The Rust test {test} fails.",
+        says: "The Rust test {test} failed.",
         advice: "Run it alone with `cargo test {test}`; the lines below show the values.",
         ..CAUSE
     },
@@ -30,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Test,
         patterns: &[r"^FAIL: (?P<test>\w+) \("],
         with: &[r"^Ran \d+ tests? in", r"^FAILED \("],
-        says: "The Python test {test} fails.",
+        says: "The Python test {test} failed.",
         advice: "Run it alone with `python -m unittest -k {test}`; the lines below show the values.",
         ..CAUSE
     },
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
             r"^[#ℹ] fail [1-9]",
             r"^\s*\d+ failing",
         ],
-        says: "A JavaScript test fails: {what}.",
+        says: "A JavaScript test failed: {what}.",
         advice: "Run the test alone by its name; the lines below show the values.",
         ..CAUSE
     },
@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Test,
         patterns: &[r"^\s*not ok \d+ - (?P<test>.+)", r"^\s*✖ (?P<test>[^(]+) \([\d.]+ms\)"],
         with: &[r"^[#ℹ] fail [1-9]"],
-        says: "The test \"{test}\" fails.",
+        says: "The test \"{test}\" failed.",
         advice: "Run it alone with `node --test --test-name-pattern`; the lines below show the values.",
         ..CAUSE
     },
@@ -66,7 +66,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Test,
         patterns: &[r"^\s*--- FAIL: (?P<test>\S+)"],
         after: 2,
-        says: "The Go test {test} fails.",
+        says: "The Go test {test} failed.",
         advice: "Run it alone with `go test -run {test}`; the lines below show the values.",
         ..CAUSE
     },
@@ -78,7 +78,7 @@ pub(super) const RULES: &[Rule] = &[
             r"^(?P<test>\S+ > .+) FAILED$",
             r"\[ERROR\] (?P<test>\S+)\s+Time elapsed: .* <<< (?:FAILURE|ERROR)!",
         ],
-        says: "The Java test {test} fails.",
+        says: "The Java test {test} failed.",
         advice: "Run it alone (`mvn -Dtest=…`, `gradle test --tests …`); the report has the values.",
         ..CAUSE
     },
@@ -89,8 +89,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>\d+ snapshots? (?:failed|obsolete.* failed)).*",
             r"(?P<what>New snapshot was not written.*)",
         ],
-        says: "What a test made differs from its snapshot: {what}.",
-        advice: "Look at the difference; if it is meant, write the snapshots again and commit them.",
+        says: "A snapshot test failed: {what}.",
+        advice: "Review the difference; if it is intended, update the snapshots and commit them.",
         ..CAUSE
     },
     Rule {
@@ -100,8 +100,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>(?:Jest: )?\x22?\w+\x22? ?coverage .*(?:threshold|not met).*)",
             r"(?P<what>FAIL Required test coverage of .+)",
         ],
-        says: "The tests pass and cover too little: {what}.",
-        advice: "Add tests for what is new, or lower the threshold on purpose.",
+        says: "Test coverage is below the threshold: {what}.",
+        advice: "Add tests for the new code, or lower the threshold deliberately.",
         ..CAUSE
     },
     Rule {
@@ -110,8 +110,8 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"^(?:=+ )?(?P<what>no tests ran|No tests found.*|No test files found.*|no tests to run)",
         ],
-        says: "The test runner finds no test: {what}.",
-        advice: "Correct the pattern or the directory that the step gives to the runner.",
+        says: "The test runner found no tests: {what}.",
+        advice: "Fix the pattern or the directory that the step passes to the test runner.",
         ..REPORT
     },
     Rule {
@@ -129,7 +129,7 @@ pub(super) const RULES: &[Rule] = &[
             r"^(?P<what>Failed tests?:.*)",
             r"^FAIL\s+(?P<what>\S+)\s+[\d.]+s",
         ],
-        says: "Tests fail: {what}.",
+        says: "Tests failed: {what}.",
         advice: "Run the failing tests alone; the log above shows why.",
         ..REPORT
     },

@@ -1,4 +1,4 @@
-//! Things that took too long, as the log tells. What the engine ended itself is in `ends.rs`.
+//! Timeouts reported in the log. For timeouts enforced by the engine see `endings.rs`.
 
 use crate::category::Category::Timeout;
 use crate::rule::{CAUSE, GENERAL, REPORT, Rule};
@@ -13,8 +13,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>panic: test timed out after \S+)",
             r"(?P<what>Timeout of \d+ms exceeded)",
         ],
-        says: "A test took longer than it may: {what}.",
-        advice: "Look what it waits for; raise the limit only if it is meant to take so long.",
+        says: "A test timed out: {what}.",
+        advice: "Find out what it waits for; raise the limit only if it is expected to take longer.",
         ..CAUSE
     },
     Rule {
@@ -27,8 +27,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>(?:Read|Connect|Connection)Timeout(?:Error)?\b)",
             r"returned error: (?P<what>504)\b",
         ],
-        says: "Somebody did not answer in time: {what}.",
-        advice: "Look whether the other side is up and reachable from here; retry with a pause.",
+        says: "A connection timed out: {what}.",
+        advice: "Check that the other side is up and reachable from here; retry with a delay.",
         ..GENERAL
     },
     Rule {
@@ -38,16 +38,16 @@ pub(super) const RULES: &[Rule] = &[
             r"(?i)(?P<what>\b(?:timed out|timeout (?:expired|exceeded|reached)|deadline exceeded)\b)",
             r"(?P<what>\bTimeoutE(?:rror|xpired)\b)",
         ],
-        says: "Something took too long ({what}).",
-        advice: "Look what it waited for; raise the limit only if it is meant to take so long.",
+        says: "An operation timed out ({what}).",
+        advice: "Find out what it waited for; raise the limit only if it is expected to take longer.",
         ..GENERAL
     },
     Rule {
         id: "wait-for",
         category: Timeout,
         patterns: &[r"^\[berth\] not yet: (?P<what>.+)"],
-        says: "What the step waits for did not come in time: {what}.",
-        advice: "Look at what should become ready; raise `within` if it is meant to take so long.",
+        says: "The condition was not met in time: {what}.",
+        advice: "Check what should become ready; raise `within` if it is expected to take longer.",
         ..REPORT
     },
 ];

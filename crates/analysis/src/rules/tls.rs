@@ -12,8 +12,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>x509: certificate has expired or is not yet valid)",
             r"(?P<what>SEC_ERROR_EXPIRED_CERTIFICATE)",
         ],
-        says: "A certificate is out of its time: {what}.",
-        advice: "Renew it on the server; also look at this machine's clock.",
+        says: "A certificate has expired or is not yet valid: {what}.",
+        advice: "Renew it on the server, and check this machine's clock.",
         ..CAUSE
     },
     Rule {
@@ -27,8 +27,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>Hostname/IP does not match certificate's altnames)",
             r"(?P<what>certificate not valid for name)",
         ],
-        says: "The certificate was made for another name: {what}.",
-        advice: "Use the name that the certificate has, or have one made for this name.",
+        says: "The certificate is for a different host name: {what}.",
+        advice: "Use a name that the certificate covers, or issue one for this name.",
         ..CAUSE
     },
     Rule {
@@ -47,8 +47,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>CERTIFICATE_VERIFY_FAILED)",
             r"(?P<what>certificate verify failed)",
         ],
-        says: "Nobody that this machine trusts vouches for the certificate: {what}.",
-        advice: "Install the issuer's certificate on the machine that runs the step; do not switch the check off.",
+        says: "The certificate is not trusted by this machine: {what}.",
+        advice: "Install the issuer's certificate on the machine that runs the step; do not disable verification.",
         ..CAUSE
     },
     Rule {
@@ -62,8 +62,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>SSL_ERROR_SYSCALL)",
             r"(?P<what>http: server gave HTTP response to HTTPS client)",
         ],
-        says: "Both sides find no common language: {what}.",
-        advice: "Look whether the port speaks TLS at all, and which versions it takes.",
+        says: "The TLS handshake failed: {what}.",
+        advice: "Check that the port uses TLS, and which versions it supports.",
         ..CAUSE
     },
     Rule {
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>failed to find any PEM data.*)",
         ],
         says: "A certificate or key file cannot be used: {what}.",
-        advice: "Look whether both belong together and are whole PEM files: a secret loses its line ends easily.",
+        advice: "Check that certificate and key match and are complete PEM files: newlines are easily lost in a secret.",
         ..CAUSE
     },
 ];

@@ -1,24 +1,25 @@
-//! Diffs: read strictly, applied cleanly or not at all, and never to what steers something.
+//! Diffs: parsed strictly, applied completely or not at all, and never to protected files.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use berth_analysis::diff::{
-    CHANGED_LINES_MAX, DIFF_BYTES_MAX, Entry, FILE_BYTES_MAX, FILES_MAX, File, Permit, Reason, apply, diff,
+    CHANGED_LINES_MAX, DIFF_BYTES_MAX, DiffPermit, FILE_BYTES_MAX, FILES_MAX, FileContent, RejectionReason,
+    TreeEntry, apply, diff,
 };
 
-fn plain(content: &str) -> Entry {
-    Entry::File(File { content: content.as_bytes().to_vec(), is_executable: false })
+fn plain(content: &str) -> TreeEntry {
+    TreeEntry::File(FileContent { content: content.as_bytes().to_vec(), is_executable: false })
 }
 
-fn files() -> BTreeMap<String, Entry> {
+fn files() -> BTreeMap<String, TreeEntry> {
     let package = "{\n  \"name\": \"shop\",\n  \"scripts\": { \"build\": \"tsc\" }\n}\n";
     BTreeMap::from([
         ("src/a.txt".to_owned(), plain("one\ntwo\nthree\n")),
         ("package.json".to_owned(), plain(package)),
         ("logo.png".to_owned(), plain("\u{89}PNG\0\n")),
-        ("link".to_owned(), Entry::Symlink),
-        ("part".to_owned(), Entry::Submodule),
+        ("link".to_owned(), TreeEntry::Symlink),
+        ("part".to_owned(), TreeEntry::Submodule),
         ("long".to_owned(), plain(&"x\n".repeat(FILE_BYTES_MAX / 2 + 1))),
     ])
 }
@@ -34,15 +35,15 @@ fn new_file(path: &str) -> String {
     )
 }
 
-fn refused(text: &str) -> Reason {
-    apply(text, &files(), Permit::default()).expect_err(text).reason
+fn refused(text: &str) -> RejectionReason {
+    apply(text, &files(), DiffPermit::default()).expect_err(text).reason
 }
 
 #[test]
-fn what_steers_something_is_never_touched() {
-    let cases: &[(Reason, &[&str])] = &[
+fn diff_of_protected_file_is_rejected() {
+    let cases: &[(RejectionReason, &[&str])] = &[
         (
-            Reason::Path,
+            RejectionReason::Path,
             &[
                 "../x",
                 "/etc/passwd",
@@ -57,10 +58,10 @@ fn what_steers_something_is_never_touched() {
                 "x.",
             ],
         ),
-        (Reason::Path, &["a\u{202e}b", "a\u{200b}b", "tab\tx"]),
-        (Reason::Definition, &[".berth/shop/pipeline.yaml", ".BERTH/x"]),
+        (RejectionReason::Path, &["a\u{202e}b", "a\u{200b}b", "tab\tx"]),
+        (RejectionReason::Definition, &[".berth/shop/pipeline.yaml", ".BERTH/x"]),
         (
-            Reason::Automation,
+            RejectionReason::Automation,
             &[
                 ".github/workflows/ci.yml",
                 ".GitHub/x",
@@ -72,9 +73,9 @@ fn what_steers_something_is_never_touched() {
                 ".forgejo/workflows/a.yml",
             ],
         ),
-        (Reason::Ownership, &["CODEOWNERS", "docs/CODEOWNERS", "OWNERS"]),
+        (RejectionReason::Ownership, &["CODEOWNERS", "docs/CODEOWNERS", "OWNERS"]),
         (
-            Reason::LockFile,
+            RejectionReason::LockFile,
             &[
                 "Cargo.lock",
                 "web/package-lock.json",
@@ -84,68 +85,71 @@ fn what_steers_something_is_never_touched() {
                 ".terraform.lock.hcl",
             ],
         ),
-        (Reason::PackageSettings, &[".npmrc", "web/.npmrc", ".yarnrc.yml", "pip.conf", ".cargo/config.toml"]),
         (
-            Reason::Hook,
+            RejectionReason::PackageSettings,
+            &[".npmrc", "web/.npmrc", ".yarnrc.yml", "pip.conf", ".cargo/config.toml"],
+        ),
+        (
+            RejectionReason::Hook,
             &[".husky/pre-commit", ".githooks/pre-push", ".pre-commit-config.yaml", "lefthook.yml"],
         ),
-        (Reason::Submodule, &[".gitmodules", "part/x"]),
-        (Reason::Symlink, &["link/x"]),
-        (Reason::DoesNotApply, &["src/a.txt", "src/a.txt/x", "src"]),
+        (RejectionReason::Submodule, &[".gitmodules", "part/x"]),
+        (RejectionReason::Symlink, &["link/x"]),
+        (RejectionReason::DoesNotApply, &["src/a.txt", "src/a.txt/x", "src"]),
     ];
     for (reason, paths) in cases {
         for path in *paths {
             assert_eq!(refused(&new_file(path)), *reason, "{path}");
         }
     }
-    let permit = Permit { definitions: true };
+    let permit = DiffPermit { definitions: true };
     assert!(apply(&new_file(".berth/shop/pipeline.yaml"), &files(), permit).is_ok());
     assert!(apply(&new_file(".github/x"), &files(), permit).is_err());
 }
 
 #[test]
-fn what_is_not_plain_text_is_refused() {
+fn diff_of_symlink_binary_or_rename_is_rejected() {
     let mode = |old: &str, new: &str| {
         format!("diff --git a/src/a.txt b/src/a.txt\nold mode {old}\nnew mode {new}\n")
     };
     let cases = [
-        (Reason::Empty, String::new()),
-        (Reason::Malformed, "hello\n".to_owned()),
-        (Reason::Malformed, "--- a/x\n+++ b/x\n".to_owned()),
-        (Reason::Empty, "diff --git a/src/a.txt b/src/a.txt\n".to_owned()),
-        (Reason::Binary, first_line("logo.png", "x", "y")),
-        (Reason::Binary, "diff --git a/l b/l\nGIT binary patch\n".to_owned()),
+        (RejectionReason::Empty, String::new()),
+        (RejectionReason::Malformed, "hello\n".to_owned()),
+        (RejectionReason::Malformed, "--- a/x\n+++ b/x\n".to_owned()),
+        (RejectionReason::Empty, "diff --git a/src/a.txt b/src/a.txt\n".to_owned()),
+        (RejectionReason::Binary, first_line("logo.png", "x", "y")),
+        (RejectionReason::Binary, "diff --git a/l b/l\nGIT binary patch\n".to_owned()),
         (
-            Reason::Binary,
+            RejectionReason::Binary,
             "diff --git a/l b/l\nindex 1..2 100644\nBinary files a/l and b/l differ\n".to_owned(),
         ),
-        (Reason::Symlink, first_line("link", "x", "y")),
-        (Reason::Symlink, new_file("x").replace("100644", "120000")),
-        (Reason::Symlink, mode("100644", "120000")),
-        (Reason::Submodule, first_line("part", "x", "y")),
-        (Reason::Submodule, new_file("x").replace("100644", "160000")),
+        (RejectionReason::Symlink, first_line("link", "x", "y")),
+        (RejectionReason::Symlink, new_file("x").replace("100644", "120000")),
+        (RejectionReason::Symlink, mode("100644", "120000")),
+        (RejectionReason::Submodule, first_line("part", "x", "y")),
+        (RejectionReason::Submodule, new_file("x").replace("100644", "160000")),
         (
-            Reason::Renamed,
+            RejectionReason::Renamed,
             "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n".to_owned(),
         ),
-        (Reason::Renamed, "--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n".to_owned()),
+        (RejectionReason::Renamed, "--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n".to_owned()),
         (
-            Reason::Path,
+            RejectionReason::Path,
             "diff --git \"a/\\056git\" \"b/\\056git\"\nold mode 100644\nnew mode 100755\n".to_owned(),
         ),
-        (Reason::PackageScripts, first_line("package.json", "{", "{ \"scripts\": {},").to_owned()),
+        (RejectionReason::PackageScripts, first_line("package.json", "{", "{ \"scripts\": {},").to_owned()),
         (
-            Reason::PackageScripts,
+            RejectionReason::PackageScripts,
             new_file("web/package.json").replace("+x", "+{\"scripts\": {\"postinstall\": \"x\"}}"),
         ),
-        (Reason::PackageScripts, new_file("web/package.json")),
-        (Reason::DoesNotApply, first_line("src/a.txt", "on", "eins")),
-        (Reason::DoesNotApply, first_line("missing", "one", "eins")),
-        (Reason::DoesNotApply, first_line("src/a.txt", "two", "zwei")),
-        (Reason::DoesNotApply, mode("100755", "100644")),
-        (Reason::FileTooLong, first_line("long", "x", "y")),
-        (Reason::Malformed, first_line("src/a.txt", "one", "eins").repeat(2)),
-        (Reason::Malformed, first_line("src/a.txt", "one", "eins").replace("-1 +1", "-1,2 +1")),
+        (RejectionReason::PackageScripts, new_file("web/package.json")),
+        (RejectionReason::DoesNotApply, first_line("src/a.txt", "on", "eins")),
+        (RejectionReason::DoesNotApply, first_line("missing", "one", "eins")),
+        (RejectionReason::DoesNotApply, first_line("src/a.txt", "two", "zwei")),
+        (RejectionReason::DoesNotApply, mode("100755", "100644")),
+        (RejectionReason::FileTooLong, first_line("long", "x", "y")),
+        (RejectionReason::Malformed, first_line("src/a.txt", "one", "eins").repeat(2)),
+        (RejectionReason::Malformed, first_line("src/a.txt", "one", "eins").replace("-1 +1", "-1,2 +1")),
     ];
     for (reason, text) in cases {
         assert_eq!(refused(&text), reason, "{text}");
@@ -153,35 +157,35 @@ fn what_is_not_plain_text_is_refused() {
 }
 
 #[test]
-fn a_diff_is_refused_just_above_each_limit() {
+fn diff_above_each_limit_is_rejected() {
     let many = |count: usize| (0..count).map(|n| new_file(&format!("f{n}"))).collect::<String>();
-    assert!(apply(&many(FILES_MAX), &files(), Permit::default()).is_ok());
-    assert_eq!(refused(&many(FILES_MAX + 1)), Reason::TooManyFiles);
+    assert!(apply(&many(FILES_MAX), &files(), DiffPermit::default()).is_ok());
+    assert_eq!(refused(&many(FILES_MAX + 1)), RejectionReason::TooManyFiles);
     let lines = |count: usize| {
         let added = "+x\n".repeat(count);
         new_file("f").replace("+1 @@", &format!("+1,{count} @@")).replace("+x\n", &added)
     };
-    assert!(apply(&lines(CHANGED_LINES_MAX), &files(), Permit::default()).is_ok());
-    assert_eq!(refused(&lines(CHANGED_LINES_MAX + 1)), Reason::TooManyLines);
+    assert!(apply(&lines(CHANGED_LINES_MAX), &files(), DiffPermit::default()).is_ok());
+    assert_eq!(refused(&lines(CHANGED_LINES_MAX + 1)), RejectionReason::TooManyLines);
     let long = new_file("f").replace("+x", &format!("+{}", "x".repeat(DIFF_BYTES_MAX)));
-    assert_eq!(refused(&long), Reason::TooLong);
+    assert_eq!(refused(&long), RejectionReason::TooLong);
 }
 
 #[test]
-fn files_are_made_changed_and_removed() {
+fn diff_creates_changes_and_deletes_files() {
     let gone = "diff --git a/src/a.txt b/src/a.txt\ndeleted file mode 100644\n--- a/src/a.txt\n+++ /dev/null\n\
                 @@ -1,3 +0,0 @@\n-one\n-two\n-three\n";
-    let changed = apply(&format!("{}{gone}", new_file("b")), &files(), Permit::default()).unwrap();
-    assert_eq!(changed[0].after, Some(File { content: b"x\n".to_vec(), is_executable: false }));
+    let changed = apply(&format!("{}{gone}", new_file("b")), &files(), DiffPermit::default()).unwrap();
+    assert_eq!(changed[0].after, Some(FileContent { content: b"x\n".to_vec(), is_executable: false }));
     assert_eq!((changed[1].path.as_str(), &changed[1].after), ("src/a.txt", &None));
     let short = "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -2,2 +2,3 @@\n two\n+and\n three\n";
-    let changed = apply(short, &files(), Permit::default()).unwrap();
+    let changed = apply(short, &files(), DiffPermit::default()).unwrap();
     assert_eq!(changed[0].after.as_ref().unwrap().content, b"one\ntwo\nand\nthree\n");
 }
 
-/// What is made here is what git takes, and the other way round.
+/// Diffs written here are accepted by git, and the other way round.
 #[test]
-fn git_agrees() {
+fn diff_is_compatible_with_git() {
     let temp = tempfile::tempdir().unwrap();
     let git = |args: &[&str]| {
         let mut command = Command::new("git");
@@ -194,8 +198,8 @@ fn git_agrees() {
         assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     };
-    let before = File { content: b"#!/bin/sh\r\necho a\r\necho b".to_vec(), is_executable: false };
-    let after = File { content: b"#!/bin/sh\necho a\necho b".to_vec(), is_executable: true };
+    let before = FileContent { content: b"#!/bin/sh\r\necho a\r\necho b".to_vec(), is_executable: false };
+    let after = FileContent { content: b"#!/bin/sh\necho a\necho b".to_vec(), is_executable: true };
     let names = ["run.sh", "run it.sh", "$(a) 'b';&.sh", "say \"hi\" *?|.sh", "dépl oy.sh", "\u{1f6a2}.sh"];
     for name in names {
         std::fs::write(temp.path().join(name), &before.content).unwrap();
@@ -213,27 +217,27 @@ fn git_agrees() {
         let theirs = git(&["diff", "--cached", "--", name]);
         let without_index = theirs.lines().filter(|line| !line.starts_with("index "));
         assert_eq!(without_index.collect::<Vec<_>>(), ours.lines().collect::<Vec<_>>());
-        let commit = BTreeMap::from([(name.to_owned(), Entry::File(before.clone()))]);
-        let changed = apply(&theirs, &commit, Permit::default()).unwrap();
+        let commit = BTreeMap::from([(name.to_owned(), TreeEntry::File(before.clone()))]);
+        let changed = apply(&theirs, &commit, DiffPermit::default()).unwrap();
         assert_eq!((changed[0].path.as_str(), changed[0].after.as_ref()), (name, Some(&after)));
     }
 }
 
 #[test]
-fn a_name_in_quotes_is_read_as_git_reads_it_or_not_at_all() {
+fn quoted_file_name_is_parsed_like_git() {
     let mode = |header: &str| format!("diff --git {header}\nold mode 100644\nnew mode 100755\n");
     for (header, reason) in [
-        (r#""a/\056git/hooks/x" "b/\056git/hooks/x""#, Reason::Path),
-        (r#""a/\056github/x.yml" "b/\056github/x.yml""#, Reason::Automation),
-        (r#""a/..\057x" "b/..\057x""#, Reason::Path),
-        (r#""a/x\nb/y" "b/x\nb/y""#, Reason::Path),
-        (r#""a/\303" "b/\303""#, Reason::Path),
-        (r#""a/\400" "b/\400""#, Reason::Path),
-        (r#""a/\x41" "b/\x41""#, Reason::Path),
-        (r#""a/x" "b/x"#, Reason::Path),
-        (r#""a/x" "b/x" "b/y""#, Reason::Path),
-        (r#""a/x" "b/y""#, Reason::Renamed),
-        (r#""/etc/x" "/etc/x""#, Reason::Renamed),
+        (r#""a/\056git/hooks/x" "b/\056git/hooks/x""#, RejectionReason::Path),
+        (r#""a/\056github/x.yml" "b/\056github/x.yml""#, RejectionReason::Automation),
+        (r#""a/..\057x" "b/..\057x""#, RejectionReason::Path),
+        (r#""a/x\nb/y" "b/x\nb/y""#, RejectionReason::Path),
+        (r#""a/\303" "b/\303""#, RejectionReason::Path),
+        (r#""a/\400" "b/\400""#, RejectionReason::Path),
+        (r#""a/\x41" "b/\x41""#, RejectionReason::Path),
+        (r#""a/x" "b/x"#, RejectionReason::Path),
+        (r#""a/x" "b/x" "b/y""#, RejectionReason::Path),
+        (r#""a/x" "b/y""#, RejectionReason::Renamed),
+        (r#""/etc/x" "/etc/x""#, RejectionReason::Renamed),
     ] {
         assert_eq!(refused(&mode(header)), reason, "{header}");
     }

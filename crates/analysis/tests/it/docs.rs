@@ -1,4 +1,4 @@
-//! The list of rules in the documentation is made from the tables.
+//! Generates the list of rules in the documentation.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,21 @@ use berth_analysis::{Category, rules};
 use expect_test::expect_file;
 
 #[test]
-fn docs_of_rules_are_generated_from_the_tables() {
+fn rules_documentation_is_up_to_date() {
     let count = rules::all().count();
     let mut page = format!(
-        "# Rules of the failure analysis\n\nGenerated from the code; [analysis.md](analysis.md) says how they are used. \
-         There are {count} of them.\n\n| category | what somebody has to look at |\n|---|---|\n"
+        "# Failure analysis rules\n\nGenerated from the code; [analysis.md](analysis.md) explains how the {count} rules are used.\n\n\
+         | category | meaning |\n|---|---|\n"
     );
     for category in Category::ALL {
         writeln!(page, "| `{}` | {} |", category.as_str(), category.means()).unwrap();
     }
     for (area, rules) in rules::AREAS {
-        writeln!(page, "\n## {area}\n\n| rule | category | weight | says | advice |\n|---|---|---|---|---|")
-            .unwrap();
+        writeln!(
+            page,
+            "\n## {area}\n\n| rule | category | weight | root cause | advice |\n|---|---|---|---|---|"
+        )
+        .unwrap();
         for rule in *rules {
             let (category, weight) = (rule.category.as_str(), rule.weight.as_str());
             let (says, advice) = (cell(rule.says), cell(rule.advice));
@@ -27,7 +30,7 @@ fn docs_of_rules_are_generated_from_the_tables() {
     expect_file!["../../../../docs/analysis-rules.md"].assert_eq(&page);
 }
 
-/// A word that is filled in is shown as three dots.
+/// Replaces placeholders with an ellipsis.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

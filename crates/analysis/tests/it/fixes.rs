@@ -1,42 +1,50 @@
-//! Fixes that rules know.
+//! Automatic fixes.
 
 use std::collections::BTreeMap;
 
-use berth_analysis::diff::{Entry, File, Permit, apply};
-use berth_analysis::fix::{Fix, READ_FILE_BYTES_MAX, suggest, worth_reading};
-use berth_analysis::{Ending, Input, analyse};
+use berth_analysis::diff::{DiffPermit, FileContent, TreeEntry, apply};
+use berth_analysis::fix::{FixSuggestion, READ_FILE_BYTES_MAX, relevant_files, suggest_fix};
+use berth_analysis::{AnalysisInput, StepEnding, analyse};
 use expect_test::{Expect, expect};
 
 use crate::logs::{found, input};
 
-fn commit(files: &[(&str, &str, bool)]) -> BTreeMap<String, Entry> {
-    let entry = |content: &str, is_executable| Entry::File(File { content: content.into(), is_executable });
+fn commit(files: &[(&str, &str, bool)]) -> BTreeMap<String, TreeEntry> {
+    let entry = |content: &str, is_executable| {
+        TreeEntry::File(FileContent { content: content.into(), is_executable })
+    };
     files.iter().map(|(path, content, bit)| ((*path).to_owned(), entry(content, *bit))).collect()
 }
 
-fn fix(line: &str, exit: i32, run: &str, files: &[(&str, &str, bool)], permit: Permit) -> Option<Fix> {
+fn fix(
+    line: &str,
+    exit: i32,
+    run: &str,
+    files: &[(&str, &str, bool)],
+    permit: DiffPermit,
+) -> Option<FixSuggestion> {
     let lines: Vec<String> = line.lines().map(str::to_owned).collect();
-    let input = Input { run: Some(run), ..input(Ending::exited(exit), &lines) };
+    let input = AnalysisInput { run: Some(run), ..input(StepEnding::from_exit_code(exit), &lines) };
     let files = commit(files);
-    let fix = suggest(&input, &found(&input), &files, permit)?;
+    let fix = suggest_fix(&input, &found(&input), &files, permit)?;
     apply(&fix.diff, &files, permit).expect("a suggested fix applies");
     Some(fix)
 }
 
-fn check(fix: Option<Fix>, expected: &Expect) {
+fn check(fix: Option<FixSuggestion>, expected: &Expect) {
     expected.assert_eq(&fix.map_or("none".to_owned(), |fix| format!("{}\n{}", fix.summary, fix.diff)));
 }
 
 #[test]
-fn a_lost_executable_bit_is_given_back() {
+fn fix_restores_executable_bit() {
     let script = ("ops/deploy.sh", "#!/bin/sh\necho deployed\n", false);
     let expected = expect![[r#"
-        Make ops/deploy.sh executable again
+        Make ops/deploy.sh executable
         diff --git a/ops/deploy.sh b/ops/deploy.sh
         old mode 100644
         new mode 100755
     "#]];
-    let none = Permit::default();
+    let none = DiffPermit::default();
     for line in [
         "/tmp/step: 2: ./ops/deploy.sh: Permission denied",
         "bash: line 1: ops/deploy.sh: Permission denied",
@@ -54,10 +62,10 @@ fn a_lost_executable_bit_is_given_back() {
     check(fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
 }
 
-/// Names with blanks and signs of the shell, as shells and tools print them.
+/// Names with spaces and shell characters, as shells and tools print them.
 #[test]
-fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
-    let none = Permit::default();
+fn file_names_with_spaces_and_shell_characters_are_found() {
+    let none = DiffPermit::default();
     for name in [
         "my deploy.sh",
         "run it",
@@ -89,13 +97,13 @@ fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
             (format!("bash: line 1: ./{name}: /bin/sh^M: bad interpreter: No such file or directory"), 126),
         ] {
             let made = fix(&line, exit, &in_shell, &[windows], none).unwrap_or_else(|| panic!("{line}"));
-            assert_eq!(made.summary, format!("Give {name} line ends of Unix"));
+            assert_eq!(made.summary, format!("Convert {name} to Unix line endings"));
         }
     }
 }
 
 #[test]
-fn files_worth_reading_are_few_short_and_not_private() {
+fn relevant_files_are_limited_and_not_private() {
     let long = "x\n".repeat(READ_FILE_BYTES_MAX);
     let half = "y\n".repeat(READ_FILE_BYTES_MAX / 2);
     let files = [
@@ -112,8 +120,8 @@ fn files_worth_reading_are_few_short_and_not_private() {
     let line =
         "deploy.sh: cannot read .env, server.pem, notes, long.txt, half.txt, again.txt: 'once more.txt'";
     let lines = vec![line.to_owned(), "error: it failed".to_owned()];
-    let input = Input { run: Some("./deploy.sh"), ..input(Ending::exited(1), &lines) };
-    let read = worth_reading(&input, &analyse(&input), &commit(&files));
+    let input = AnalysisInput { run: Some("./deploy.sh"), ..input(StepEnding::from_exit_code(1), &lines) };
+    let read = relevant_files(&input, &analyse(&input), &commit(&files));
     let paths: Vec<&str> = read.iter().map(|(path, _)| path.as_str()).collect();
     assert!(paths.contains(&"deploy.sh"), "{paths:?}");
     assert_eq!(paths.iter().filter(|path| path.ends_with(".txt")).count(), 1, "more is too much: {paths:?}");
@@ -123,10 +131,10 @@ fn files_worth_reading_are_few_short_and_not_private() {
 }
 
 #[test]
-fn line_ends_of_windows_become_those_of_unix() {
+fn fix_converts_windows_line_endings() {
     let script = ("deploy.sh", "#!/bin/sh\r\necho a\r\necho b", true);
     let expected = expect![[r#"
-        Give deploy.sh line ends of Unix
+        Convert deploy.sh to Unix line endings
         diff --git a/deploy.sh b/deploy.sh
         --- a/deploy.sh
         +++ b/deploy.sh
@@ -138,7 +146,7 @@ fn line_ends_of_windows_become_those_of_unix() {
          echo b
         \ No newline at end of file
     "#]];
-    let none = Permit::default();
+    let none = DiffPermit::default();
     let cases = [
         ("bash: line 1: ./deploy.sh: /bin/sh^M: bad interpreter: No such file or directory", 126),
         ("bash: line 1: ./deploy.sh: cannot execute: required file not found", 127),
@@ -146,7 +154,7 @@ fn line_ends_of_windows_become_those_of_unix() {
     ];
     for (line, exit) in cases {
         let shown = fix(line, exit, "./deploy.sh", &[script], none);
-        let shown = shown.map(|fix| Fix { diff: fix.diff.replace('\r', ""), ..fix });
+        let shown = shown.map(|fix| FixSuggestion { diff: fix.diff.replace('\r', ""), ..fix });
         check(shown, &expected);
     }
     let fine = ("deploy.sh", "#!/bin/sh\necho a\n", true);
@@ -154,15 +162,15 @@ fn line_ends_of_windows_become_those_of_unix() {
 }
 
 #[test]
-fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
+fn fix_corrects_misspelled_field_if_permitted() {
     let definition = "version: 1\npipeline:\n  name: Shop\n  stages: [{ name: live }]\n  steps:\n    - name: Build\n      type: script\n      \
                       tmeout: 5m # for slow days\n      params: { run: make }\n";
     let file = (".berth/shop/pipeline.yaml", definition, false);
     let message = &berth_definition::parse(definition).diagnostics[0].message;
     let log = &format!("error: {message}\n --> .berth/shop/pipeline.yaml:8:7");
-    let permit = Permit { definitions: true };
+    let permit = DiffPermit { definitions: true };
     let expected = expect![[r#"
-        Correct a misspelt field in .berth/shop/pipeline.yaml
+        Fix a misspelled field in .berth/shop/pipeline.yaml
         diff --git a/.berth/shop/pipeline.yaml b/.berth/shop/pipeline.yaml
         --- a/.berth/shop/pipeline.yaml
         +++ b/.berth/shop/pipeline.yaml
@@ -175,6 +183,6 @@ fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
                params: { run: make }
     "#]];
     check(fix(log, 1, "berth pipeline validate", &[file], permit), &expected);
-    check(fix(log, 1, "berth pipeline validate", &[file], Permit::default()), &expect!["none"]);
+    check(fix(log, 1, "berth pipeline validate", &[file], DiffPermit::default()), &expect!["none"]);
     check(fix(log, 1, "berth pipeline validate", &[], permit), &expect!["none"]);
 }

@@ -1,31 +1,31 @@
-//! A log for every rule, in `tests/logs`, a file per area.
+//! A log for every rule, in `tests/logs`, one file per area.
 //!
-//! `## rule` begins a log, `(exit 126)`, `(signal 9)` or `(cause lost)` after it says how the step ended. A line that
-//! begins with `> ` is where the rule has to point.
+//! `## rule` starts a log, followed by how the step ended: `(exit 126)`, `(signal 9)` or `(cause lost)`. `> `
+//! marks the line that the rule must point at.
 
 use std::collections::BTreeSet;
 
 use berth_analysis::{
-    Analysis, Confidence, Ending, Finding, Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX, LineRange,
-    analyse, rules,
+    AnalysisInput, AnalysisResult, Confidence, Finding, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX, LineRange,
+    StepEnding, analyse, rules,
 };
 use berth_core::deployment::Cause;
 
 pub(crate) struct Log {
     pub(crate) rule: String,
-    pub(crate) ending: Ending<'static>,
+    pub(crate) ending: StepEnding<'static>,
     pub(crate) lines: Vec<String>,
     marked: Option<usize>,
 }
 
-pub(crate) fn input<'a>(ending: Ending<'a>, lines: &'a [String]) -> Input<'a> {
-    Input { step_type: "script", run: None, ending, lines, first_line: 1, last_good: None }
+pub(crate) fn input<'a>(ending: StepEnding<'a>, lines: &'a [String]) -> AnalysisInput<'a> {
+    AnalysisInput { step_type: "script", run: None, ending, lines, first_line: 1, last_good: None }
 }
 
-pub(crate) fn found(input: &Input<'_>) -> Finding {
+pub(crate) fn found(input: &AnalysisInput<'_>) -> Finding {
     match analyse(input) {
-        Analysis::Found(finding) => finding,
-        Analysis::NotEnoughEvidence(_) => panic!("not enough evidence in {:?}", input.lines),
+        AnalysisResult::Found(finding) => finding,
+        AnalysisResult::NotEnoughEvidence(_) => panic!("not enough evidence in {:?}", input.lines),
     }
 }
 
@@ -53,33 +53,33 @@ fn parse(text: &str) -> Vec<Log> {
     logs
 }
 
-fn ending(text: &str) -> Ending<'static> {
+fn ending(text: &str) -> StepEnding<'static> {
     let words: Vec<&str> = text.trim_matches(['(', ')']).split(' ').collect();
     match words.as_slice() {
-        [""] => Ending::exited(1),
-        ["exit", code] => Ending::exited(code.parse().unwrap()),
-        ["signal", signal] => Ending::killed(signal.parse().unwrap()),
+        [""] => StepEnding::from_exit_code(1),
+        ["exit", code] => StepEnding::from_exit_code(code.parse().unwrap()),
+        ["signal", signal] => StepEnding::from_signal(signal.parse().unwrap()),
         ["cause", name] => {
-            Ending::recorded(serde_json::from_value::<Cause>((*name).into()).unwrap(), None, "")
+            StepEnding::from_record(serde_json::from_value::<Cause>((*name).into()).unwrap(), None, "")
         }
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn every_rule_has_a_log_and_points_at_the_right_line() {
+fn every_rule_matches_its_log_at_the_right_line() {
     let mut wrong = Vec::new();
     for log in all() {
         let Log { rule, lines, marked, ending } = &log;
         match analyse(&input(*ending, lines)) {
-            Analysis::Found(finding) => {
+            AnalysisResult::Found(finding) => {
                 let is_rule = finding.rule.as_deref() == Some(rule.as_str());
                 let first = finding.evidence.first().map(|range| range.first);
                 if !is_rule || first != *marked {
                     wrong.push(format!("{rule}: {:?} at {first:?}, wanted {marked:?}", finding.rule));
                 }
             }
-            Analysis::NotEnoughEvidence(_) => wrong.push(format!("{rule}: nothing found")),
+            AnalysisResult::NotEnoughEvidence(_) => wrong.push(format!("{rule}: nothing found")),
         }
     }
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
@@ -90,28 +90,42 @@ fn every_rule_has_a_log_and_points_at_the_right_line() {
 }
 
 #[test]
-fn nothing_is_made_up() {
+fn log_without_errors_has_no_finding() {
     for lines in [vec![], vec!["all fine".to_owned()], vec![String::new(); 3]] {
-        let Analysis::NotEnoughEvidence(unexplained) = analyse(&input(Ending::exited(1), &lines)) else {
+        let AnalysisResult::NotEnoughEvidence(unexplained) =
+            analyse(&input(StepEnding::from_exit_code(1), &lines))
+        else {
             panic!("found something in {lines:?}");
         };
         assert!(unexplained.worth_a_look.iter().all(|range| range.is_within(1, lines.len())));
     }
 }
 
-/// What the ranking promises, one case for each of its sentences.
+/// One case for each rule of the ranking.
 #[test]
-fn the_most_telling_line_wins() {
+fn most_significant_line_wins() {
     let refused = "curl: (7) Failed to connect to 127.0.0.1 port 80 after 0 ms: Couldn't connect to server";
     let full = "cp: error writing 'a': No space left on device";
     let undeclared = "a.c:1:1: error: 'x' undeclared";
     let other = "a.c:9:1: error: 'y' undeclared";
-    let cases: &[(&str, &[&str], Ending<'_>, &str, usize)] = &[
-        ("the engine is certain", &[full, "last"], Ending::timed_out(), "step-timeout", 2),
-        ("a cause beats general words", &[full, refused], Ending::exited(1), "disk-full", 1),
-        ("general words beat an exit code", &[refused, "bye"], Ending::exited(137), "connection-refused", 1),
-        ("the later of equals wins", &[undeclared, full], Ending::exited(1), "disk-full", 2),
-        ("the first of a group is shown", &["x", undeclared, other], Ending::exited(1), "gcc-error", 2),
+    let cases: &[(&str, &[&str], StepEnding<'_>, &str, usize)] = &[
+        ("the engine is certain", &[full, "last"], StepEnding::from_timeout(), "step-timeout", 2),
+        ("a cause beats general words", &[full, refused], StepEnding::from_exit_code(1), "disk-full", 1),
+        (
+            "general words beat an exit code",
+            &[refused, "bye"],
+            StepEnding::from_exit_code(137),
+            "connection-refused",
+            1,
+        ),
+        ("the later of equals wins", &[undeclared, full], StepEnding::from_exit_code(1), "disk-full", 2),
+        (
+            "the first of a group is shown",
+            &["x", undeclared, other],
+            StepEnding::from_exit_code(1),
+            "gcc-error",
+            2,
+        ),
     ];
     for (name, lines, ending, rule, line) in cases {
         let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
@@ -121,7 +135,7 @@ fn the_most_telling_line_wins() {
 }
 
 #[test]
-fn what_the_last_good_run_printed_too_is_no_evidence() {
+fn line_of_last_successful_run_is_not_evidence() {
     let good =
         vec!["12:00:01 cache: Connection refused, going on without".to_owned(), "built 3 files".to_owned()];
     let lines = vec![
@@ -130,60 +144,63 @@ fn what_the_last_good_run_printed_too_is_no_evidence() {
         "cat: out/site.tar: No such file or directory".to_owned(),
         "giving up".to_owned(),
     ];
-    let with = Input { last_good: Some(&good), ..input(Ending::exited(1), &lines) };
+    let with = AnalysisInput { last_good: Some(&good), ..input(StepEnding::from_exit_code(1), &lines) };
     let finding = found(&with);
     assert_eq!(finding.rule.as_deref(), Some("file-missing"));
     assert_eq!(finding.new_lines, [LineRange { first: 3, last: 4 }]);
-    let only_old = Input { lines: &lines[..2], ..with };
-    assert!(matches!(analyse(&only_old), Analysis::NotEnoughEvidence(_)));
+    let only_old = AnalysisInput { lines: &lines[..2], ..with };
+    assert!(matches!(analyse(&only_old), AnalysisResult::NotEnoughEvidence(_)));
 }
 
 #[test]
-fn what_tells_the_tool_may_be_old() {
+fn tool_identification_may_be_an_old_line() {
     let good = vec!["running 2 tests".to_owned(), "test tests::adds ... ok".to_owned()];
     let lines = vec!["running 3 tests".to_owned(), "test tests::adds ... FAILED".to_owned()];
-    let finding = found(&Input { last_good: Some(&good), ..input(Ending::exited(101), &lines) });
+    let finding =
+        found(&AnalysisInput { last_good: Some(&good), ..input(StepEnding::from_exit_code(101), &lines) });
     assert_eq!(finding.rule.as_deref(), Some("cargo-test"));
 }
 
 #[test]
-fn a_finding_that_others_contest_is_less_sure() {
+fn contested_finding_has_lower_confidence() {
     let lines: Vec<String> =
         ["a.c:1:1: error: 'x' undeclared", "cp: error writing 'a': No space left on device"]
             .map(str::to_owned)
             .into();
-    assert_eq!(found(&input(Ending::exited(1), &lines[1..])).confidence, Confidence::High);
-    assert_eq!(found(&input(Ending::exited(1), &lines)).confidence, Confidence::Medium);
+    assert_eq!(found(&input(StepEnding::from_exit_code(1), &lines[1..])).confidence, Confidence::High);
+    assert_eq!(found(&input(StepEnding::from_exit_code(1), &lines)).confidence, Confidence::Medium);
 }
 
 #[test]
-fn a_signal_is_read_from_what_the_engine_recorded() {
-    let killed = "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory";
-    assert_eq!(Ending::recorded(Cause::Killed, None, killed).signal, Some(9));
+fn signal_is_parsed_from_recorded_detail() {
+    let killed =
+        "ended by signal 9 (KILL), which the runner did not send: perhaps the machine ran out of memory";
+    assert_eq!(StepEnding::from_record(Cause::Killed, None, killed).signal, Some(9));
     let exited = "exited with 139: a command in it was ended by signal 11 (SEGV)";
-    assert_eq!(Ending::recorded(Cause::StepFailed, Some(139), exited).signal, None);
-    let finding = found(&input(Ending::recorded(Cause::Killed, None, killed), &["linking".to_owned()]));
+    assert_eq!(StepEnding::from_record(Cause::StepFailed, Some(139), exited).signal, None);
+    let finding =
+        found(&input(StepEnding::from_record(Cause::Killed, None, killed), &["linking".to_owned()]));
     assert_eq!(finding.rule.as_deref(), Some("signal-kill"));
 }
 
 #[test]
-fn lines_are_counted_as_the_log_counts_them() {
+fn line_numbers_match_the_log() {
     let lines = vec!["x".to_owned(), "cat: a: No such file or directory".to_owned()];
-    let tail = Input { first_line: 501, ..input(Ending::exited(1), &lines) };
+    let tail = AnalysisInput { first_line: 501, ..input(StepEnding::from_exit_code(1), &lines) };
     assert_eq!(found(&tail).evidence[0], LineRange::one(502));
     let mut long = vec!["y".to_owned(); LINES_MAX];
     long.extend(lines);
-    assert_eq!(found(&input(Ending::exited(1), &long)).evidence[0].first, long.len());
+    assert_eq!(found(&input(StepEnding::from_exit_code(1), &long)).evidence[0].first, long.len());
 }
 
-/// The cause stands first: it is seen as long as what follows fits.
+/// The cause is the first line: it is found as long as the rest fits.
 #[test]
-fn a_log_is_looked_at_up_to_each_limit() {
+fn log_is_analyzed_up_to_each_limit() {
     let cause = "cat: a: No such file or directory";
     let is_seen = |filler: &str, count: usize| {
         let mut lines = vec![cause.to_owned()];
         lines.extend(std::iter::repeat_n(filler.to_owned(), count));
-        matches!(analyse(&input(Ending::exited(1), &lines)), Analysis::Found(_))
+        matches!(analyse(&input(StepEnding::from_exit_code(1), &lines)), AnalysisResult::Found(_))
     };
     assert!(is_seen("x", LINES_MAX - 1));
     assert!(!is_seen("x", LINES_MAX));
@@ -193,9 +210,9 @@ fn a_log_is_looked_at_up_to_each_limit() {
     assert!(!is_seen(&long, fits + 1));
     let at = |before: usize| vec![format!("{}{cause}", " ".repeat(before))];
     let inside = LINE_CHARS_MAX - cause.len();
-    assert!(matches!(analyse(&input(Ending::exited(1), &at(inside))), Analysis::Found(_)));
+    assert!(matches!(analyse(&input(StepEnding::from_exit_code(1), &at(inside))), AnalysisResult::Found(_)));
     assert!(matches!(
-        analyse(&input(Ending::exited(1), &at(inside + cause.len()))),
-        Analysis::NotEnoughEvidence(_)
+        analyse(&input(StepEnding::from_exit_code(1), &at(inside + cause.len()))),
+        AnalysisResult::NotEnoughEvidence(_)
     ));
 }

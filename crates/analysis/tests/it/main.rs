@@ -1,4 +1,4 @@
-//! The analyser as its callers see it.
+//! Tests of the public API.
 
 #![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests read logs and run git")]
 

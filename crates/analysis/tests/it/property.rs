@@ -1,14 +1,14 @@
-//! What holds for every log.
+//! Properties of every log.
 
 use std::collections::BTreeMap;
 
-use berth_analysis::diff::{Entry, File, Permit, apply, diff};
-use berth_analysis::{Analysis, Ending, Input, LineRange, analyse, fingerprint};
+use berth_analysis::diff::{DiffPermit, FileContent, TreeEntry, apply, diff};
+use berth_analysis::{AnalysisInput, AnalysisResult, LineRange, StepEnding, analyse, fingerprint};
 use proptest::prelude::*;
 
 use crate::logs::{all, input};
 
-/// A line with places for what differs between runs.
+/// A line with placeholders for what differs between runs.
 const LINES: &[&str] = &[
     "DIR/src/main.c:NUM:NUM: error: 'totl' undeclared",
     "TIME cat: DIR/site.tar: No such file or directory",
@@ -32,10 +32,10 @@ fn variables() -> impl Strategy<Value = (u32, String, [u8; 16], u32)> {
     (any::<u32>(), "(/[a-z0-9_.-]{1,8}[a-z]){1,4}", any::<[u8; 16]>(), any::<u32>())
 }
 
-fn ranges(analysis: &Analysis) -> Vec<LineRange> {
+fn ranges(analysis: &AnalysisResult) -> Vec<LineRange> {
     match analysis {
-        Analysis::Found(found) => found.evidence.iter().chain(&found.new_lines).copied().collect(),
-        Analysis::NotEnoughEvidence(unexplained) => {
+        AnalysisResult::Found(found) => found.evidence.iter().chain(&found.new_lines).copied().collect(),
+        AnalysisResult::NotEnoughEvidence(unexplained) => {
             unexplained.worth_a_look.iter().chain(&unexplained.new_lines).copied().collect()
         }
     }
@@ -43,11 +43,11 @@ fn ranges(analysis: &Analysis) -> Vec<LineRange> {
 
 proptest! {
     #[test]
-    fn a_fingerprint_does_not_know_numbers_times_and_places(one in variables(), two in variables()) {
+    fn fingerprint_ignores_numbers_times_and_directories(one in variables(), two in variables()) {
         for line in LINES {
             let of = |values| {
                 let lines = vec!["begin".to_owned(), filled(line, values)];
-                let input = input(Ending::exited(1), &lines);
+                let input = input(StepEnding::from_exit_code(1), &lines);
                 fingerprint(&input, &analyse(&input))
             };
             prop_assert_eq!(of(&one), of(&two), "{}", line);
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn evidence_is_always_in_the_log(
+    fn evidence_is_within_the_log(
         picked in prop::collection::vec(0..500usize, 0..30),
         first_line in 1..1000usize,
         code in 0..256,
@@ -64,18 +64,18 @@ proptest! {
         let pool: Vec<String> = all().into_iter().flat_map(|log| log.lines).collect();
         let lines: Vec<String> = picked.iter().map(|at| pool[at % pool.len()].clone()).collect();
         let good = &pool[..pool.len() / 2];
-        let plain = input(Ending::exited(code), &lines);
-        let input = Input { first_line, last_good: has_good.then_some(good), ..plain };
+        let plain = input(StepEnding::from_exit_code(code), &lines);
+        let input = AnalysisInput { first_line, last_good: has_good.then_some(good), ..plain };
         let analysis = analyse(&input);
         let end = first_line + lines.len();
         prop_assert!(ranges(&analysis).iter().all(|range| range.is_within(first_line, end.saturating_sub(1))));
         prop_assert_eq!(fingerprint(&input, &analysis), fingerprint(&input, &analyse(&input)));
         let text = serde_json::to_string(&analysis).unwrap();
-        prop_assert_eq!(serde_json::from_str::<Analysis>(&text).unwrap(), analysis);
+        prop_assert_eq!(serde_json::from_str::<AnalysisResult>(&text).unwrap(), analysis);
     }
 
     #[test]
-    fn a_diff_that_was_made_here_applies_here(
+    fn written_diff_applies(
         old in prop::collection::vec("[ab]{0,2}\r?", 0..30),
         new in prop::collection::vec("[ab]{0,2}\r?", 0..30),
         ends in any::<(bool, bool, bool, bool)>(),
@@ -85,25 +85,25 @@ proptest! {
             if has_end && !lines.is_empty() {
                 content.push('\n');
             }
-            File { content: content.into_bytes(), is_executable }
+            FileContent { content: content.into_bytes(), is_executable }
         };
         let (before, after) = (file(&old, ends.0, ends.1), file(&new, ends.2, ends.3));
         let text = diff("a dir/x.sh", &before, &after);
-        let files = BTreeMap::from([("a dir/x.sh".to_owned(), Entry::File(before.clone()))]);
+        let files = BTreeMap::from([("a dir/x.sh".to_owned(), TreeEntry::File(before.clone()))]);
         if before == after {
             prop_assert_eq!(text, "");
         } else {
-            let changed = apply(&text, &files, Permit::default());
+            let changed = apply(&text, &files, DiffPermit::default());
             let after_found = changed.map(|mut changed| changed.remove(0).after);
             prop_assert_eq!(after_found, Ok(Some(after)), "{}", text);
         }
     }
 
     #[test]
-    fn a_diff_of_anybody_is_refused_or_applied_but_never_more(text in "(diff --git a/x b/x\n|--- a/x\n|\\+\\+\\+ b/x\n|@@ -1 \\+1 @@\n|@@ -0,0 \\+1,2 @@\n|-a\n|\\+b\n| a\n|new mode 100755\n|old mode 100644\n){0,8}") {
-        let entry = Entry::File(File { content: b"a\n".to_vec(), is_executable: false });
+    fn arbitrary_diff_is_rejected_or_applied(text in "(diff --git a/x b/x\n|--- a/x\n|\\+\\+\\+ b/x\n|@@ -1 \\+1 @@\n|@@ -0,0 \\+1,2 @@\n|-a\n|\\+b\n| a\n|new mode 100755\n|old mode 100644\n){0,8}") {
+        let entry = TreeEntry::File(FileContent { content: b"a\n".to_vec(), is_executable: false });
         let files = BTreeMap::from([("x".to_owned(), entry)]);
-        if let Ok(changed) = apply(&text, &files, Permit::default()) {
+        if let Ok(changed) = apply(&text, &files, DiffPermit::default()) {
             prop_assert_eq!(changed.len(), 1);
             prop_assert_eq!(&changed[0].path, "x");
         }

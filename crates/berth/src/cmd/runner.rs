@@ -9,8 +9,13 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use berth_api::remote::{Hello, Register, Registered, Welcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
-use berth_runner::remote::{Answered, Client, Credential, Home, Left, Remote, Spool, new_boot};
-use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings, StepUser};
+use berth_runner::remote::{
+    AttemptSpool, RecoveredSpool, RemoteLink, RemoteWorkDir, RequestError, RunnerCredential, ServerClient,
+    new_boot,
+};
+use berth_runner::{
+    Confinement, RunnerOptions, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, StepRunner, StepUserAccount,
+};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -70,13 +75,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start(&Configuration::load(None)?.log, false);
     no_core_dumps();
     let server = address(&args.server, args.allow_plain_http)?;
-    let home = Home::open(&args.work_dir)?;
+    let home = RemoteWorkDir::open(&args.work_dir)?;
     let ending = Ending::listen()?;
     let boot = new_boot()?;
     let sandbox = embedded::sandbox(args.sandbox, false);
-    let user = args.user.as_deref().map(StepUser::find).transpose().context("--user")?;
+    let user = args.user.as_deref().map(StepUserAccount::find).transpose().context("--user")?;
     let confinement = Confinement::choose_as(user, sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
-    let Left { before, seen } = Spool::left(home.path()).context("the spool cannot be read")?;
+    let RecoveredSpool { before, seen } =
+        AttemptSpool::recover(home.path()).context("the spool cannot be read")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
     let hello = Hello {
@@ -86,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         labels: labels.clone(),
         slots: args.slots,
         isolation: confinement.isolation(),
-        exposed: confinement.exposed(),
+        exposed: confinement.exposed_paths(),
         before,
         epoch: Some(seen.epoch()),
     };
@@ -95,12 +101,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     compare_clocks(&welcome);
     // Only now: until the server has heard of it, what the process before left is not forgotten.
-    let seen = seen.and_epoch(welcome.epoch);
-    let spool = Spool::create(home.path(), &boot, seen).context("the spool cannot be written")?;
-    let link = Arc::new(Remote::new(client.clone(), &welcome));
+    let seen = seen.with_epoch(welcome.epoch);
+    let spool = AttemptSpool::create(home.path(), &boot, seen).context("the spool cannot be written")?;
+    let link = Arc::new(RemoteLink::new(client.clone(), &welcome));
     let self_stop = Duration::from_millis(welcome.self_stop_ms);
-    let settings = Settings {
-        places: usize::try_from(args.slots)?,
+    let settings = RunnerOptions {
+        slots: usize::try_from(args.slots)?,
         labels: labels.clone(),
         stop_grace: Duration::from_millis(welcome.stop_grace_ms),
         self_stop,
@@ -109,9 +115,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         step_log_spill_bytes_max: STEP_LOG_SPILL_BYTES_MAX,
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
         spool: Some(Arc::new(spool)),
-        ..Settings::new(home.path().to_owned(), boot.clone(), confinement)
+        ..RunnerOptions::new(home.path().to_owned(), boot.clone(), confinement)
     };
-    let runner = Runner::start(settings, link.clone()).context("the runner cannot start")?;
+    let runner = StepRunner::start(settings, link.clone()).context("the runner cannot start")?;
     say(&format!(
         "berth runner {} works for {server}: {} steps at once, labels {}, isolation {:?}",
         welcome.name,
@@ -139,12 +145,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn enter(
     args: &Args,
     server: &str,
-    home: &Home,
+    home: &RemoteWorkDir,
     hello: &Hello,
     ending: &Ending,
-) -> anyhow::Result<Option<(Arc<Client>, Welcome)>> {
+) -> anyhow::Result<Option<(Arc<ServerClient>, Welcome)>> {
     let known =
-        Credential::load(home.path()).context("the credential in the work directory cannot be read")?;
+        RunnerCredential::load(home.path()).context("the credential in the work directory cannot be read")?;
     let was_known = known.is_some();
     let credential = match (known, &args.token) {
         (Some(known), _) => {
@@ -166,9 +172,9 @@ fn enter(
              and start it with --token"
         ),
     };
-    let client = Arc::new(Client::new(server, credential.credential.reveal()));
-    let greeted = insist(ending, || match client.say("hello", hello, SAY_MAX) {
-        Err(Answered::Unknown(why)) => Ok(Err(why)),
+    let client = Arc::new(ServerClient::new(server, credential.credential.reveal()));
+    let greeted = insist(ending, || match client.post_json("hello", hello, SAY_MAX) {
+        Err(RequestError::Unauthenticated(why)) => Ok(Err(why)),
         heard => heard.map(Ok),
     });
     match (greeted?, &args.token) {
@@ -179,8 +185,8 @@ fn enter(
             let Some(credential) = register(args, server, home.path(), token, ending)? else {
                 return Ok(None);
             };
-            let client = Arc::new(Client::new(server, credential.credential.reveal()));
-            let welcome = insist(ending, || client.say("hello", hello, SAY_MAX));
+            let client = Arc::new(ServerClient::new(server, credential.credential.reveal()));
+            let welcome = insist(ending, || client.post_json("hello", hello, SAY_MAX));
             Ok(welcome?.map(|welcome| (client, welcome)))
         }
         (Some(Err(why)), _) => anyhow::bail!(why),
@@ -193,29 +199,30 @@ fn register(
     work_dir: &Path,
     token: &str,
     ending: &Ending,
-) -> anyhow::Result<Option<Credential>> {
-    let client = Client::new(server, token);
+) -> anyhow::Result<Option<RunnerCredential>> {
+    let client = ServerClient::new(server, token);
     let name = args.name.clone().or_else(own_name);
     let said = Register { protocol: PROTOCOL, version: VERSION.to_owned(), name };
-    let Some(registered) = insist(ending, || client.say::<Registered>("register", &said, SAY_MAX))? else {
+    let Some(registered) = insist(ending, || client.post_json::<Registered>("register", &said, SAY_MAX))?
+    else {
         return Ok(None);
     };
     let Registered { runner_id, name, credential } = registered;
-    let credential = Credential { server: server.to_owned(), runner_id, name, credential };
+    let credential = RunnerCredential { server: server.to_owned(), runner_id, name, credential };
     credential.save(work_dir).context("the credential cannot be written")?;
     Ok(Some(credential))
 }
 
 /// Until the server answers; a no is an answer.
-fn insist<T>(ending: &Ending, ask: impl Fn() -> Result<T, Answered>) -> anyhow::Result<Option<T>> {
+fn insist<T>(ending: &Ending, ask: impl Fn() -> Result<T, RequestError>) -> anyhow::Result<Option<T>> {
     let mut pause = PAUSE_MIN;
     loop {
         match ask() {
             Ok(answer) => return Ok(Some(answer)),
-            Err(Answered::Unavailable(why)) => {
+            Err(RequestError::Unavailable(why)) => {
                 tracing::warn!("{why}; it is tried again in {} ms", pause.as_millis());
             }
-            Err(no @ (Answered::Unknown(_) | Answered::Refused(_))) => return Err(no.into()),
+            Err(no @ (RequestError::Unauthenticated(_) | RequestError::Refused(_))) => return Err(no.into()),
         }
         if ending.within(pause) {
             return Ok(None);
@@ -327,10 +334,10 @@ impl Ending {
         self.signals() > 0
     }
 
-    fn wait(&self, runner: &Runner, client: &Client) -> End {
+    fn wait(&self, runner: &StepRunner, client: &ServerClient) -> End {
         let mut drains = false;
         loop {
-            if client.is_dismissed() {
+            if client.is_rejected() {
                 return End::Dismissed;
             }
             match self.signals() {

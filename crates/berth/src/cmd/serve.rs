@@ -206,7 +206,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Steps must not wait for a runner that cannot run them.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let found = confinement.as_ref().ok();
-    let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed())).unzip();
+    let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed_paths())).unzip();
     check_organizations(isolation, organizations).map_err(anyhow::Error::msg)?;
     let exposed = exposed.unwrap_or_default();
     let config = Config { runner_labels: labels, isolation, exposed, ..config };

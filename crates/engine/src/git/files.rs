@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use berth_analysis::diff::{Entry, FILE_BYTES_MAX, File, Files};
+use berth_analysis::diff::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
 
 use super::mirror::Mirror;
 use super::tree::Kind;
@@ -25,23 +25,23 @@ impl<'a> CommitFiles<'a> {
         self.failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn find(&self, path: &str) -> Result<Option<Entry>, GitError> {
+    fn find(&self, path: &str) -> Result<Option<TreeEntry>, GitError> {
         let found = self.mirror.entries(self.commit, Some(path), &[])?;
         let Some(entry) = found.into_iter().find(|entry| entry.path == path) else { return Ok(None) };
         let is_executable = match entry.kind {
-            Kind::Directory => return Ok(Some(Entry::Directory)),
-            Kind::Symlink => return Ok(Some(Entry::Symlink)),
-            Kind::Submodule => return Ok(Some(Entry::Submodule)),
+            Kind::Directory => return Ok(Some(TreeEntry::Directory)),
+            Kind::Symlink => return Ok(Some(TreeEntry::Symlink)),
+            Kind::Submodule => return Ok(Some(TreeEntry::Submodule)),
             Kind::File => false,
             Kind::Executable => true,
         };
         let content = self.mirror.read(self.commit, path, FILE_BYTES_MAX as u64)?.unwrap_or_default();
-        Ok(Some(Entry::File(File { content, is_executable })))
+        Ok(Some(TreeEntry::File(FileContent { content, is_executable })))
     }
 }
 
-impl Files for CommitFiles<'_> {
-    fn entry(&self, path: &str) -> Option<Entry> {
+impl CommitTree for CommitFiles<'_> {
+    fn entry(&self, path: &str) -> Option<TreeEntry> {
         self.find(path).unwrap_or_else(|error| {
             self.failed.borrow_mut().get_or_insert(error);
             None

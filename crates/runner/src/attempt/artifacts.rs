@@ -1,34 +1,34 @@
-//! Keeps what a step was declared to leave behind.
+//! Uploads the artifacts that a step declares.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
 use berth_api::runner::{FailureCause, Outcome};
 
-use super::{Attempt, failed};
+use super::{RunningAttempt, failed_outcome};
 
-/// Digests by name.
-pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
+/// Uploads every declared artifact and returns their digests by name.
+pub(crate) fn keep_artifacts(attempt: &RunningAttempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
     let mut kept = BTreeMap::new();
     if attempt.assignment.artifacts.is_empty() {
         return Ok(kept);
     }
-    let workspace = &attempt.place()?.workspace;
+    let workspace = &attempt.workspace_dirs()?.workspace;
     for (name, path) in &attempt.assignment.artifacts {
-        check(workspace, path).map_err(|problem| {
-            failed(FailureCause::MissingArtifact, format!("the artifact `{name}` {problem}"))
+        check_artifact_path(workspace, path).map_err(|problem| {
+            failed_outcome(FailureCause::MissingArtifact, format!("the artifact `{name}` {problem}"))
         })?;
         let parts = attempt.parts();
-        let digest = attempt.insist(&format!("keep the artifact `{name}`"), || {
-            parts.link.keep_artifact(parts.attempt, name, (workspace, path), &|| attempt.goes_on())
+        let digest = attempt.retry_link_call(&format!("keep the artifact `{name}`"), || {
+            parts.link.keep_artifact(parts.attempt, name, (workspace, path), &|| attempt.is_still_wanted())
         })?;
         kept.insert(name.clone(), digest);
     }
     Ok(kept)
 }
 
-/// It is there, and inside.
-fn check(workspace: &Path, path: &str) -> Result<(), String> {
+/// Checks that the path exists and stays inside the workspace.
+fn check_artifact_path(workspace: &Path, path: &str) -> Result<(), String> {
     let is_below = Path::new(path)
         .components()
         .all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
@@ -37,7 +37,7 @@ fn check(workspace: &Path, path: &str) -> Result<(), String> {
     }
     let missing = || format!("is missing: the step has left nothing at `{path}`");
     let found = workspace.join(path).canonicalize().map_err(|_| missing())?;
-    // The step may also have put a link in place of the workspace itself.
+    // The step may also have replaced the workspace itself with a symlink.
     let is_its_own = workspace.canonicalize().is_ok_and(|real| real == workspace);
     if !is_its_own || !found.starts_with(workspace) {
         return Err(format!("leads out of the workspace: `{path}` is a link"));

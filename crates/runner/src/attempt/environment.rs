@@ -1,4 +1,5 @@
-//! The environment of a step's processes: what was declared, and nothing of ours by accident.
+//! Environment variables of a step's processes: only what the assignment declares, nothing inherited from the
+//! runner.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -6,37 +7,43 @@ use std::process::Command;
 use berth_api::runner::{Assignment, Outcome};
 use berth_core::pipeline::grammar::{RESERVED_NAMES, RESERVED_PREFIXES, is_reserved};
 
-use super::invalid;
-use super::place::Place;
+use super::dirs::AttemptDirs;
+use super::invalid_outcome;
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Sets exactly these variables.
-pub(crate) fn apply(command: &mut Command, assignment: &Assignment, place: &Place) -> Result<(), Outcome> {
+/// Clears the inherited environment and sets the step's variables.
+pub(crate) fn apply_environment(
+    command: &mut Command,
+    assignment: &Assignment,
+    dirs: &AttemptDirs,
+) -> Result<(), Outcome> {
     let declared = assignment.env.keys().chain(assignment.secret_files.keys());
     for name in declared {
-        check_name(name).map_err(invalid)?;
+        check_variable_name(name).map_err(invalid_outcome)?;
     }
     let values = assignment.env.iter().chain(&assignment.facts);
     for (name, value) in values {
         if value.contains('\0') {
-            return Err(invalid(format!("the variable `{name}` holds a NUL byte, which no environment can")));
+            return Err(invalid_outcome(format!(
+                "the variable `{name}` holds a NUL byte, which no environment can"
+            )));
         }
     }
     command.env_clear();
-    command.env("PATH", PATH).env("HOME", &place.home).env("TMPDIR", &place.tmp);
+    command.env("PATH", PATH).env("HOME", &dirs.home).env("TMPDIR", &dirs.tmp);
     command.envs(&assignment.env).envs(&assignment.facts);
-    command.envs(place.secret_files.get().into_iter().flatten());
+    command.envs(dirs.secret_files.get().into_iter().flatten());
     let own: [(&str, OsString); 3] = [
-        ("BERTH_OUTPUT", place.output.clone().into()),
-        ("BERTH_ATTEMPT_ID", place.id.clone().into()),
-        ("BERTH_WORKSPACE", place.workspace.clone().into()),
+        ("BERTH_OUTPUT", dirs.output.clone().into()),
+        ("BERTH_ATTEMPT_ID", dirs.id.clone().into()),
+        ("BERTH_WORKSPACE", dirs.workspace.clone().into()),
     ];
     command.envs(own);
     Ok(())
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_variable_name(name: &str) -> Result<(), String> {
     if is_reserved(name) {
         return Err(format!(
             "`env` may not set `{name}`: {} and names that begin with {} are reserved; use another name",
@@ -55,16 +62,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sb02_reserved_names_are_refused() {
+    fn reserved_variable_names_are_rejected() {
         let beginnings = ["BERTH_X", "LD_PRELOAD", "GIT_SSH", "BASH_FUNC_read%%"];
         for name in beginnings.iter().chain(RESERVED_NAMES) {
-            assert!(check_name(name).expect_err(name).contains("reserved"), "{name}");
+            assert!(check_variable_name(name).expect_err(name).contains("reserved"), "{name}");
         }
         for name in ["", "a=b", "a\0b"] {
-            assert!(check_name(name).is_err(), "{name:?}");
+            assert!(check_variable_name(name).is_err(), "{name:?}");
         }
         for name in ["TOKEN", "IMAGE", "HOME", "LANG", "PATHS", "MY_BERTH_X"] {
-            assert!(check_name(name).is_ok(), "{name}");
+            assert!(check_variable_name(name).is_ok(), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the end of a process means.
+//! Translates a process's exit status into an outcome.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -7,36 +7,34 @@ use berth_api::runner::{FailureCause, Outcome};
 
 const SIGKILL: i32 = 9;
 
-/// Nothing when it was a success.
-pub(crate) fn failure(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
+/// Returns `None` for a successful exit.
+pub(crate) fn failure_outcome(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
     let hint = if has_memory_limit {
-        "perhaps it used more memory than a step may"
+        "perhaps it exceeded the step's memory limit"
     } else {
         "perhaps the machine ran out of memory"
     };
     if let Some(signal) = status.signal() {
-        let mut detail = format!("ended by signal {}", named(signal));
+        let mut detail = format!("ended by signal {}", signal_name(signal));
         if signal == SIGKILL {
-            detail = format!("{detail}, which nobody of us sent: {hint}");
+            detail = format!("{detail}, which the runner did not send: {hint}");
         }
         return Some(Outcome::Failed { cause: FailureCause::Killed, detail, exit_code: None });
     }
     let code = status.code().filter(|code| *code != 0)?;
     let detail = match code {
-        126 => {
-            "exited with 126: what it called cannot be executed (permission denied, or not a program)".into()
-        }
+        126 => "exited with 126: the command cannot be executed (permission denied, or not a program)".into(),
         127 => "exited with 127: a command was not found".into(),
         137 => format!("exited with 137: a command in it was ended by signal 9 (KILL): {hint}"),
         code @ 129..=192 => {
-            format!("exited with {code}: a command in it was ended by signal {}", named(code - 128))
+            format!("exited with {code}: a command in it was ended by signal {}", signal_name(code - 128))
         }
         code => format!("exited with {code}"),
     };
     Some(Outcome::Failed { cause: FailureCause::Exited, detail, exit_code: Some(code) })
 }
 
-fn named(signal: i32) -> String {
+fn signal_name(signal: i32) -> String {
     const NAMES: &[(i32, &str)] = &[
         (1, "HUP"),
         (2, "INT"),
@@ -64,7 +62,7 @@ mod tests {
     use super::*;
 
     fn check(raw: i32, expected: Option<(FailureCause, &str)>) {
-        let found = failure(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
+        let found = failure_outcome(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
             Outcome::Failed { cause, detail, .. } => (cause, detail),
             other => panic!("{other:?}"),
         });
@@ -72,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn every_end_is_explained() {
+    fn exit_statuses_are_described() {
         check(0, None);
         check(3 << 8, Some((FailureCause::Exited, "exited with 3")));
         check(127 << 8, Some((FailureCause::Exited, "exited with 127: a command was not found")));
@@ -85,7 +83,7 @@ mod tests {
             9,
             Some((
                 FailureCause::Killed,
-                "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory",
+                "ended by signal 9 (KILL), which the runner did not send: perhaps the machine ran out of memory",
             )),
         );
     }

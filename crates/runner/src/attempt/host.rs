@@ -1,18 +1,18 @@
-//! An attempt as the one that its processes are run for.
+//! Implements [`ProcessHost`] for an attempt.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use super::Attempt;
-use crate::control::Why;
-use crate::process::Host;
+use super::RunningAttempt;
+use crate::process::ProcessHost;
+use crate::stop_signal::StopReason;
 
-impl Host for Attempt<'_> {
-    fn asked(&self) -> Option<Why> {
-        Attempt::asked(self)
+impl ProcessHost for RunningAttempt<'_> {
+    fn stop_reason(&self) -> Option<StopReason> {
+        RunningAttempt::stop_reason(self)
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    fn stop_descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.control.wake())
     }
 
@@ -21,8 +21,8 @@ impl Host for Attempt<'_> {
     }
 
     fn grace(&self) -> Duration {
-        match Attempt::asked(self) {
-            Some(Why::Shutdown) => self.settings().shutdown_grace,
+        match RunningAttempt::stop_reason(self) {
+            Some(StopReason::Shutdown) => self.settings().shutdown_grace,
             _ => self.settings().stop_grace,
         }
     }
@@ -31,11 +31,11 @@ impl Host for Attempt<'_> {
         self.settings().step_memory_bytes_max
     }
 
-    fn begins(&self) -> std::io::Result<()> {
-        Attempt::begins(self)
+    fn before_start(&self) -> std::io::Result<()> {
+        RunningAttempt::record_start(self)
     }
 
-    fn begun(&self) {
+    fn after_start(&self) {
         self.has_run.set(true);
     }
 
@@ -51,11 +51,11 @@ impl Host for Attempt<'_> {
         self.log.has_room()
     }
 
-    fn due_in(&self) -> Option<Duration> {
+    fn log_due_in(&self) -> Option<Duration> {
         self.log.due_in()
     }
 
-    fn see_to_log(&self) {
+    fn tick_log(&self) {
         self.log.tick();
     }
 }

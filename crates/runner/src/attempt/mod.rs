@@ -1,11 +1,11 @@
-//! One attempt from its assignment to its outcome.
+//! Executes one attempt, from its assignment to its outcome.
 
 pub(crate) mod artifacts;
+pub(crate) mod dirs;
 pub(crate) mod environment;
 pub(crate) mod exit;
 mod host;
 pub(crate) mod outputs;
-pub(crate) mod place;
 pub(crate) mod removal;
 
 use std::cell::{Cell, OnceCell};
@@ -23,100 +23,100 @@ use serde_json::Value;
 
 use crate::backoff::Backoff;
 use crate::builtin;
-use crate::control::{Control, Why};
-use crate::log::Log;
+use crate::log::AttemptLog;
 use crate::registry;
-use crate::remote::{Begins, Holder};
-use crate::runner::Shared;
-use crate::sandbox::Cage;
-use crate::settings::Settings;
-use place::Place;
+use crate::remote::{EnvironmentHolder, StartDecision};
+use crate::runner::RunnerShared;
+use crate::sandbox::StepSandbox;
+use crate::settings::RunnerOptions;
+use crate::stop_signal::{StopReason, StopSignal};
+use dirs::AttemptDirs;
 
-/// Outputs by name; or how it ended instead.
-pub(crate) type Done = Result<BTreeMap<String, String>, Outcome>;
+/// Outputs by name, or the outcome of an attempt that did not succeed.
+pub(crate) type StepResult = Result<BTreeMap<String, String>, Outcome>;
 
-pub(crate) struct Attempt<'a> {
+pub(crate) struct RunningAttempt<'a> {
     pub(crate) assignment: &'a Assignment,
-    pub(crate) shared: &'a Shared,
-    pub(crate) control: Arc<Control>,
-    pub(crate) log: Log,
+    pub(crate) shared: &'a RunnerShared,
+    pub(crate) control: Arc<StopSignal>,
+    pub(crate) log: AttemptLog,
     pub(crate) masker: Masker,
-    /// When its time is over.
-    pub(crate) by: Instant,
-    /// A process of it was started, or a request was sent.
+    /// End of the step's timeout.
+    pub(crate) deadline: Instant,
+    /// Set once a process was started or a request was sent: the step may have had effects.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
-    /// Work of a later or another holder was executed here, under this fence.
-    refused: Cell<Option<Fence>>,
-    leased: Duration,
-    place: OnceCell<Place>,
+    /// Set when the spool refused the attempt: the fence of a later or different holder.
+    refused_fence: Cell<Option<Fence>>,
+    leased_at: Duration,
+    dirs: OnceCell<AttemptDirs>,
 }
 
-/// What there is to report.
-pub(crate) struct Finished {
+/// What the dispatcher reports to the server.
+pub(crate) struct AttemptResult {
     pub(crate) outcome: Outcome,
     pub(crate) isolation: Isolation,
     pub(crate) log_bytes: u64,
-    /// To be removed, once the report is on its way.
-    pub(crate) place: Option<Place>,
+    /// Removed after the report has been sent.
+    pub(crate) dirs: Option<AttemptDirs>,
 }
 
-/// `leased` is since when the server counts on it, on the clock that goes on while the machine sleeps.
+/// Runs the attempt to its end. `leased_at` is when its lease began, as CLOCK_BOOTTIME.
 pub(crate) fn execute(
-    shared: &Shared,
+    shared: &RunnerShared,
     assignment: &Assignment,
-    control: &Arc<Control>,
+    control: &Arc<StopSignal>,
     leased: Duration,
-) -> Finished {
+) -> AttemptResult {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
     let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
     let masker = Masker::new(&values);
-    let log = Log::new(
+    let log = AttemptLog::new(
         shared.link.clone(),
         assignment.attempt.clone(),
         control.clone(),
         &masker,
         &shared.settings,
-        shared.give_up(),
+        shared.give_up_check(),
         assignment.custom.as_ref().map_or(0, |call| call.log_bytes),
     );
-    let attempt = Attempt {
+    let attempt = RunningAttempt {
         assignment,
         shared,
         control: control.clone(),
         log,
         masker,
-        by: Instant::now() + Duration::from_secs(assignment.timeout_s),
+        deadline: Instant::now() + Duration::from_secs(assignment.timeout_s),
         has_run: Cell::new(false),
         isolation: Cell::new(Isolation::None),
-        refused: Cell::default(),
-        leased,
-        place: OnceCell::new(),
+        refused_fence: Cell::default(),
+        leased_at: leased,
+        dirs: OnceCell::new(),
     };
     let outcome = match attempt.run() {
         Ok((outputs, artifacts)) => Outcome::Succeeded { outputs, artifacts },
-        Err(outcome) => attempt.masked(outcome),
+        Err(outcome) => attempt.mask_outcome(outcome),
     };
     if assignment.custom.is_some() {
         attempt.log.end_line();
     }
     let log_bytes = attempt.log.finish();
-    Finished { outcome, isolation: attempt.isolation.get(), log_bytes, place: attempt.place.into_inner() }
+    AttemptResult { outcome, isolation: attempt.isolation.get(), log_bytes, dirs: attempt.dirs.into_inner() }
 }
 
-type Kept = (BTreeMap<String, String>, BTreeMap<String, String>);
+type OutputsAndArtifacts = (BTreeMap<String, String>, BTreeMap<String, String>);
 
-impl Attempt<'_> {
-    fn run(&self) -> Result<Kept, Outcome> {
-        if let Some(why) = self.asked() {
-            return Err(self.halted(&why));
+impl RunningAttempt<'_> {
+    fn run(&self) -> Result<OutputsAndArtifacts, Outcome> {
+        if let Some(why) = self.stop_reason() {
+            return Err(self.stopped_outcome(&why));
         }
-        self.settings().confinement.check_network(self.assignment.network).map_err(invalid)?;
+        self.settings().confinement.check_network(self.assignment.network).map_err(invalid_outcome)?;
         match self.masker.unmaskable() {
             0 => {}
-            // It was said at the first call.
+            // Already logged by the first call.
             _ if self.assignment.custom.as_ref().is_some_and(|call| call.log_bytes > 0) => {}
-            count => self.log.line(&format!(
+            count => self.log.write_line(&format!(
                 "[berth] {count} secret values are too short, too common or too many to be masked"
             )),
         }
@@ -126,72 +126,73 @@ impl Attempt<'_> {
         };
         for (name, value) in &outputs {
             if self.masker.finds_in(value) || self.masker.finds_in(name) {
-                return Err(invalid(format!(
-                    "the output `{name}` holds a secret; outputs are shown to people, so pass secrets by `env`"
+                return Err(invalid_outcome(format!(
+                    "the output `{name}` contains a secret; outputs are visible to users, so pass secrets in `env`"
                 )));
             }
         }
-        let artifacts = artifacts::keep(self)?;
+        let artifacts = artifacts::keep_artifacts(self)?;
         Ok((outputs, artifacts))
     }
 
-    fn run_builtin(&self) -> Done {
+    fn run_builtin(&self) -> StepResult {
         let kind = builtin::BUILTINS.iter().find(|kind| kind.name() == self.assignment.kind);
         let kind = kind.ok_or_else(|| {
-            invalid(format!("this runner does not know the step type `{}`", self.assignment.kind))
+            invalid_outcome(format!("this runner does not know the step type `{}`", self.assignment.kind))
         })?;
         kind.run(self)
     }
 
-    /// Before anything of it can have an effect: that it may have one is on the disk, and so is for whom.
-    pub(crate) fn begins(&self) -> std::io::Result<()> {
+    /// Records in the spool that the attempt may have effects, and for which holder. The record is fsynced before
+    /// this returns; call it before the first effect.
+    pub(crate) fn record_start(&self) -> std::io::Result<()> {
         let Some(spool) = self.shared.settings.spool.as_ref().filter(|_| !self.has_run.get()) else {
             return Ok(());
         };
-        let holder = self.assignment.holder.as_ref().map(holder).transpose()?;
-        match spool.begins(&self.assignment.attempt.nonce, holder)? {
-            Begins::Yes => Ok(()),
-            Begins::Refused(known) => {
-                self.refused.set(Some(known));
-                Err(std::io::Error::other("another holder has had work here"))
+        let holder = self.assignment.holder.as_ref().map(parse_holder).transpose()?;
+        match spool.record_start(&self.assignment.attempt.nonce, holder)? {
+            StartDecision::Allowed => Ok(()),
+            StartDecision::Refused(known) => {
+                self.refused_fence.set(Some(known));
+                Err(std::io::Error::other("this runner has executed work of another holder"))
             }
         }
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &RunnerOptions {
         &self.shared.settings
     }
 
     fn is_silent(&self) -> bool {
         let nonce = &self.assignment.attempt.nonce;
-        self.shared.pulse.is_silent_since(nonce, self.leased, self.settings().self_stop)
+        self.shared.pulse.is_silent_since(nonce, self.leased_at, self.settings().self_stop)
     }
 
-    /// Is it told to stop? A server that does not answer counts as that.
-    pub(crate) fn asked(&self) -> Option<Why> {
-        if self.control.asked().is_none() && self.is_silent() {
-            self.control.stop(Why::Silence, None);
+    /// Returns why the attempt has to stop, if it has to. A server that is silent for too long counts as a reason.
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        if self.control.reason().is_none() && self.is_silent() {
+            self.control.stop(StopReason::Silence, None);
         }
-        self.control.asked()
+        self.control.reason()
     }
 
-    /// Whether what is on its way is still wanted. The end of the runner leaves it the time that processes have.
-    pub(crate) fn goes_on(&self) -> bool {
-        if Instant::now() >= self.by {
+    /// Whether a running transfer should continue. On shutdown it gets the same grace period as processes.
+    pub(crate) fn is_still_wanted(&self) -> bool {
+        if Instant::now() >= self.deadline {
             return false;
         }
-        match self.asked() {
+        match self.stop_reason() {
             None => true,
-            Some(Why::Shutdown) => self.control.kill_by().is_some_and(|by| Instant::now() < by),
-            Some(Why::Cancelled { .. } | Why::Stale | Why::Silence) => false,
+            Some(StopReason::Shutdown) => self.control.kill_by().is_some_and(|by| Instant::now() < by),
+            Some(StopReason::Cancelled { .. } | StopReason::Stale | StopReason::Silence) => false,
         }
     }
 
-    /// Waits at most for `limit`; sees to the log meanwhile.
-    pub(crate) fn wait(&self, limit: Duration) -> Option<Why> {
+    /// Waits up to `limit` for a reason to stop, sending due log chunks in the meantime.
+    pub(crate) fn wait(&self, limit: Duration) -> Option<StopReason> {
         let until = Instant::now() + limit;
         loop {
-            if let Some(why) = self.asked() {
+            if let Some(why) = self.stop_reason() {
                 return Some(why);
             }
             let now = Instant::now();
@@ -204,104 +205,110 @@ impl Attempt<'_> {
         }
     }
 
-    /// The outcome of being told to stop, and the line in the log that says why.
-    pub(crate) fn halted(&self, why: &Why) -> Outcome {
-        // The reason may have come after the order.
-        let why = self.control.asked().unwrap_or_else(|| why.clone());
-        self.log.line(&format!("[berth] stopped: {}", why.text()));
+    /// Logs why the attempt stopped and returns the matching outcome.
+    pub(crate) fn stopped_outcome(&self, why: &StopReason) -> Outcome {
+        // The order to cancel may arrive before its reason.
+        let why = self.control.reason().unwrap_or_else(|| why.clone());
+        self.log.write_line(&format!("[berth] stopped: {}", why.to_log_text()));
         match why {
-            Why::Cancelled { .. } | Why::Stale => Outcome::Stopped,
-            Why::Shutdown | Why::Silence if self.has_run.get() => Outcome::Interrupted,
-            Why::Shutdown | Why::Silence => Outcome::never_started(why.text()),
+            StopReason::Cancelled { .. } | StopReason::Stale => Outcome::Stopped,
+            StopReason::Shutdown | StopReason::Silence if self.has_run.get() => Outcome::Interrupted,
+            StopReason::Shutdown | StopReason::Silence => Outcome::never_started(why.to_log_text()),
         }
     }
 
-    pub(crate) fn timed_out(&self) -> Outcome {
+    pub(crate) fn timeout_outcome(&self) -> Outcome {
         let limit = Seconds::from_secs(self.assignment.timeout_s);
-        self.log.line(&format!("[berth] stopped: it took longer than its timeout of {limit}"));
-        failed(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
+        self.log.write_line(&format!("[berth] stopped: it took longer than its timeout of {limit}"));
+        failed_outcome(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
     }
 
-    /// What a process of it is started in, from now on part of what is reported.
-    pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
-        let cage = Cage {
+    /// Creates the sandbox for a process of this attempt and records its isolation level for the report.
+    pub(crate) fn new_sandbox<'a>(&'a self, dirs: &'a AttemptDirs) -> StepSandbox<'a> {
+        let sandbox = StepSandbox {
             confinement: &self.settings().confinement,
             network: self.assignment.network,
-            tmp: &place.tmp,
-            own: vec![&place.dir],
-            read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
-            id: &place.id,
+            tmp: &dirs.tmp,
+            writable: vec![&dirs.dir],
+            readable: if dirs.has_secrets() { vec![&dirs.secrets] } else { Vec::new() },
+            id: &dirs.id,
         };
-        self.isolation.set(cage.isolation());
-        cage
+        self.isolation.set(sandbox.isolation());
+        sandbox
     }
 
-    /// Workspace and environment of its processes, made at the first call.
-    pub(crate) fn place(&self) -> Result<&Place, Outcome> {
-        if self.place.get().is_none() {
-            let place = Place::create(self.settings())
+    /// Returns the attempt's directories. The first call creates them, checks out the commit and fetches
+    /// artifacts.
+    pub(crate) fn workspace_dirs(&self) -> Result<&AttemptDirs, Outcome> {
+        if self.dirs.get().is_none() {
+            let dirs = AttemptDirs::create(self.settings())
                 .map_err(|error| Outcome::never_started(format!("cannot prepare the workspace: {error}")))?;
-            let place = self.place.get_or_init(|| place);
-            place
-                .put_secrets(self.settings(), &self.assignment.secret_files)
-                .map_err(|detail| failed(FailureCause::Invalid, detail))?;
-            let AttemptParts { link, attempt } = self.parts();
+            let dirs = self.dirs.get_or_init(|| dirs);
+            dirs.write_secret_files(self.settings(), &self.assignment.secret_files)
+                .map_err(|detail| failed_outcome(FailureCause::Invalid, detail))?;
+            let LinkParts { link, attempt } = self.parts();
             if self.assignment.has_source {
-                self.insist("check out the commit", || {
-                    link.checkout(attempt, &place.workspace, &|| self.goes_on())
+                self.retry_link_call("check out the commit", || {
+                    link.checkout(attempt, &dirs.workspace, &|| self.is_still_wanted())
                 })?;
             }
             for name in &self.assignment.needs_artifacts {
                 let what = format!("fetch the artifact `{name}`");
-                self.insist(&what, || {
-                    link.fetch_artifact(attempt, name, &place.workspace, &|| self.goes_on())
+                self.retry_link_call(&what, || {
+                    link.fetch_artifact(attempt, name, &dirs.workspace, &|| self.is_still_wanted())
                 })?;
             }
         }
-        self.place.get().ok_or_else(|| Outcome::never_started("no workspace".into()))
+        self.dirs.get().ok_or_else(|| Outcome::never_started("no workspace".into()))
     }
 
-    /// Asks the server until it answers, as long as there is time and nobody says stop.
-    pub(crate) fn insist<T>(&self, what: &str, ask: impl Fn() -> Result<T, LinkError>) -> Result<T, Outcome> {
+    /// Retries a call to the server with backoff until it answers, the timeout expires or the attempt has to stop.
+    pub(crate) fn retry_link_call<T>(
+        &self,
+        what: &str,
+        ask: impl Fn() -> Result<T, LinkError>,
+    ) -> Result<T, Outcome> {
         let mut backoff = Backoff::new();
         loop {
             match ask() {
                 Ok(answer) => return Ok(answer),
-                Err(LinkError::Refused(text)) => return Err(invalid(format!("cannot {what}: {text}"))),
+                Err(LinkError::Refused(text)) => {
+                    return Err(invalid_outcome(format!("cannot {what}: {text}")));
+                }
                 Err(LinkError::Unavailable(text)) => {
-                    if Instant::now() >= self.by {
+                    if Instant::now() >= self.deadline {
                         let detail = format!("cannot {what}: {text}");
                         return Err(match self.has_run.get() {
-                            true => failed(FailureCause::TimedOut, detail),
+                            true => failed_outcome(FailureCause::TimedOut, detail),
                             false => Outcome::never_started(detail),
                         });
                     }
                     if let Some(why) = self.wait(backoff.next()) {
-                        return Err(self.halted(&why));
+                        return Err(self.stopped_outcome(&why));
                     }
                 }
             }
         }
     }
 
-    pub(crate) fn parts(&self) -> AttemptParts<'_> {
-        AttemptParts { link: &*self.shared.link, attempt: &self.assignment.attempt }
+    pub(crate) fn parts(&self) -> LinkParts<'_> {
+        LinkParts { link: &*self.shared.link, attempt: &self.assignment.attempt }
     }
 
     pub(crate) fn text_param(&self, name: &str) -> Option<&str> {
         self.assignment.params.get(name).and_then(Value::as_str)
     }
 
-    /// A length of time among the params; the schema has been checked, but not by us.
+    /// Parses a duration parameter. The server validated the schema; a malformed value still fails the step.
     pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, Outcome> {
         let Some(text) = self.text_param(name) else { return Ok(None) };
         match Seconds::parse(text) {
             Ok(length) => Ok(Some(Duration::from_secs(length.as_secs()))),
-            Err(error) => Err(invalid(format!("the param `{name}` {error}"))),
+            Err(error) => Err(invalid_outcome(format!("the param `{name}` {error}"))),
         }
     }
 
-    fn refused(&self, known: Fence) -> Outcome {
+    fn fence_refusal_outcome(&self, known: Fence) -> Outcome {
         let known = known.number();
         let is_same = self.assignment.holder.as_ref().is_some_and(|given| given.fence == known);
         let (whose, why) = match is_same {
@@ -314,14 +321,14 @@ impl Attempt<'_> {
         Outcome::NeverStarted { detail, known_fence: Some(known) }
     }
 
-    /// What is said about the end may quote an address or a line that holds a secret.
-    fn masked(&self, outcome: Outcome) -> Outcome {
+    /// Masks secrets in the outcome's detail, which may quote a URL or a line of output.
+    fn mask_outcome(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Failed { cause, detail, exit_code } => {
                 Outcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
             }
-            Outcome::NeverStarted { detail, .. } => match self.refused.get() {
-                Some(known) => self.refused(known),
+            Outcome::NeverStarted { detail, .. } => match self.refused_fence.get() {
+                Some(known) => self.fence_refusal_outcome(known),
                 None => Outcome::never_started(self.masker.mask(&detail)),
             },
             Outcome::Unanswered { detail } => Outcome::Unanswered { detail: self.masker.mask(&detail) },
@@ -336,24 +343,24 @@ impl Attempt<'_> {
     }
 }
 
-pub(crate) struct AttemptParts<'a> {
+pub(crate) struct LinkParts<'a> {
     pub(crate) link: &'a dyn Link,
     pub(crate) attempt: &'a AttemptRef,
 }
 
-fn holder(given: &HolderFence) -> std::io::Result<Holder> {
+fn parse_holder(given: &HolderFence) -> std::io::Result<EnvironmentHolder> {
     let session = given.session_id.as_deref().map(str::parse).transpose();
-    Ok(Holder {
+    Ok(EnvironmentHolder {
         environment: given.environment_id.parse().map_err(std::io::Error::other)?,
         fence: Fence::from_number(given.fence),
         session: session.map_err(std::io::Error::other)?,
     })
 }
 
-pub(crate) fn failed(cause: FailureCause, detail: String) -> Outcome {
+pub(crate) fn failed_outcome(cause: FailureCause, detail: String) -> Outcome {
     Outcome::Failed { cause, detail, exit_code: None }
 }
 
-pub(crate) fn invalid(detail: String) -> Outcome {
-    failed(FailureCause::Invalid, detail)
+pub(crate) fn invalid_outcome(detail: String) -> Outcome {
+    failed_outcome(FailureCause::Invalid, detail)
 }

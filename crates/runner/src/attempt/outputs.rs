@@ -1,7 +1,7 @@
-//! What a step has written to `$BERTH_OUTPUT`.
+//! Parses `$BERTH_OUTPUT`.
 //!
-//! Lines `name=value`, or a value of several lines between `name<<WORD` and a line that is `WORD`. Nothing that a step
-//! prints is ever taken for an output.
+//! The file has lines `name=value`; a multi-line value stands between `name<<WORD` and a line `WORD`. Outputs come
+//! from this file only, never from what the step prints.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -15,13 +15,13 @@ use crate::settings::STEP_OUTPUT_BYTES_MAX;
 
 /// Declared outputs by name, and the names that were written without being declared.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Outputs {
+pub(crate) struct StepOutputs {
     pub(crate) values: BTreeMap<String, String>,
     pub(crate) undeclared: Vec<String>,
 }
 
-pub(crate) fn read(path: &Path, declared: &[String]) -> Result<Outputs, String> {
-    // The step may have put anything in its place: no link is followed, no pipe is waited for.
+pub(crate) fn read_outputs(path: &Path, declared: &[String]) -> Result<StepOutputs, String> {
+    // The step may have replaced the file: do not follow symlinks, do not block on a FIFO.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new()
         .read(true)
@@ -40,23 +40,23 @@ pub(crate) fn read(path: &Path, declared: &[String]) -> Result<Outputs, String> 
             "$BERTH_OUTPUT is longer than {STEP_OUTPUT_BYTES_MAX} bytes; keep large things as artifacts"
         ));
     }
-    parse(&bytes, declared)
+    parse_outputs(&bytes, declared)
 }
 
-fn parse(bytes: &[u8], declared: &[String]) -> Result<Outputs, String> {
-    let mut outputs = Outputs { values: BTreeMap::new(), undeclared: Vec::new() };
+fn parse_outputs(bytes: &[u8], declared: &[String]) -> Result<StepOutputs, String> {
+    let mut outputs = StepOutputs { values: BTreeMap::new(), undeclared: Vec::new() };
     let mut lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
     while let Some((number, line)) = lines.next() {
-        let line = text(number, line)?;
+        let line = decode_line(number, line)?;
         if line.trim().is_empty() {
             continue;
         }
         let (name, value) = match (line.split_once('='), line.split_once("<<")) {
             (Some((name, _)), Some((before, word))) if before.len() < name.len() => {
-                (before, until(word, number, &mut lines)?)
+                (before, read_multiline_value(word, number, &mut lines)?)
             }
             (Some((name, value)), _) => (name, value.to_owned()),
-            (None, Some((name, word))) => (name, until(word, number, &mut lines)?),
+            (None, Some((name, word))) => (name, read_multiline_value(word, number, &mut lines)?),
             (None, None) => {
                 return Err(format!(
                     "line {number} of $BERTH_OUTPUT is neither `name=value` nor `name<<WORD`"
@@ -76,7 +76,7 @@ fn parse(bytes: &[u8], declared: &[String]) -> Result<Outputs, String> {
     Ok(outputs)
 }
 
-fn until<'a>(
+fn read_multiline_value<'a>(
     word: &str,
     number: usize,
     lines: &mut impl Iterator<Item = (usize, &'a [u8])>,
@@ -87,7 +87,7 @@ fn until<'a>(
     }
     let mut value: Vec<&str> = Vec::new();
     for (number, line) in lines {
-        let line = text(number, line)?;
+        let line = decode_line(number, line)?;
         if line == word {
             return Ok(value.join("\n"));
         }
@@ -96,7 +96,7 @@ fn until<'a>(
     Err(format!("line {number} of $BERTH_OUTPUT begins a value, but no line `{word}` ends it"))
 }
 
-fn text(number: usize, line: &[u8]) -> Result<&str, String> {
+fn decode_line(number: usize, line: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(line).map_err(|_| format!("line {number} of $BERTH_OUTPUT is not UTF-8"))
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     fn check(bytes: &[u8], expected: Result<&[(&str, &str)], &str>) {
         let declared = ["image".to_owned(), "notes".to_owned()];
-        let found = parse(bytes, &declared).map(|outputs| outputs.values);
+        let found = parse_outputs(bytes, &declared).map(|outputs| outputs.values);
         let expected = expected.map_err(str::to_owned).map(|pairs| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         });
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_one_line_and_of_several_are_read() {
+    fn outputs_with_single_and_multi_line_values_are_parsed() {
         check(b"", Ok(&[]));
         check(b"image=a=b<<c\n", Ok(&[("image", "a=b<<c")]));
         check(b"image=one\nimage=two\n\n", Ok(&[("image", "two")]));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_output_is_named_by_its_line() {
+    fn invalid_output_line_is_reported_with_its_number() {
         check(b"image=a\nhello\n", Err("line 2 of $BERTH_OUTPUT is neither `name=value` nor `name<<WORD`"));
         check(b"=a\n", Err("line 1 of $BERTH_OUTPUT has no name before its value"));
         check(b"notes<<\n", Err("line 1 of $BERTH_OUTPUT has no word after `<<`"));
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn undeclared_names_are_told() {
-        let found = parse(b"other=1\n", &["image".to_owned()]).expect("parsed");
+    fn undeclared_outputs_are_reported() {
+        let found = parse_outputs(b"other=1\n", &["image".to_owned()]).expect("parsed");
         assert_eq!(found.undeclared, ["other"]);
     }
 }

@@ -1,8 +1,8 @@
-//! Removes what a step has left, whatever that is.
+//! Removes whatever a step has left.
 //!
-//! A step can nest directories deeper than any stack is and wider than descriptors last. So nothing descends: a
-//! directory that is found inside another one is moved up into one flat directory, under the next number, and has its
-//! turn there. Three descriptors are open at most, and nothing is remembered but two numbers.
+//! A step can nest directories deeper than the stack allows for recursion and create more of them than there are
+//! file descriptors. So removal never descends: a subdirectory is moved into one flat directory under the next
+//! number and emptied there. At most three descriptors are open at a time.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,14 +12,14 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, chmod, mkdirat, open
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::chance;
+use crate::random;
 
-/// As far as it can be done: what cannot be removed is said, and hinders nobody.
-pub fn remove(path: &Path) {
+/// Removes as much as possible; failures are logged.
+pub fn remove_tree(path: &Path) {
     match remove_all(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(path = %path.display(), "cannot remove what a step has left: {error}"),
+        Err(error) => tracing::warn!(path = %path.display(), %error, "cannot remove leftover files"),
     }
 }
 
@@ -31,16 +31,17 @@ fn remove_all(path: &Path) -> io::Result<()> {
     if unlinkat(CWD, path, AtFlags::REMOVEDIR).is_ok() {
         return Ok(());
     }
-    // Inside of what is removed, so that an end of this process in between leaves nothing anywhere else.
+    // The flat directory is inside the removed one, so that a crash leaves nothing elsewhere.
     let top = open_dir(CWD, path)?;
-    let mut flat = Flat { top: top.as_fd(), name: chance::name()?, dir: None, done: 0, found: 0 };
-    let mut problem = flat.empty(top.as_fd()).err();
+    let mut flat =
+        FlatRemoval { top: top.as_fd(), name: random::random_hex()?, dir: None, done: 0, found: 0 };
+    let mut problem = flat.empty_dir(top.as_fd()).err();
     while let Some(dir) = &flat.dir
         && flat.done < flat.found
     {
         let (dir, name) = (dir.try_clone()?, flat.done.to_string());
         flat.done += 1;
-        let emptied = open_dir(dir.as_fd(), name.as_str()).and_then(|below| flat.empty(below.as_fd()));
+        let emptied = open_dir(dir.as_fd(), name.as_str()).and_then(|below| flat.empty_dir(below.as_fd()));
         let removed = emptied.and_then(|()| unlinkat(&dir, name.as_str(), AtFlags::REMOVEDIR));
         problem = problem.or(removed.err());
     }
@@ -53,20 +54,20 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
-struct Flat<'a> {
+struct FlatRemoval<'a> {
     top: BorrowedFd<'a>,
-    /// Of the flat directory below `top`; random, so that a step cannot have taken it.
+    /// Name of the flat directory below `top`; random, so that a step cannot have created it.
     name: String,
-    /// Most steps leave too little to need one.
+    /// Created when the first non-empty subdirectory is found.
     dir: Option<OwnedFd>,
     done: u64,
     found: u64,
 }
 
-impl Flat<'_> {
-    /// Removes the files of a directory and moves its directories up. A listing may miss what stood behind something
-    /// that was removed meanwhile, so it is read again until it shows nothing new.
-    fn empty(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
+impl FlatRemoval<'_> {
+    /// Removes the files of a directory and moves its subdirectories away. readdir may skip entries during
+    /// removal, so it is repeated until it finds nothing to remove.
+    fn empty_dir(&mut self, dir: BorrowedFd<'_>) -> Result<(), Errno> {
         loop {
             let (mut removed, mut problem) = (0_u64, None);
             for entry in Dir::read_from(dir)? {
@@ -76,9 +77,9 @@ impl Flat<'_> {
                     continue;
                 }
                 let done = match entry.file_type() {
-                    FileType::Directory => self.take(dir, name),
+                    FileType::Directory => self.move_up(dir, name),
                     _ => match unlinkat(dir, name, AtFlags::empty()) {
-                        Err(Errno::ISDIR) => self.take(dir, name),
+                        Err(Errno::ISDIR) => self.move_up(dir, name),
                         other => other,
                     },
                 };
@@ -93,8 +94,8 @@ impl Flat<'_> {
         }
     }
 
-    /// A directory that is empty is gone at once; another one gets its number.
-    fn take(&mut self, from: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+    /// Removes an empty directory; moves any other one to the flat directory.
+    fn move_up(&mut self, from: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
         if unlinkat(from, name, AtFlags::REMOVEDIR).is_ok() {
             return Ok(());
         }
@@ -105,9 +106,9 @@ impl Flat<'_> {
         let Some(dir) = &self.dir else { return Err(Errno::NOENT) };
         let number = self.found.to_string();
         match renameat(from, name, dir, number.as_str()) {
-            // Its own entry `..` changes, so it must be writable itself.
+            // Renaming changes its entry `..`, so the directory itself must be writable.
             Err(Errno::ACCESS) => {
-                open_up(from, name)?;
+                make_writable(from, name)?;
                 renameat(from, name, dir, number.as_str())?;
             }
             other => other?,
@@ -117,15 +118,15 @@ impl Flat<'_> {
     }
 }
 
-/// Opens a directory and makes it ours to change: a step may leave directories that it has made read-only.
+/// Opens a directory after making it writable: a step may have left read-only directories.
 fn open_dir(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<OwnedFd, Errno> {
-    open_up(at, name)?;
+    make_writable(at, name)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, name, flags, Mode::empty())
 }
 
-/// By a descriptor that needs no right, so that it is the directory that changes and not where a link leads.
-fn open_up(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+/// Makes a directory writable through an O_PATH descriptor, so that a symlink is never followed.
+fn make_writable(at: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(at, name, flags, Mode::empty())?;
     chmod(format!("/proc/self/fd/{}", found.as_raw_fd()), Mode::RWXU)
@@ -149,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn directories_nested_deeper_than_any_stack_are_removed() {
-        // In memory, because a disk takes its time for so many.
+    fn deeply_nested_directories_are_removed() {
+        // On a tmpfs: creating this many directories on a disk is slow.
         let dir = tempfile::tempdir_in("/dev/shm").expect("directory");
         let top = dir.path().join("top");
         fs::create_dir(&top).expect("directory");
         nest(&top, 20_000);
-        remove(&top);
+        remove_tree(&top);
         assert!(!top.exists());
     }
 
     #[test]
-    fn what_is_wide_or_read_only_or_a_link_is_removed() {
+    fn wide_read_only_and_symlinked_trees_are_removed() {
         let dir = tempfile::tempdir().expect("directory");
         let (top, outside) = (dir.path().join("top"), dir.path().join("outside"));
         fs::create_dir_all(outside.join("kept")).expect("directory");
@@ -173,11 +174,11 @@ mod tests {
         for closed in ["7/0", "7", "8", ""] {
             fs::set_permissions(top.join(closed), fs::Permissions::from_mode(0o000)).expect("closed");
         }
-        remove(&top);
+        remove_tree(&top);
         assert!(!top.exists() && outside.join("kept").exists());
         fs::write(&top, "a file").expect("file");
-        remove(&top);
+        remove_tree(&top);
         assert!(!top.exists());
-        remove(&top);
+        remove_tree(&top);
     }
 }

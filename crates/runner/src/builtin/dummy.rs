@@ -1,4 +1,4 @@
-//! `dummy`: pretends to work, for trying pipelines out and for tests.
+//! `dummy`: simulates work, for trying out pipelines and for tests.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,21 +6,21 @@ use std::time::{Duration, Instant};
 use berth_api::runner::FailureCause;
 use serde_json::Value;
 
-use super::StepKind;
-use crate::attempt::{Attempt, Done, failed};
-use crate::control::Why;
+use super::BuiltinStep;
+use crate::attempt::{RunningAttempt, StepResult, failed_outcome};
+use crate::stop_signal::StopReason;
 
-pub(super) struct Dummy;
+pub(super) struct DummyStep;
 
-impl StepKind for Dummy {
+impl BuiltinStep for DummyStep {
     fn name(&self) -> &'static str {
         "dummy"
     }
 
-    fn run(&self, attempt: &Attempt<'_>) -> Done {
+    fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult {
         attempt.has_run.set(true);
         if let Some(message) = attempt.text_param("message") {
-            attempt.log.line(message);
+            attempt.log.write_line(message);
         }
         let outcome = attempt.text_param("outcome").unwrap_or("succeed");
         let stop_after = attempt.duration_param("stop_after")?.unwrap_or_default();
@@ -29,30 +29,30 @@ impl StepKind for Dummy {
             Some(length) => Some(Instant::now() + length),
             None => Some(Instant::now()),
         };
-        let by = until.map_or(attempt.by, |until| until.min(attempt.by));
+        let by = until.map_or(attempt.deadline, |until| until.min(attempt.deadline));
         while Instant::now() < by {
             let left = by.saturating_duration_since(Instant::now());
             if let Some(why) = attempt.wait(left) {
-                linger(attempt, &why, stop_after);
-                return Err(attempt.halted(&why));
+                delay_stop(attempt, &why, stop_after);
+                return Err(attempt.stopped_outcome(&why));
             }
         }
-        if until.is_none_or(|until| until > attempt.by) {
-            return Err(attempt.timed_out());
+        if until.is_none_or(|until| until > attempt.deadline) {
+            return Err(attempt.timeout_outcome());
         }
         if outcome == "fail" {
-            return Err(failed(FailureCause::Exited, "failed, as it was told".into()));
+            return Err(failed_outcome(FailureCause::Exited, "failed, as it was told".into()));
         }
-        Ok(outputs(attempt))
+        Ok(declared_outputs(attempt))
     }
 }
 
-/// Takes its time to stop, as a real step would; but no longer than a real one may.
-fn linger(attempt: &Attempt<'_>, why: &Why, stop_after: Duration) {
+/// Delays the stop by `stop_after`, but no longer than the grace period of a real step.
+fn delay_stop(attempt: &RunningAttempt<'_>, why: &StopReason, stop_after: Duration) {
     let settings = attempt.settings();
     let grace = match why {
-        Why::Shutdown => settings.shutdown_grace,
-        Why::Cancelled { .. } | Why::Stale | Why::Silence => settings.stop_grace,
+        StopReason::Shutdown => settings.shutdown_grace,
+        StopReason::Cancelled { .. } | StopReason::Stale | StopReason::Silence => settings.stop_grace,
     };
     let until = Instant::now() + stop_after.min(grace);
     loop {
@@ -66,12 +66,12 @@ fn linger(attempt: &Attempt<'_>, why: &Why, stop_after: Duration) {
     }
 }
 
-fn outputs(attempt: &Attempt<'_>) -> BTreeMap<String, String> {
+fn declared_outputs(attempt: &RunningAttempt<'_>) -> BTreeMap<String, String> {
     let mut kept = BTreeMap::new();
     let given = attempt.assignment.params.get("outputs").and_then(Value::as_object);
     for (name, value) in given.into_iter().flatten() {
         if !attempt.assignment.outputs.contains(name) {
-            attempt.log.line(&format!(
+            attempt.log.write_line(&format!(
                 "[berth] warning: `{}` is not among the step's `outputs` and is not kept",
                 name.escape_debug()
             ));

@@ -1,4 +1,4 @@
-//! `http_check`: asks an address until it answers as expected.
+//! `http_check`: sends requests until the response has the expected status.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -6,37 +6,38 @@ use std::time::{Duration, Instant};
 use berth_api::runner::FailureCause;
 use berth_core::pipeline::seconds::Seconds;
 
-use super::StepKind;
-use crate::attempt::{Attempt, Done, failed, invalid};
-use crate::http::{self, Method};
+use super::BuiltinStep;
+use crate::attempt::{RunningAttempt, StepResult, failed_outcome, invalid_outcome};
+use crate::http::{self, HttpMethod};
 
 const WITHIN: Duration = Duration::from_secs(60);
 const EXPECTED: u64 = 200;
-/// Between two tries: soon at first, because most things are up soon.
+/// Pauses between requests, short at first because most services are up soon.
 const PAUSES: [Duration; 4] =
     [Duration::from_millis(250), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(2)];
 
 pub(super) struct HttpCheck;
 
-impl StepKind for HttpCheck {
+impl BuiltinStep for HttpCheck {
     fn name(&self) -> &'static str {
         "http_check"
     }
 
-    fn run(&self, attempt: &Attempt<'_>) -> Done {
-        let url = attempt.text_param("url").ok_or_else(|| invalid("the param `url` is missing".into()))?;
+    fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult {
+        let url =
+            attempt.text_param("url").ok_or_else(|| invalid_outcome("the param `url` is missing".into()))?;
         let method = match attempt.text_param("method") {
-            Some("HEAD") => Method::Head,
-            _ => Method::Get,
+            Some("HEAD") => HttpMethod::Head,
+            _ => HttpMethod::Get,
         };
         let expected = attempt.assignment.params.get("expect_status");
-        // An expression leaves a text where the definition had a number.
+        // An expression yields a string where the definition has a number.
         let expected = match expected {
             None => EXPECTED,
             Some(value) => value
                 .as_u64()
                 .or_else(|| value.as_str()?.parse().ok())
-                .ok_or_else(|| invalid("the param `expect_status` is not a number".into()))?,
+                .ok_or_else(|| invalid_outcome("the param `expect_status` is not a number".into()))?,
         };
         let within = attempt.duration_param("within")?.unwrap_or(WITHIN);
         let until = Instant::now() + within;
@@ -44,32 +45,32 @@ impl StepKind for HttpCheck {
         let mut pause = PAUSES[0];
         loop {
             let began = Instant::now();
-            let said = match http::ask(attempt, method, url, until.min(attempt.by))? {
+            let said = match http::send_request(attempt, method, url, until.min(attempt.deadline))? {
                 Ok(status) => {
                     let took = began.elapsed().as_millis();
-                    attempt.log.line(&format!("[berth] {method} {url} answered {status} in {took} ms"));
+                    attempt.log.write_line(&format!("[berth] {method} {url} answered {status} in {took} ms"));
                     if u64::from(status) == expected {
                         return Ok(BTreeMap::new());
                     }
                     format!("answered {status}")
                 }
                 Err(problem) => {
-                    attempt.log.line(&format!("[berth] {method} {url}: {problem}"));
+                    attempt.log.write_line(&format!("[berth] {method} {url}: {problem}"));
                     problem
                 }
             };
             let now = Instant::now();
-            if now >= attempt.by {
-                return Err(attempt.timed_out());
+            if now >= attempt.deadline {
+                return Err(attempt.timeout_outcome());
             }
             if now >= until {
                 let within = Seconds::from_secs(within.as_secs());
-                let detail = format!("wanted {expected} within {within}; at the end it {said}");
-                return Err(failed(FailureCause::Exited, detail));
+                let detail = format!("expected {expected} within {within}, but it {said}");
+                return Err(failed_outcome(FailureCause::Exited, detail));
             }
             pause = pauses.next().copied().unwrap_or(pause);
             if let Some(why) = attempt.wait(pause.min(until - now)) {
-                return Err(attempt.halted(&why));
+                return Err(attempt.stopped_outcome(&why));
             }
         }
     }

@@ -1,27 +1,27 @@
-//! The step types a runner executes. `approval` and `soak` are the server's own: nothing of them runs.
+//! Built-in step types that a runner executes. The server handles `approval` and `soak` itself.
 
 mod dummy;
 mod http_check;
 mod script;
 mod wait_for;
 
-use crate::attempt::{Attempt, Done};
+use crate::attempt::{RunningAttempt, StepResult};
 
-pub(crate) trait StepKind: Sync {
+pub(crate) trait BuiltinStep: Sync {
     fn name(&self) -> &'static str;
 
-    fn run(&self, attempt: &Attempt<'_>) -> Done;
+    fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult;
 }
 
-pub(crate) static BUILTINS: &[&dyn StepKind] =
-    &[&script::Script, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::Dummy];
+pub(crate) static BUILTINS: &[&dyn BuiltinStep] =
+    &[&script::ScriptStep, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::DummyStep];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_type_that_runs_has_a_definition() {
+    fn every_builtin_step_has_a_definition() {
         for kind in BUILTINS {
             assert!(berth_core::step::Builtin::by_name(kind.name()).is_some(), "{}", kind.name());
         }

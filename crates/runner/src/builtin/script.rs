@@ -1,89 +1,98 @@
 //! `script`: shell text, run by `/bin/sh -e -c` in the workspace.
 //!
-//! With `-e` the first command that fails ends the script, so that an error in the middle is not hidden by a last line
-//! that succeeds. Unset variables are empty, as everywhere in shells: a script that wants more says `set -u`.
+//! `-e` ends the script at the first failing command, so that a later success cannot hide an error. Unset
+//! variables expand to nothing, as usual; a script can `set -u`.
 
 use std::io::ErrorKind;
 use std::time::Instant;
 
 use berth_api::runner::Outcome;
 
-use super::StepKind;
-use crate::attempt::{Attempt, Done, environment, exit, invalid, outputs};
-use crate::process::{self, Ended, Halt, SCRIPT_BYTES_MAX};
+use super::BuiltinStep;
+use crate::attempt::{RunningAttempt, StepResult, environment, exit, invalid_outcome, outputs};
+use crate::process::{self, HaltReason, ProcessExit, SCRIPT_BYTES_MAX};
 
-pub(super) struct Script;
+pub(super) struct ScriptStep;
 
-impl StepKind for Script {
+impl BuiltinStep for ScriptStep {
     fn name(&self) -> &'static str {
         "script"
     }
 
-    fn run(&self, attempt: &Attempt<'_>) -> Done {
-        let text = attempt.text_param("run").ok_or_else(|| invalid("the param `run` is missing".into()))?;
-        let ended = shell(attempt, text, attempt.by)?;
+    fn run(&self, attempt: &RunningAttempt<'_>) -> StepResult {
+        let text =
+            attempt.text_param("run").ok_or_else(|| invalid_outcome("the param `run` is missing".into()))?;
+        let ended = run_shell(attempt, text, attempt.deadline)?;
         match ended.halt {
-            Some(Halt::Told(why)) => return Err(attempt.halted(&why)),
-            Some(Halt::TimedOut) => return Err(attempt.timed_out()),
-            Some(Halt::Enough) | None => {}
+            Some(HaltReason::Stopped(why)) => return Err(attempt.stopped_outcome(&why)),
+            Some(HaltReason::TimedOut) => return Err(attempt.timeout_outcome()),
+            Some(HaltReason::MonitorDone) | None => {}
         }
         let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
-        if let Some(failure) = exit::failure(ended.status, has_memory_limit) {
+        if let Some(failure) = exit::failure_outcome(ended.status, has_memory_limit) {
             return Err(failure);
         }
-        collect(attempt)
+        collect_outputs(attempt)
     }
 }
 
-/// Runs shell text to its end, `by` at the latest.
-pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<Ended, Outcome> {
-    check(text)?;
-    let place = attempt.place()?;
-    // Preparing may have taken long.
-    if let Some(why) = attempt.asked() {
-        return Err(attempt.halted(&why));
+/// Runs shell text until it exits or `by` is reached.
+pub(super) fn run_shell(
+    attempt: &RunningAttempt<'_>,
+    text: &str,
+    by: Instant,
+) -> Result<ProcessExit, Outcome> {
+    check_script_text(text)?;
+    let dirs = attempt.workspace_dirs()?;
+    // Preparing the workspace may have taken long.
+    if let Some(why) = attempt.stop_reason() {
+        return Err(attempt.stopped_outcome(&why));
     }
-    let cage = attempt.cage(place);
-    let mut command = cage.command("/bin/sh");
-    command.current_dir(&place.workspace);
-    environment::apply(&mut command, attempt.assignment, place)?;
-    let given = place.give(attempt.settings());
-    let ended = given.and_then(|()| process::run_text(attempt, &cage, command, text, by));
-    ended.map_err(|error| match unstarted(&error) {
-        // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
+    let sandbox = attempt.new_sandbox(dirs);
+    let mut command = sandbox.command("/bin/sh");
+    command.current_dir(&dirs.workspace);
+    environment::apply_environment(&mut command, attempt.assignment, dirs)?;
+    let given = dirs.give_to_step_user(attempt.settings());
+    let ended = given.and_then(|()| process::run_text(attempt, &sandbox, command, text, by));
+    ended.map_err(|error| match start_failure(&error) {
+        // Part of the step may have run, now or in an earlier try: report it as interrupted, so that it is not
+        // retried as if it had never started.
         Outcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
-            attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {detail}"));
+            attempt.log.write_line(&format!("[berth] stopped: the runner cannot continue: {detail}"));
             Outcome::Interrupted
         }
         other => other,
     })
 }
 
-fn check(text: &str) -> Result<(), Outcome> {
+fn check_script_text(text: &str) -> Result<(), Outcome> {
     if text.len() > SCRIPT_BYTES_MAX {
-        return Err(invalid(format!(
+        return Err(invalid_outcome(format!(
             "`run` is longer than {SCRIPT_BYTES_MAX} bytes: put it into a file of the repository and call that"
         )));
     }
     if text.contains('\0') {
-        return Err(invalid("`run` holds a NUL byte, which no shell can read".into()));
+        return Err(invalid_outcome("`run` holds a NUL byte, which no shell can read".into()));
     }
     Ok(())
 }
 
-fn unstarted(error: &std::io::Error) -> Outcome {
+fn start_failure(error: &std::io::Error) -> Outcome {
     let detail = format!("cannot start /bin/sh: {error}");
     match error.kind() {
-        ErrorKind::ArgumentListTooLong => invalid(format!("{detail}; `run` and `env` together are too long")),
+        ErrorKind::ArgumentListTooLong => {
+            invalid_outcome(format!("{detail}; `run` and `env` together are too long"))
+        }
         _ => Outcome::never_started(detail),
     }
 }
 
-/// The outputs a finished step has written.
-pub(super) fn collect(attempt: &Attempt<'_>) -> Done {
-    let found = outputs::read(&attempt.place()?.output, &attempt.assignment.outputs).map_err(invalid)?;
+/// Reads the outputs of a finished step.
+pub(super) fn collect_outputs(attempt: &RunningAttempt<'_>) -> StepResult {
+    let found = outputs::read_outputs(&attempt.workspace_dirs()?.output, &attempt.assignment.outputs)
+        .map_err(invalid_outcome)?;
     for name in &found.undeclared {
-        attempt.log.line(&format!(
+        attempt.log.write_line(&format!(
             "[berth] warning: `{}` is not among the step's `outputs` and is not kept",
             name.escape_debug()
         ));

@@ -1,11 +1,10 @@
-//! The log of one attempt: masked, cut into chunks, and sent by offset.
+//! The log of one attempt: masked, split into chunks and sent by offset.
 //!
-//! The thread that runs the attempt writes; a second thread sends, so that a server that is slow to answer does not
-//! keep a step from being stopped. A step that is over before a chunk is due never gets that second thread: what it
-//! wrote is sent at its end. While the server is away, bytes are kept up to a limit, of a runner on another machine also
-//! on its disk; what is lost then, or what the
-//! server does not take, is counted in the log itself, once that takes anything again. A step that is over does not wait
-//! for its log for ever.
+//! The attempt's thread writes; a sender thread sends, so that a slow server cannot delay a stop. The sender
+//! thread starts when the first chunk is due; a step that ends earlier sends its log at the end. While the server
+//! is unavailable, bytes are buffered up to a limit, on a remote runner also on disk. Bytes that are lost or
+//! refused are counted, and a gap line in the log says how many. A finished step waits for its log for a limited
+//! time.
 
 mod pending;
 mod state;
@@ -18,57 +17,57 @@ use berth_api::runner::{AttemptRef, Link, LinkError, Order};
 use berth_core::mask::Masker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use pending::Pending;
-use state::{Sender, State, gap};
+use pending::PendingLog;
+use state::{LogState, SenderState, gap_line};
 
 use crate::backoff::Backoff;
-use crate::control::{Control, Why};
-use crate::settings::Settings;
+use crate::settings::RunnerOptions;
+use crate::stop_signal::{StopReason, StopSignal};
 
 /// How long bytes may wait for more before they are sent.
-const HOLD: Duration = Duration::from_millis(50);
-/// How often a server that refuses the log is offered the count of what it missed.
-const OFFER_EVERY: Duration = Duration::from_secs(5);
+const SEND_DELAY: Duration = Duration::from_millis(50);
+/// How often the gap line is offered to a server that refuses the log.
+const OFFER_INTERVAL: Duration = Duration::from_secs(5);
 
-pub(crate) struct Log {
-    sent: Arc<Sent>,
+pub(crate) struct AttemptLog {
+    sent: Arc<LogChannel>,
     sender: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Says when nothing more is worth a try: the runner has to end.
-pub(crate) type GiveUp = Arc<dyn Fn() -> bool + Send + Sync>;
+/// Returns true once the runner has to end and retries are pointless.
+pub(crate) type GiveUpCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
-struct Sent {
+struct LogChannel {
     link: Arc<dyn Link>,
     attempt: AttemptRef,
-    control: Arc<Control>,
-    give_up: GiveUp,
+    control: Arc<StopSignal>,
+    give_up: GiveUpCheck,
     bytes_max: u64,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     changed: Condvar,
 }
 
-impl Log {
-    /// `start` is how much of it is there already, from earlier calls of the same attempt.
+impl AttemptLog {
+    /// `start` is the length of the log so far, from earlier calls of the same attempt.
     pub(crate) fn new(
         link: Arc<dyn Link>,
         attempt: AttemptRef,
-        control: Arc<Control>,
+        control: Arc<StopSignal>,
         masker: &Masker,
-        settings: &Settings,
-        give_up: GiveUp,
+        settings: &RunnerOptions,
+        give_up: GiveUpCheck,
         start: u64,
     ) -> Self {
-        let state = State {
+        let state = LogState {
             stream: masker.stream(),
             aside: masker.stream(),
-            pending: Pending::new(settings.work_dir.clone(), settings.step_log_spill_bytes_max),
+            pending: PendingLog::new(settings.work_dir.clone(), settings.step_log_spill_bytes_max),
             oldest: None,
             offset: start,
             accepted: start,
             lost: 0,
-            // Nothing but the line that says so makes a log longer than it may be.
+            // Only the truncation line makes a log longer than the limit.
             is_truncated: start > settings.step_log_bytes_max,
             is_away: false,
             refused: None,
@@ -77,9 +76,9 @@ impl Log {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
-            sender: Sender::Busy,
+            sender: SenderState::Busy,
         };
-        let sent = Sent {
+        let sent = LogChannel {
             link,
             attempt,
             control,
@@ -92,7 +91,7 @@ impl Log {
         Self { sent: Arc::new(sent), sender: Mutex::new(None) }
     }
 
-    /// Bytes of the step, as they came.
+    /// Writes output of the step.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
@@ -108,7 +107,7 @@ impl Log {
         self.tick();
     }
 
-    /// A line from elsewhere, which stands between the lines of the output.
+    /// Writes a line from another source, such as a step's log file, between lines of the output.
     pub(crate) fn write_aside(&self, line: &[u8]) {
         let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
@@ -124,48 +123,48 @@ impl Log {
         self.tick();
     }
 
-    /// What comes after it, in another call of the step, begins on a line of its own.
+    /// Ends the current line, so that the step's next call starts on a new one.
     pub(crate) fn end_line(&self) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         if !state.ends_line && state.refused.is_none() && !state.is_over {
-            state.put(b"\n");
+            state.push_bytes(b"\n");
         }
     }
 
-    /// A line of our own. It goes the same way as the step's bytes: it may quote what holds a secret.
-    pub(crate) fn line(&self, text: &str) {
+    /// Writes a line of the runner. It is masked like the step's output, because it may quote it.
+    pub(crate) fn write_line(&self, text: &str) {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         let mut masked = Vec::new();
         let begin = if state.ends_line { "" } else { "\n" };
         state.stream.push(format!("{begin}{text}\n").as_bytes(), &mut masked);
         state.stream.flush(&mut masked);
-        // Past the limit our own lines still have their place: they say how it ended.
+        // The runner's own lines are kept beyond the limit: they say how the step ended.
         if state.refused.is_some() {
             state.lost += masked.len() as u64;
         } else if !state.is_over {
-            state.tell_lost();
-            state.put(&masked);
+            state.push_gap_line();
+            state.push_bytes(&masked);
         }
         drop(state);
         self.tick();
     }
 
-    /// False: the writer should wait, the server takes the bytes too slowly.
+    /// Returns false if the writer should wait because the server is slow.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.sent.state.lock();
         state.is_away || state.refused.is_some() || state.is_over || state.pending.has_room()
     }
 
-    /// When the next chunk is due and nobody is there yet to send it.
+    /// When the next chunk is due, while there is no sender thread.
     pub(crate) fn due_in(&self) -> Option<Duration> {
         let is_attended = self.sender.lock().is_some();
         let oldest = if is_attended { None } else { self.sent.state.lock().oldest };
-        oldest.map(|oldest| HOLD.saturating_sub(oldest.elapsed()))
+        oldest.map(|oldest| SEND_DELAY.saturating_sub(oldest.elapsed()))
     }
 
-    /// Sees to it that what is due is sent.
+    /// Starts or wakes the sender thread if a chunk is due.
     pub(crate) fn tick(&self) {
         let mut sender = self.sender.lock();
         let state = self.sent.state.lock();
@@ -179,17 +178,17 @@ impl Log {
         }
         if is_due {
             let sent = self.sent.clone();
-            // Without a thread the bytes wait for the end of the step, or are counted as lost.
+            // If the thread cannot start, the bytes are sent when the step ends, or counted as lost.
             *sender = std::thread::Builder::new().name("step-log".into()).spawn(move || sent.run()).ok();
         }
     }
 
-    /// The step is over: sends what is left and answers the length of the whole log.
+    /// Sends the rest of the log after the step has ended and returns the log's length.
     pub(crate) fn finish(&self) -> u64 {
         let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         if state.refused.is_none() {
-            state.tell_lost();
+            state.push_gap_line();
         }
         state.closed = Some(Instant::now());
         drop(state);
@@ -203,61 +202,66 @@ impl Log {
             state = self.sent.send_one(state);
         }
         if state.lost > 0 && !state.is_over {
-            state = self.sent.offer(state);
+            state = self.sent.offer_gap_line(state);
         }
         if state.lost > 0 {
-            tracing::warn!(step = %self.sent.attempt.step_id, lost = state.lost, "the end of a log is lost");
+            tracing::warn!(step = %self.sent.attempt.step_id, lost = state.lost, "end of log lost");
         }
         state.offset
     }
 }
 
-impl Sent {
-    /// The second thread: sends what is due until the log is closed. What is left then is sent by who closed it.
+impl LogChannel {
+    /// Sender thread: sends due chunks until the log is closed. [`finish`](AttemptLog::finish) sends the rest.
     fn run(&self) {
         let mut state = self.state.lock();
         while state.closed.is_none() && !state.is_over {
-            if state.refused.is_some_and(|since| since.elapsed() >= OFFER_EVERY) && state.lost > 0 {
-                state = self.offer(state);
+            if state.refused.is_some_and(|since| since.elapsed() >= OFFER_INTERVAL) && state.lost > 0 {
+                state = self.offer_gap_line(state);
                 continue;
             }
             if state.is_due() {
                 state = self.send_one(state);
                 continue;
             }
-            let wait =
-                state.oldest.map_or(Duration::from_secs(1), |oldest| HOLD.saturating_sub(oldest.elapsed()));
-            state.sender = if state.oldest.is_some() { Sender::UntilDue } else { Sender::UntilBytes };
+            let wait = state
+                .oldest
+                .map_or(Duration::from_secs(1), |oldest| SEND_DELAY.saturating_sub(oldest.elapsed()));
+            state.sender = if state.oldest.is_some() {
+                SenderState::WaitingForDue
+            } else {
+                SenderState::WaitingForBytes
+            };
             self.changed.wait_for(&mut state, wait);
-            state.sender = Sender::Busy;
+            state.sender = SenderState::Busy;
         }
     }
 
-    /// The step is over, and nothing of its log was taken for long enough.
-    fn is_tried_enough(&self) -> bool {
+    /// Whether the step has ended and the server has taken nothing of its log for too long.
+    fn is_out_of_patience(&self) -> bool {
         let state = self.state.lock();
         let since = state.closed.map(|closed| state.taken.map_or(closed, |taken| taken.max(closed)));
         since.is_some_and(|since| since.elapsed() >= self.patience)
     }
 
-    fn obey(&self, order: Order) {
+    fn apply_order(&self, order: Order) {
         match order {
             Order::Continue => {}
-            Order::Cancel => self.control.stop(Why::Cancelled { reason: None }, None),
-            Order::Stale => self.control.stop(Why::Stale, None),
+            Order::Cancel => self.control.stop(StopReason::Cancelled { reason: None }, None),
+            Order::Stale => self.control.stop(StopReason::Stale, None),
         }
     }
 
-    /// Offers the line that says what is missing, once. When it is taken, so is what comes after it.
-    fn offer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Offers the gap line once. If the server takes it, sending resumes.
+    fn offer_gap_line<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let lost = std::mem::take(&mut state.lost);
         let begin = if state.sent_ends_line { "" } else { "\n" };
-        let (line, offset) = (format!("{begin}{}\n", gap(lost)), state.offset);
+        let (line, offset) = (format!("{begin}{}\n", gap_line(lost)), state.offset);
         state.refused = Some(Instant::now());
         drop(state);
         let answer = self.link.append_log(&self.attempt, offset, line.as_bytes());
         if let Ok(order) = answer {
-            self.obey(order);
+            self.apply_order(order);
         }
         let mut state = self.state.lock();
         match answer {
@@ -274,20 +278,20 @@ impl Sent {
         state
     }
 
-    /// Before another try; not much longer than anybody wants one.
+    /// Waits before a retry; returns early if no retry is needed.
     fn pause(&self, length: Duration) {
         let until = Instant::now() + length;
         while Instant::now() < until
             && !self.control.is_stale()
             && !(self.give_up)()
-            && !self.is_tried_enough()
+            && !self.is_out_of_patience()
         {
-            std::thread::sleep(HOLD.min(until.saturating_duration_since(Instant::now())));
+            std::thread::sleep(SEND_DELAY.min(until.saturating_duration_since(Instant::now())));
         }
     }
 
-    /// Sends one chunk, again and again until it is there or nobody wants it any more.
-    fn send_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Sends one chunk, with retries until it is delivered, refused or no longer wanted.
+    fn send_one<'a>(&'a self, mut state: MutexGuard<'a, LogState>) -> MutexGuard<'a, LogState> {
         let (chunk, offset) = (state.take_chunk(), state.offset);
         if chunk.is_empty() {
             return state;
@@ -297,21 +301,21 @@ impl Sent {
         let end = loop {
             match self.link.append_log(&self.attempt, offset, &chunk) {
                 Ok(order) => {
-                    self.obey(order);
-                    break if order == Order::Stale { End::Unwanted } else { End::There };
+                    self.apply_order(order);
+                    break if order == Order::Stale { SendResult::Abandoned } else { SendResult::Delivered };
                 }
                 Err(LinkError::Refused(text)) => {
-                    tracing::warn!(step = %self.attempt.step_id, "the log is refused: {text}");
-                    break End::Refused;
+                    tracing::warn!(step = %self.attempt.step_id, reason = text, "log chunk refused");
+                    break SendResult::Refused;
                 }
                 Err(LinkError::Unavailable(text)) => {
                     self.state.lock().is_away = true;
                     if self.control.is_stale() || (self.give_up)() {
-                        break End::Unwanted;
+                        break SendResult::Abandoned;
                     }
-                    if self.is_tried_enough() {
-                        tracing::warn!(step = %self.attempt.step_id, "the log is given up: {text}");
-                        break End::Refused;
+                    if self.is_out_of_patience() {
+                        tracing::warn!(step = %self.attempt.step_id, error = text, "log delivery given up");
+                        break SendResult::Refused;
                     }
                     self.pause(backoff.next());
                 }
@@ -319,14 +323,14 @@ impl Sent {
         };
         let mut state = self.state.lock();
         match end {
-            End::There => {
+            SendResult::Delivered => {
                 state.is_away = false;
                 state.taken = Some(Instant::now());
                 state.offset = offset + chunk.len() as u64;
                 state.sent_ends_line = chunk.last().is_none_or(|last| *last == b'\n');
             }
-            End::Refused => state.refuse(&chunk),
-            End::Unwanted => {
+            SendResult::Refused => state.refuse(&chunk),
+            SendResult::Abandoned => {
                 state.is_over = true;
                 state.pending.clear();
             }
@@ -336,8 +340,8 @@ impl Sent {
 }
 
 /// How sending a chunk ended.
-enum End {
-    There,
+enum SendResult {
+    Delivered,
     Refused,
-    Unwanted,
+    Abandoned,
 }

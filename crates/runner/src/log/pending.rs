@@ -1,7 +1,7 @@
-//! Bytes of a log on their way: a few in memory, and those that come while the server is away in a file behind them.
+//! Queue of unsent log bytes: in memory, and in a spill file while the server is unavailable.
 //!
-//! The file has no name, so that nothing is left of it whatever happens, and no step can put anything into it. What is in
-//! it is masked already.
+//! The spill file is unlinked, so that nothing remains of it after a crash and no step can write to it. Its
+//! content is already masked.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,39 +11,40 @@ use std::path::PathBuf;
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// In memory. While there is a file, less is.
+/// Limit in memory. While there is a spill file, less is used.
 pub(super) const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Read from the file at once.
+/// How much is read from the spill file at a time.
 const REFILL_BYTES: usize = 1024 * 1024;
 
-pub(super) struct Pending {
+pub(super) struct PendingLog {
     memory: VecDeque<u8>,
-    behind: Option<Spill>,
+    spill_file: Option<SpillFile>,
     dir: PathBuf,
     spill_bytes_max: u64,
-    /// What the file did not give back.
+    /// Bytes that could not be read back from the spill file.
     lost: u64,
 }
 
-struct Spill {
+struct SpillFile {
     file: File,
-    /// What is before was taken.
+    /// Read position.
     read: u64,
     written: u64,
-    /// So much of what was taken has no room on the disk any more.
+    /// Bytes before this offset were deallocated by punching a hole.
     freed: u64,
-    /// It takes no more: what comes after something that is missing would stand in its place.
+    /// A write failed: nothing more is appended, because it would follow a gap.
     has_failed: bool,
 }
 
-impl Spill {
-    /// On the disk.
-    fn held(&self) -> u64 {
+impl SpillFile {
+    /// Bytes that occupy disk space.
+    fn disk_bytes(&self) -> u64 {
         self.written - self.freed
     }
 
-    /// Gives back what was taken. Not every file system can; there it counts until all is taken.
-    fn free(&mut self) {
+    /// Deallocates what was read. On a file system without hole punching the space counts until the file is
+    /// dropped.
+    fn punch_hole(&mut self) {
         let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if fallocate(&self.file, how, 0, self.read).is_ok() {
             self.freed = self.read;
@@ -51,68 +52,68 @@ impl Spill {
     }
 }
 
-impl Pending {
-    /// With a limit of 0 there is never a file.
+impl PendingLog {
+    /// A limit of 0 disables the spill file.
     pub(super) fn new(dir: PathBuf, spill_bytes_max: u64) -> Self {
-        Self { memory: VecDeque::new(), behind: None, dir, spill_bytes_max, lost: 0 }
+        Self { memory: VecDeque::new(), spill_file: None, dir, spill_bytes_max, lost: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.memory.is_empty() && self.behind.is_none()
+        self.memory.is_empty() && self.spill_file.is_none()
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.memory.len() as u64 + self.spilled()
+        self.memory.len() as u64 + self.spilled_bytes()
     }
 
-    fn spilled(&self) -> u64 {
-        self.behind.as_ref().map_or(0, |spill| spill.written - spill.read)
+    fn spilled_bytes(&self) -> u64 {
+        self.spill_file.as_ref().map_or(0, |spill| spill.written - spill.read)
     }
 
-    /// Whoever writes need not wait.
+    /// Whether the writer may go on without waiting.
     pub(super) fn has_room(&self) -> bool {
-        match &self.behind {
+        match &self.spill_file {
             None => self.memory.len() < BUFFER_BYTES_MAX,
-            Some(spill) => spill.held() < self.spill_bytes_max,
+            Some(spill) => spill.disk_bytes() < self.spill_bytes_max,
         }
     }
 
-    /// Whether so many more can be kept while nobody takes any.
+    /// Whether `count` more bytes can be stored while the server takes none.
     pub(super) fn fits(&self, count: usize) -> bool {
-        let held = self.behind.as_ref().map_or(0, Spill::held);
+        let held = self.spill_file.as_ref().map_or(0, SpillFile::disk_bytes);
         self.fits_memory(count) || held + count as u64 <= self.spill_bytes_max
     }
 
     pub(super) fn fits_memory(&self, count: usize) -> bool {
-        self.behind.is_none() && self.memory.len() + count <= BUFFER_BYTES_MAX
+        self.spill_file.is_none() && self.memory.len() + count <= BUFFER_BYTES_MAX
     }
 
-    /// False: they could not be kept.
+    /// Appends bytes; returns false if they could not be stored.
     pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
-        if self.behind.is_some() {
+        if self.spill_file.is_some() {
             return self.spill(bytes);
         }
         self.memory.extend(bytes);
         true
     }
 
-    /// The same, to the disk. One that fails is not tried again, also while what is in it is still to be taken.
+    /// Appends bytes to the spill file. After a failed write the file takes no more bytes.
     pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {
-        if self.behind.as_ref().is_some_and(|spill| spill.has_failed) {
+        if self.spill_file.as_ref().is_some_and(|spill| spill.has_failed) {
             return false;
         }
-        let done = self.write_behind(bytes);
+        let done = self.append_to_spill_file(bytes);
         if let Err(error) = &done {
-            tracing::warn!("a log that cannot be sent cannot be kept on the disk either: {error}");
+            tracing::warn!(%error, "cannot spill log to disk");
             self.spill_bytes_max = 0;
         }
         done.is_ok()
     }
 
-    fn write_behind(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let spill = match &mut self.behind {
+    fn append_to_spill_file(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let spill = match &mut self.spill_file {
             Some(spill) => spill,
-            none => none.insert(Spill {
+            none => none.insert(SpillFile {
                 file: tempfile::tempfile_in(&self.dir)?,
                 read: 0,
                 written: 0,
@@ -123,15 +124,15 @@ impl Pending {
         let done = spill.file.write_all_at(bytes, spill.written);
         match done {
             Ok(()) => spill.written += bytes.len() as u64,
-            Err(_) if spill.written == 0 => self.behind = None,
+            Err(_) if spill.written == 0 => self.spill_file = None,
             Err(_) => spill.has_failed = true,
         }
         done
     }
 
-    /// The next ones, at most so many.
+    /// Takes up to `count` bytes from the front.
     pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
-        if self.behind.is_some() && self.memory.len() < count {
+        if self.spill_file.is_some() && self.memory.len() < count {
             self.refill();
         }
         let length = self.memory.len().min(count);
@@ -143,46 +144,46 @@ impl Pending {
     }
 
     fn refill(&mut self) {
-        let Some(spill) = &mut self.behind else { return };
+        let Some(spill) = &mut self.spill_file else { return };
         let left = spill.written - spill.read;
         let mut bytes = vec![0; usize::try_from(left).unwrap_or(usize::MAX).min(REFILL_BYTES)];
         match spill.file.read_exact_at(&mut bytes, spill.read) {
             Ok(()) => {
                 spill.read += bytes.len() as u64;
-                spill.free();
+                spill.punch_hole();
                 self.memory.extend(&bytes);
             }
             Err(error) => {
-                tracing::warn!("a log that was kept on the disk cannot be read again: {error}");
+                tracing::warn!(%error, "cannot read spilled log");
                 self.lost += left;
                 spill.read = spill.written;
             }
         }
         if spill.read == spill.written {
-            self.behind = None;
+            self.spill_file = None;
         }
     }
 
-    /// How much of what was pushed will never be taken; told once.
-    pub(super) fn lost(&mut self) -> u64 {
+    /// Returns, once, how many pushed bytes were lost.
+    pub(super) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
     pub(super) fn clear(&mut self) {
         self.memory.clear();
-        self.behind = None;
+        self.spill_file = None;
     }
 }
 
 #[cfg(test)]
-impl Pending {
-    /// What is in the file can be read, and nothing more be written.
+impl PendingLog {
+    /// Makes the spill file read-only; the returned function undoes it.
     pub(super) fn break_disk(&mut self) -> impl FnOnce(&mut Self) + use<> {
         use std::os::fd::AsRawFd as _;
-        let spill = self.behind.as_mut().unwrap();
+        let spill = self.spill_file.as_mut().unwrap();
         let same = File::open(format!("/proc/self/fd/{}", spill.file.as_raw_fd())).unwrap();
         let whole = std::mem::replace(&mut spill.file, same);
-        move |pending| pending.behind.as_mut().unwrap().file = whole
+        move |pending| pending.spill_file.as_mut().unwrap().file = whole
     }
 }
 
@@ -190,12 +191,12 @@ impl Pending {
 mod tests {
     use super::*;
 
-    fn up_to(spill_bytes_max: u64) -> (Pending, tempfile::TempDir) {
+    fn up_to(spill_bytes_max: u64) -> (PendingLog, tempfile::TempDir) {
         let dir = tempfile::tempdir().unwrap();
-        (Pending::new(dir.path().to_owned(), spill_bytes_max), dir)
+        (PendingLog::new(dir.path().to_owned(), spill_bytes_max), dir)
     }
 
-    fn all(pending: &mut Pending) -> Vec<u8> {
+    fn all(pending: &mut PendingLog) -> Vec<u8> {
         let mut taken = Vec::new();
         while !pending.is_empty() {
             taken.extend(pending.take(64 * 1024));
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_is_taken_in_order_however_it_was_kept() {
+    fn pending_log_preserves_order_across_spill() {
         let (mut pending, _dir) = up_to(u64::MAX);
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
         let mut taken = Vec::new();
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit_and_nothing_with_a_name_on_the_disk() {
+    fn pending_log_is_limited_and_its_file_unlinked() {
         let (mut pending, dir) = up_to(100);
         assert!(pending.fits(BUFFER_BYTES_MAX) && !pending.fits(BUFFER_BYTES_MAX + 1));
         assert!(pending.spill(&[b'x'; 60]) && pending.fits(40) && !pending.fits(41) && pending.has_room());
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_makes_room() {
+    fn pending_log_frees_disk_space_of_taken_bytes() {
         use std::os::unix::fs::MetadataExt as _;
         let most = 3 * REFILL_BYTES;
         let (mut pending, _dir) = up_to(most as u64);
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(pending.take(9), [b'a'; 9]);
         assert!(pending.has_room() && pending.fits(REFILL_BYTES) && !pending.fits(REFILL_BYTES + 1));
         assert!(pending.spill(&vec![b'b'; REFILL_BYTES]));
-        let blocks = pending.behind.as_ref().unwrap().file.metadata().unwrap().blocks();
+        let blocks = pending.spill_file.as_ref().unwrap().file.metadata().unwrap().blocks();
         assert!(blocks * 512 < most as u64 + 64 * 1024, "{blocks}");
         let left = all(&mut pending);
         let (before, after) = left.split_at(most - 9);
@@ -249,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_fails_is_told_and_not_asked_again() {
+    fn pending_log_stops_spilling_after_disk_error() {
         let (mut pending, dir) = up_to(u64::MAX);
         dir.close().unwrap();
         assert!(pending.push(b"kept") && !pending.spill(b"lost") && !pending.fits(BUFFER_BYTES_MAX));
-        assert_eq!((all(&mut pending), pending.lost()), (b"kept".to_vec(), 0));
+        assert_eq!((all(&mut pending), pending.take_lost()), (b"kept".to_vec(), 0));
     }
 }

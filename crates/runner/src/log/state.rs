@@ -1,74 +1,74 @@
-//! What has been written and not been sent yet, and what is missing.
+//! State of an attempt's log: what is queued, sent and lost.
 
 use std::time::Instant;
 
 use berth_core::mask::Stream;
 
-use super::HOLD;
-use super::pending::Pending;
+use super::SEND_DELAY;
+use super::pending::PendingLog;
 use crate::settings::LOG_CHUNK_BYTES_MAX;
 
-pub(super) struct State {
+pub(super) struct LogState {
     pub(super) stream: Stream,
-    /// Of lines from elsewhere: a value that is cut in two by one of them is still found.
+    /// Masks lines from other sources. Its own stream, so that it does not split a secret in the output.
     pub(super) aside: Stream,
-    /// Masked, in order, not yet sent; the first one stands at `offset`.
-    pub(super) pending: Pending,
+    /// Masked and unsent bytes; the first one is at `offset`.
+    pub(super) pending: PendingLog,
     pub(super) oldest: Option<Instant>,
     pub(super) offset: u64,
-    /// All that was accepted, without markers.
+    /// Bytes accepted so far, without lines of the runner.
     pub(super) accepted: u64,
     pub(super) lost: u64,
     pub(super) is_truncated: bool,
     pub(super) is_away: bool,
-    /// Since when the server has said no: all is lost until it takes a line again.
+    /// When the server refused the log; all bytes are lost until it takes a gap line.
     pub(super) refused: Option<Instant>,
-    /// Nobody wants it any more.
+    /// The server no longer wants the log.
     pub(super) is_over: bool,
-    /// When the step was over.
+    /// When the step ended.
     pub(super) closed: Option<Instant>,
-    /// When the server last took anything.
+    /// When the server last accepted a chunk.
     pub(super) taken: Option<Instant>,
     pub(super) ends_line: bool,
-    /// The same for what is sent.
+    /// The same for the bytes that were sent.
     pub(super) sent_ends_line: bool,
-    pub(super) sender: Sender,
+    pub(super) sender: SenderState,
 }
 
-/// What the thread that sends is doing: it is woken when it has to be, not at every write.
+/// What the sender thread is doing, so that it is only woken when needed.
 #[derive(Clone, Copy)]
-pub(super) enum Sender {
+pub(super) enum SenderState {
     Busy,
-    UntilDue,
-    UntilBytes,
+    WaitingForDue,
+    WaitingForBytes,
 }
 
-impl State {
+impl LogState {
     pub(super) fn accept(&mut self, masked: &[u8], bytes_max: u64) {
         if masked.is_empty() || self.is_truncated || self.is_over {
             return;
         }
         let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
         let taken = &masked[..masked.len().min(room)];
-        // Once something is lost, all is until the server is back: one gap, not many.
+        // After a loss everything is dropped until the server is back: one gap, not many.
         let is_full = self.is_away && (self.lost > 0 || !self.pending.fits(taken.len()));
         if is_full || self.refused.is_some() {
             self.lost += taken.len() as u64;
         } else {
-            self.tell_lost();
-            self.put(taken);
+            self.push_gap_line();
+            self.push_bytes(taken);
         }
         self.accepted += taken.len() as u64;
         if taken.len() < masked.len() {
             self.is_truncated = true;
             if self.refused.is_none() {
-                self.tell_lost();
-                self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
+                self.push_gap_line();
+                self.push_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
             }
         }
     }
 
-    /// What was held back, because it might have become a value.
+    /// Flushes bytes that the masker held back because they could be the start of a secret.
     pub(super) fn flush(&mut self, bytes_max: u64) {
         let mut masked = Vec::new();
         self.stream.flush(&mut masked);
@@ -76,23 +76,23 @@ impl State {
         self.accept(&masked, bytes_max);
     }
 
-    /// Where the line cannot be kept either, the number is, for a later one.
-    pub(super) fn tell_lost(&mut self) {
-        if self.lost > 0 && self.pending.push(self.as_line(&gap(self.lost)).as_bytes()) {
+    /// Queues the gap line. If it cannot be queued, the count is kept for a later one.
+    pub(super) fn push_gap_line(&mut self) {
+        if self.lost > 0 && self.pending.push(self.as_line(&gap_line(self.lost)).as_bytes()) {
             self.lost = 0;
-            self.kept(b'\n');
+            self.note_pushed(b'\n');
         }
     }
 
-    /// The next bytes to send.
+    /// Takes the next chunk to send.
     pub(super) fn take_chunk(&mut self) -> Vec<u8> {
         let chunk = self.pending.take(LOG_CHUNK_BYTES_MAX);
-        self.lost += self.pending.lost();
+        self.lost += self.pending.take_lost();
         self.oldest = (!self.pending.is_empty()).then(Instant::now);
         chunk
     }
 
-    /// What was to be sent is not taken: it and all that comes is counted.
+    /// The server refused a chunk: counts it and everything queued as lost.
     pub(super) fn refuse(&mut self, chunk: &[u8]) {
         self.lost += chunk.len() as u64 + self.pending.len();
         self.pending.clear();
@@ -105,43 +105,43 @@ impl State {
         format!("{begin}{text}\n")
     }
 
-    pub(super) fn put_line(&mut self, text: &str) {
-        self.put(self.as_line(text).as_bytes());
+    pub(super) fn push_line(&mut self, text: &str) {
+        self.push_bytes(self.as_line(text).as_bytes());
     }
 
-    pub(super) fn put(&mut self, bytes: &[u8]) {
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
-        // A server that only is slow is waited for.
+        // Only spill to disk while the server is unavailable; a slow server makes the writer wait.
         let count = bytes.len();
         let goes_behind = self.is_away && !self.pending.fits_memory(count) && self.pending.fits(count);
         let is_kept = if goes_behind { self.pending.spill(bytes) } else { self.pending.push(bytes) };
         match is_kept {
-            true => self.kept(*last),
+            true => self.note_pushed(*last),
             false => self.lost += bytes.len() as u64,
         }
     }
 
-    fn kept(&mut self, last: u8) {
+    fn note_pushed(&mut self, last: u8) {
         self.ends_line = last == b'\n';
         self.oldest.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn is_due(&self) -> bool {
-        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HOLD);
+        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= SEND_DELAY);
         !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX as u64)
     }
 
-    /// Is this what the sender sleeps for?
+    /// Whether the sender thread is waiting for the current state.
     pub(super) fn is_awaited(&self) -> bool {
         match self.sender {
-            Sender::Busy => false,
-            Sender::UntilDue => self.is_due(),
-            Sender::UntilBytes => !self.pending.is_empty(),
+            SenderState::Busy => false,
+            SenderState::WaitingForDue => self.is_due(),
+            SenderState::WaitingForBytes => !self.pending.is_empty(),
         }
     }
 }
 
-pub(super) fn gap(lost: u64) -> String {
+pub(super) fn gap_line(lost: u64) -> String {
     format!("[berth] log gap: {lost} bytes lost")
 }
 
@@ -151,12 +151,12 @@ mod tests {
 
     use super::*;
 
-    fn away(dir: &std::path::Path) -> State {
+    fn away(dir: &std::path::Path) -> LogState {
         let masker = Masker::new(&[] as &[&str]);
-        State {
+        LogState {
             stream: masker.stream(),
             aside: masker.stream(),
-            pending: Pending::new(dir.to_owned(), u64::MAX),
+            pending: PendingLog::new(dir.to_owned(), u64::MAX),
             oldest: None,
             offset: 0,
             accepted: 0,
@@ -169,20 +169,20 @@ mod tests {
             taken: None,
             ends_line: true,
             sent_ends_line: true,
-            sender: Sender::Busy,
+            sender: SenderState::Busy,
         }
     }
 
     #[test]
-    fn what_a_broken_disk_has_lost_is_told_once_all_before_it_was_taken() {
+    fn gap_line_follows_spilled_bytes_after_disk_error() {
         let dir = tempfile::tempdir().unwrap();
         let mut state = away(dir.path());
         assert!(state.pending.spill(b"kept\n"));
         let mend = state.pending.break_disk();
-        // Already on the disk: what does not fit in memory would go there.
+        // Bytes that do not fit in memory would go to the spill file.
         state.accept(b"lost 6", u64::MAX);
-        state.tell_lost();
-        state.put(b"a line\n");
+        state.push_gap_line();
+        state.push_bytes(b"a line\n");
         assert_eq!(state.lost, 13);
         mend(&mut state.pending);
         state.is_away = false;

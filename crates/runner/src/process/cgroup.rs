@@ -1,5 +1,5 @@
-//! A cgroup for each attempt, where this process may make one: what descends from a process is in its cgroup, whatever it
-//! clears or leaves. Without bubblewrap, this finds daemons that nothing else does.
+//! A cgroup per attempt, where the runner may create one. Descendants stay in the cgroup even if they leave their
+//! session and clear their environment; without bubblewrap nothing else finds such daemons.
 
 use std::fs;
 use std::io;
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Pid, getpid, test_kill_process};
 
-/// Where the cgroups of this process's attempts are; `None` where it may not make any.
-static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
+/// Parent directory of the attempts' cgroups; `None` if the runner may not create any.
+static RUNNER_CGROUP: OnceLock<Option<PathBuf>> = OnceLock::new();
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// What the directory of a runner begins with; the number of its process follows.
+/// Prefix of a runner's directory; its pid follows.
 const PREFIX: &str = "berth-";
 
-pub(super) struct Cgroup {
+pub(super) struct AttemptCgroup {
     dir: PathBuf,
 }
 
-impl Cgroup {
-    /// Puts a process into a cgroup of its own.
-    pub(super) fn around(pid: Pid) -> Option<Self> {
-        let own = OWN.get_or_init(|| match make_own() {
+impl AttemptCgroup {
+    /// Creates a cgroup and moves the process into it.
+    pub(super) fn create_for(pid: Pid) -> Option<Self> {
+        let own = RUNNER_CGROUP.get_or_init(|| match create_runner_cgroup() {
             Ok(dir) => Some(dir),
             Err(error) => {
-                tracing::debug!("steps have no cgroup of their own: {error}");
+                tracing::debug!(%error, "cgroups unavailable");
                 None
             }
         });
@@ -34,30 +34,30 @@ impl Cgroup {
         let made = Self { dir };
         let joined = fs::write(made.dir.join("cgroup.procs"), pid.as_raw_nonzero().to_string());
         if let Err(error) = joined {
-            tracing::warn!("a step could not be put into a cgroup: {error}");
+            tracing::warn!(%error, "cannot move step into its cgroup");
             return None;
         }
         Some(made)
     }
 
-    /// The numbers of those that live in it.
+    /// Returns the pids in the cgroup.
     pub(super) fn members(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }
 
-impl Drop for Cgroup {
+impl Drop for AttemptCgroup {
     fn drop(&mut self) {
-        // It goes once it is empty.
+        // Fails while a process is left; the next start of a runner removes it.
         let _ = fs::remove_dir(&self.dir);
     }
 }
 
-/// Removes the cgroups of runners that are gone, as far as nothing lives in them any more.
+/// Removes empty cgroups of runners that no longer exist.
 fn remove_left_over(base: &Path) {
-    for runner in directories(base).filter(|dir| is_of_dead_runner(dir)) {
-        directories(&runner).chain([runner.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
+    for runner in subdirectories(base).filter(|dir| is_of_dead_runner(dir)) {
+        subdirectories(&runner).chain([runner.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
     }
 }
 
@@ -67,13 +67,13 @@ fn is_of_dead_runner(dir: &Path) -> bool {
     number.and_then(Pid::from_raw).is_some_and(|pid| pid != getpid() && test_kill_process(pid).is_err())
 }
 
-fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+fn subdirectories(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
-fn make_own() -> io::Result<PathBuf> {
-    let base = base().ok_or_else(|| io::Error::other("there is no cgroup of version 2"))?;
+fn create_runner_cgroup() -> io::Result<PathBuf> {
+    let base = own_cgroup_dir().ok_or_else(|| io::Error::other("cgroup v2 is not mounted"))?;
     remove_left_over(&base);
     let dir = base.join(format!("{PREFIX}{}", getpid().as_raw_nonzero()));
     match fs::create_dir(&dir) {
@@ -82,17 +82,17 @@ fn make_own() -> io::Result<PathBuf> {
     }
 }
 
-/// The directory of this process's own cgroup of version 2.
-fn base() -> Option<PathBuf> {
+/// Returns the directory of the runner's own cgroup (version 2).
+fn own_cgroup_dir() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    locate(&mounts, &own).filter(|dir| dir.join("cgroup.procs").exists())
+    locate_cgroup(&mounts, &own).filter(|dir| dir.join("cgroup.procs").exists())
 }
 
-/// From what `/proc` says about mounts and about the process's cgroups.
-fn locate(mounts: &str, own: &str) -> Option<PathBuf> {
+/// Derives the directory from the contents of `mountinfo` and `cgroup` in `/proc/self`.
+fn locate_cgroup(mounts: &str, own: &str) -> Option<PathBuf> {
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
-    // Optional fields of any number end with a dash.
+    // The optional fields end with a dash.
     let mounted = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
     let mut fields = mounted.split(' ').skip(3);
     let (root, point) = (fields.next()?, fields.next()?);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_cgroup_is_found_below_what_is_mounted() {
+    fn own_cgroup_is_located_below_mount_point() {
         let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
         let hybrid = "33 24 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n40 24 0:35 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
         let inside = "30 24 0:26 /box/1 /sys/fs/cgroup ro - cgroup2 cgroup rw";
@@ -118,7 +118,7 @@ mod tests {
             ("", "0::/\n", None),
             (unified, "9:cpu:/x\n", None),
         ] {
-            assert_eq!(locate(mounts, own), found.map(PathBuf::from), "{mounts} {own}");
+            assert_eq!(locate_cgroup(mounts, own), found.map(PathBuf::from), "{mounts} {own}");
         }
     }
 }

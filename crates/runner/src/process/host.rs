@@ -1,78 +1,78 @@
-//! What a process is run with: whom it is run for, and what is looked at beside it.
+//! Interfaces between a running process and its caller.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use super::TICK;
-use crate::control::Why;
+use crate::stop_signal::StopReason;
 
-/// Who a process is run for.
-pub(crate) trait Host {
-    fn asked(&self) -> Option<Why>;
+/// The attempt or build that a process runs for.
+pub(crate) trait ProcessHost {
+    fn stop_reason(&self) -> Option<StopReason>;
 
-    /// Readable from the moment it is told to stop.
-    fn wake(&self) -> Option<BorrowedFd<'_>>;
+    /// A descriptor that becomes readable when the process has to stop.
+    fn stop_descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The longest wait without a look whether it is told to stop.
-    fn tick(&self) -> Duration {
+    /// How often to check [`stop_reason`](Self::stop_reason), at least.
+    fn poll_interval(&self) -> Duration {
         TICK
     }
 
     fn kill_by(&self) -> Option<Instant>;
 
-    /// From TERM to KILL.
+    /// Time between SIGTERM and SIGKILL.
     fn grace(&self) -> Duration;
 
     fn memory_bytes_max(&self) -> Option<u64>;
 
-    /// A process is about to be started; after an error none is.
-    fn begins(&self) -> std::io::Result<()> {
+    /// Called before a process is started; an error prevents the start.
+    fn before_start(&self) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// A process was started.
-    fn begun(&self);
+    /// Called after a process was started.
+    fn after_start(&self);
 
-    /// Output, as it came.
+    /// Receives output of the process.
     fn write(&self, bytes: &[u8]);
 
-    /// A line from elsewhere, between the output.
+    /// Receives a line from another source, to be written between lines of the output.
     fn write_aside(&self, line: &[u8]);
 
-    /// False: whoever writes should wait.
+    /// Returns false while the writer should wait.
     fn has_room(&self) -> bool;
 
-    /// When something has to be done about the log.
-    fn due_in(&self) -> Option<Duration>;
+    /// When [`tick_log`](Self::tick_log) has to be called next.
+    fn log_due_in(&self) -> Option<Duration>;
 
-    fn see_to_log(&self);
+    fn tick_log(&self);
 }
 
-/// What is looked at beside a process while it runs.
-pub(crate) trait Beside {
-    /// Readable when there is something to see.
+/// Observes something besides the output while a process runs.
+pub(crate) trait ProcessMonitor {
+    /// A descriptor that becomes readable when there is something to check.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// The longest wait without a look.
-    fn tick(&self) -> Duration;
+    /// The longest time between two checks.
+    fn poll_interval(&self) -> Duration;
 
-    /// True: the process has done its work, and is ended if it does not end soon by itself.
-    fn look(&mut self, host: &dyn Host) -> bool;
+    /// Returns true once the process has done its work; it is killed if it does not exit soon.
+    fn poll(&mut self, host: &dyn ProcessHost) -> bool;
 }
 
-/// The process alone.
-pub(crate) struct Nothing;
+/// Observes nothing.
+pub(crate) struct NoMonitor;
 
-impl Beside for Nothing {
+impl ProcessMonitor for NoMonitor {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    fn tick(&self) -> Duration {
+    fn poll_interval(&self) -> Duration {
         TICK
     }
 
-    fn look(&mut self, _: &dyn Host) -> bool {
+    fn poll(&mut self, _: &dyn ProcessHost) -> bool {
         false
     }
 }

@@ -1,7 +1,7 @@
-//! Runs one process of an attempt or a build: its output into the log, its end seen, its whole tree ended when it has to.
+//! Runs one process of an attempt or a build: forwards its output, waits for its exit, and kills its process tree.
 //!
-//! One thread waits on everything at once: output, the end of the main process (its pidfd), being told to stop, and
-//! what is looked at beside. It is over when its main process is; what that left in the background is ended then.
+//! One thread polls the output, the process's pidfd, the stop descriptor and the monitor. The run ends when the
+//! main process exits; processes it left in the background are killed then.
 
 mod cgroup;
 mod host;
@@ -17,94 +17,97 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
 
-use crate::control::{Why, timespec};
-use crate::sandbox::Cage;
-pub(crate) use host::{Beside, Host, Nothing};
-use proc::Seen;
-use tree::Tree;
+use crate::sandbox::StepSandbox;
+use crate::stop_signal::{StopReason, timespec};
+pub(crate) use host::{NoMonitor, ProcessHost, ProcessMonitor};
+use proc::ProcessStat;
+use tree::ProcessTree;
 
 const READ_BYTES: usize = 64 * 1024;
-/// The longest wait without a look at the clock.
+/// The longest time between two checks of the clock.
 const TICK: Duration = Duration::from_secs(1);
-/// How often to look whether anything of a step that was told to stop is left.
+/// How often to check whether a stopped step has processes left.
 const STOP_TICK: Duration = Duration::from_millis(20);
-/// When the log is full, how soon to look for room again.
+/// How often to check for room when the log buffer is full.
 const FULL_TICK: Duration = Duration::from_millis(5);
-/// What a finished step still has in flight, such as a `tee` behind its shell, may arrive for this long.
-const SETTLE: Duration = Duration::from_millis(100);
-/// What is still in the pipe when the step is over is read for this long, and at most this much: nobody should write any
-/// more, but a daemon that could not be found may do so for ever.
-const DRAIN: Duration = Duration::from_secs(1);
+/// How long output may still arrive after the main process has exited, for example from `tee`.
+const SETTLE_TIME: Duration = Duration::from_millis(100);
+/// Time and size limit for draining the pipe after a step. Normally there is no writer left, but a daemon that was
+/// not found could write forever.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Orphans that have ended are waited for this often while a step runs.
-const REAP_EVERY: Duration = Duration::from_secs(10);
-/// A process that has done its work has this long to end by itself.
-const ENOUGH_GRACE: Duration = Duration::from_secs(2);
+/// How often ended orphans are reaped while a step runs.
+const REAP_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a process that has done its work may take to exit.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
-/// The shell waits for a line on its standard input: nothing of the text runs before the process is in its cgroup and its
-/// memory is limited. On one line with the beginning of the text, so that the shell counts the lines of the text alone.
+/// Makes the shell wait for a line on stdin, so that no command runs before the process is in its cgroup and its
+/// memory is limited. Without a newline, so that line numbers in the shell's errors match the script.
 const GATE: &str = "read -r _ && exec </dev/null || exit 125; ";
-/// The kernel takes no longer argument, the byte at its end included.
+/// MAX_ARG_STRLEN: the kernel's limit for one argument, with its NUL.
 const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+/// Limit for the text of a script step.
 pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 
 /// How a process ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
-    /// Why we ended it; nothing when it ended by itself.
-    pub(crate) halt: Option<Halt>,
+    /// Why it was stopped; `None` if it exited by itself.
+    pub(crate) halt: Option<HaltReason>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Halt {
-    Told(Why),
+pub(crate) enum HaltReason {
+    Stopped(StopReason),
     TimedOut,
-    /// What was looked at beside it said so.
-    Enough,
+    /// Its monitor returned true, and it did not exit soon enough.
+    MonitorDone,
 }
 
-/// Runs `command` until it has ended and nothing of it is left. `by` is when its time is over. After an error nothing is
-/// left either: the end of the [`Tree`] sees to that. Whether anything ran, the host knows.
+/// Runs `command` until it has exited and no process of it is left, at most until `by`. After an error no process
+/// is left either (see [`ProcessTree`]'s `Drop`); the host knows whether anything ran.
 pub(crate) fn run(
-    host: &dyn Host,
-    cage: &Cage<'_>,
+    host: &dyn ProcessHost,
+    sandbox: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
-    beside: &mut dyn Beside,
-) -> std::io::Result<Ended> {
+    beside: &mut dyn ProcessMonitor,
+) -> std::io::Result<ProcessExit> {
     command.stdin(Stdio::null());
-    start(host, cage, command, by, beside, None)
+    start(host, sandbox, command, by, beside, None)
 }
 
 /// Runs shell text as [`run`] does, behind [`GATE`].
 pub(crate) fn run_text(
-    host: &dyn Host,
-    cage: &Cage<'_>,
+    host: &dyn ProcessHost,
+    sandbox: &StepSandbox<'_>,
     mut command: Command,
     text: &str,
     by: Instant,
-) -> std::io::Result<Ended> {
+) -> std::io::Result<ProcessExit> {
     let (reader, gate) = std::io::pipe()?;
     command.args(["-e", "-c", &format!("{GATE}{text}")]).stdin(reader);
-    start(host, cage, command, by, &mut Nothing, Some(gate))
+    start(host, sandbox, command, by, &mut NoMonitor, Some(gate))
 }
 
 fn start(
-    host: &dyn Host,
-    cage: &Cage<'_>,
+    host: &dyn ProcessHost,
+    sandbox: &StepSandbox<'_>,
     mut command: Command,
     by: Instant,
-    beside: &mut dyn Beside,
+    beside: &mut dyn ProcessMonitor,
     gate: Option<PipeWriter>,
-) -> std::io::Result<Ended> {
-    host.begins()?;
+) -> std::io::Result<ProcessExit> {
+    host.before_start()?;
     let (reader, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&reader, true)?;
     command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let (tree, child) = Tree::start(cage.mark(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
-    host.begun();
-    // The command keeps our ends of the pipe open; without them its end can be seen.
+    let (tree, child) = ProcessTree::start(sandbox.attempt_id_entry(), sandbox.main_is_wrapper(), || {
+        sandbox.spawn(&mut command)
+    })?;
+    host.after_start();
+    // The command holds our ends of the pipes; dropping it makes the end of output visible.
     drop(command);
     if let Some(bytes) = host.memory_bytes_max() {
         limit_memory(tree.pid(), bytes);
@@ -113,16 +116,16 @@ fn start(
     if let Some(mut gate) = gate {
         gate.write_all(b"\n").ok();
     }
-    let watch = Watch {
+    let watch = ProcessWatch {
         host,
-        cage,
+        sandbox,
         handle,
         tree,
         child,
         reader: Some(reader),
         buffer: vec![0; READ_BYTES],
-        beside,
-        enough_by: None,
+        monitor: beside,
+        exit_by: None,
     };
     watch.run(by)
 }
@@ -130,72 +133,72 @@ fn start(
 fn limit_memory(pid: Pid, bytes: u64) {
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
-        tracing::warn!("the memory of a step is not limited: {error}");
+        tracing::warn!(%error, "cannot limit memory of step");
     }
 }
 
-struct Watch<'a> {
-    host: &'a dyn Host,
-    cage: &'a Cage<'a>,
-    tree: Tree,
+struct ProcessWatch<'a> {
+    host: &'a dyn ProcessHost,
+    sandbox: &'a StepSandbox<'a>,
+    tree: ProcessTree,
     child: Child,
     handle: OwnedFd,
-    /// Nothing once every writer is gone.
+    /// `None` once all writers have closed the pipe.
     reader: Option<PipeReader>,
     buffer: Vec<u8>,
-    beside: &'a mut dyn Beside,
-    /// Since it has done its work: when it is ended.
-    enough_by: Option<Instant>,
+    monitor: &'a mut dyn ProcessMonitor,
+    /// When to kill a process that has done its work.
+    exit_by: Option<Instant>,
 }
 
-impl Watch<'_> {
-    fn run(mut self, by: Instant) -> std::io::Result<Ended> {
+impl ProcessWatch<'_> {
+    fn run(mut self, by: Instant) -> std::io::Result<ProcessExit> {
         let mut reaped = Instant::now();
         let halt = loop {
             if self.has_ended() {
                 break None;
             }
-            if let Some(why) = self.host.asked() {
-                break Some(Halt::Told(why));
+            if let Some(why) = self.host.stop_reason() {
+                break Some(HaltReason::Stopped(why));
             }
             let now = Instant::now();
             if now >= by {
-                break Some(Halt::TimedOut);
+                break Some(HaltReason::TimedOut);
             }
-            if self.enough_by.is_some_and(|enough_by| now >= enough_by) {
-                break Some(Halt::Enough);
+            if self.exit_by.is_some_and(|enough_by| now >= enough_by) {
+                break Some(HaltReason::MonitorDone);
             }
-            if now - reaped > REAP_EVERY {
+            if now - reaped > REAP_INTERVAL {
                 reaped = now;
                 self.tree.members();
             }
-            let until = self.enough_by.map_or(by, |enough_by| enough_by.min(by));
-            self.wait(self.host.tick().min(until - now), Wake::Watched);
+            let until = self.exit_by.map_or(by, |enough_by| enough_by.min(by));
+            self.wait(self.host.poll_interval().min(until - now), WakeSources::All);
         };
-        // It may have ended by itself in the moment it was told to stop: then that is how it ended.
+        // The process may have exited just before it was to be stopped; then its exit counts.
         let halt = if self.has_ended() { None } else { halt };
         match halt {
             None => self.settle(),
             Some(_) => self.stop(),
         }
         let status = self.child.wait()?;
-        self.tree.end();
+        self.tree.kill_remaining();
         self.drain();
-        Ok(Ended { status, halt })
+        Ok(ProcessExit { status, halt })
     }
 
-    /// The last output of what the main process left behind, if it comes soon.
+    /// Reads late output of processes that the main process left behind.
     fn settle(&mut self) {
-        let until = Instant::now() + SETTLE;
+        let until = Instant::now() + SETTLE_TIME;
         while self.reader.is_some() && Instant::now() < until {
-            self.wait(until - Instant::now(), Wake::OutputOnly);
+            self.wait(until - Instant::now(), WakeSources::OutputOnly);
         }
     }
 
-    /// TERM to all, time to end, then KILL.
+    /// Sends SIGTERM, waits for the grace period, then sends SIGKILL.
     fn stop(&mut self) {
         let usual = Instant::now() + self.host.grace();
-        let mut held = self.tell_to_end();
+        let mut held = self.send_term();
         loop {
             let kill_by = self.host.kill_by().map_or(usual, |earlier| earlier.min(usual));
             let now = Instant::now();
@@ -207,17 +210,18 @@ impl Watch<'_> {
                 held.iter().for_each(|shell| shell.signal(Signal::TERM));
                 held.iter().for_each(|shell| shell.signal(Signal::CONT));
             }
-            self.wait(STOP_TICK.min(kill_by - now), Wake::Stopping);
+            self.wait(STOP_TICK.min(kill_by - now), WakeSources::Stopping);
         }
         self.tree.kill();
     }
 
-    /// TERM to every process. A wrapper would take the whole sandbox with it, and so would the end of the shell inside,
-    /// while its commands still clean up: the shell is held, so that it neither ends nor goes on, until they have ended.
-    fn tell_to_end(&self) -> Option<Seen> {
+    /// Sends SIGTERM to every process. In a sandbox, the exit of the wrapper or of the shell would kill the
+    /// commands while they clean up: both are spared, and the shell is held with SIGSTOP until its commands have
+    /// exited.
+    fn send_term(&self) -> Option<ProcessStat> {
         let members = self.tree.members();
         let main = self.tree.pid();
-        if !self.cage.main_is_wrapper() {
+        if !self.sandbox.main_is_wrapper() {
             kill_process_group(main, Signal::TERM).ok();
             let elsewhere = members.iter().filter(|seen| seen.group != main.as_raw_nonzero().get());
             elsewhere.for_each(|seen| seen.signal(Signal::TERM));
@@ -235,14 +239,14 @@ impl Watch<'_> {
         held
     }
 
-    /// What is in the pipe when nobody writes any more.
+    /// Reads what is left in the pipe.
     fn drain(&mut self) {
-        let mut until = Instant::now() + DRAIN;
+        let mut until = Instant::now() + DRAIN_TIME_MAX;
         let mut bytes = 0;
         while self.reader.is_some() && bytes < DRAIN_BYTES_MAX && Instant::now() < until {
             if !self.host.has_room() {
                 std::thread::sleep(FULL_TICK);
-                // A slow server takes none of the step's time.
+                // Waiting for a slow server does not count.
                 until += FULL_TICK;
                 continue;
             }
@@ -259,45 +263,45 @@ impl Watch<'_> {
         rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|ready| ready > 0)
     }
 
-    /// Waits for output and for what `wake` names, reads what is there, and lets the log send what is due.
-    fn wait(&mut self, limit: Duration, wake: Wake) {
+    /// Polls for output and the sources in `wake`, reads available output, and sends due log chunks.
+    fn wait(&mut self, limit: Duration, wake: WakeSources) {
         let has_room = self.host.has_room();
         let mut limit = if has_room { limit } else { limit.min(FULL_TICK) };
-        if let Some(due) = self.host.due_in() {
+        if let Some(due) = self.host.log_due_in() {
             limit = limit.min(due.max(Duration::from_millis(1)));
         }
-        limit = limit.min(self.beside.tick());
+        limit = limit.min(self.monitor.poll_interval());
         let mut fds = Vec::with_capacity(4);
         if let Some(reader) = self.reader.as_ref().filter(|_| has_room) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
         let outputs = fds.len();
-        if has_room && let Some(descriptor) = self.beside.descriptor() {
+        if has_room && let Some(descriptor) = self.monitor.descriptor() {
             fds.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         }
-        if wake == Wake::Watched
-            && let Some(told) = self.host.wake()
+        if wake == WakeSources::All
+            && let Some(told) = self.host.stop_descriptor()
         {
             fds.push(PollFd::from_borrowed_fd(told, PollFlags::IN));
         }
-        if wake != Wake::OutputOnly && !(wake == Wake::Stopping && self.has_ended()) {
+        if wake != WakeSources::OutputOnly && !(wake == WakeSources::Stopping && self.has_ended()) {
             fds.push(PollFd::new(&self.handle, PollFlags::IN));
         }
-        // An interrupted wait is a short one.
+        // EINTR only shortens the wait.
         let ready = rustix::event::poll(&mut fds, Some(&timespec(limit))).is_ok();
         let is_readable = ready && fds[..outputs].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
-        // Looked at first: whoever writes to both mostly prints what comes last.
-        if self.beside.look(self.host) {
-            self.enough_by.get_or_insert_with(|| Instant::now() + ENOUGH_GRACE);
+        // Poll the monitor first: a process that writes to both usually prints last.
+        if self.monitor.poll(self.host) {
+            self.exit_by.get_or_insert_with(|| Instant::now() + EXIT_GRACE);
         }
         if is_readable {
             self.read();
         }
-        self.host.see_to_log();
+        self.host.tick_log();
     }
 
-    /// One piece of output, and its length. Zero when there is none now; the reader is given up at the end.
+    /// Forwards one chunk of output and returns its length, or 0 if none is available. Drops the reader at EOF.
     fn read(&mut self) -> usize {
         let Some(reader) = &mut self.reader else { return 0 };
         loop {
@@ -318,10 +322,10 @@ impl Watch<'_> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wake {
-    /// Output, the end of the process, and being told to stop.
-    Watched,
-    /// Output and the end of the process: it was told already.
+enum WakeSources {
+    /// Output, exit of the process, and the stop descriptor.
+    All,
+    /// Output and exit of the process; it is already being stopped.
     Stopping,
     OutputOnly,
 }

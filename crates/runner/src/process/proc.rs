@@ -1,13 +1,13 @@
-//! What `/proc` says about processes.
+//! Reads `/proc`.
 
 use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// One process at one moment. Number and start together are never given twice.
+/// A process at one moment, identified by pid and start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ProcessStat {
     pub(crate) pid: Pid,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -16,17 +16,17 @@ pub(crate) struct Seen {
     pub(crate) is_dead: bool,
 }
 
-impl Seen {
-    pub(crate) fn look(pid: Pid) -> Option<Self> {
+impl ProcessStat {
+    pub(crate) fn read(pid: Pid) -> Option<Self> {
         let text = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-        parse(pid, &text)
+        parse_stat(pid, &text)
     }
 
-    /// Sends to this process and to no other that may have got its number since.
+    /// Sends a signal, unless the pid has been reused.
     pub(crate) fn signal(&self, signal: Signal) {
         let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
-        if Seen::look(self.pid).is_some_and(|now| now.start == self.start) {
-            // It may have ended meanwhile, or belong to another user: the next look tells.
+        if ProcessStat::read(self.pid).is_some_and(|now| now.start == self.start) {
+            // Fails if the process has exited or belongs to another user; the next scan shows it.
             pidfd_send_signal(&handle, signal).ok();
         }
     }
@@ -35,19 +35,19 @@ impl Seen {
         self.parent == parent.as_raw_nonzero().get()
     }
 
-    /// Does its environment, as it was when its program began, hold this text right at the beginning of an entry?
-    pub(crate) fn has_environment(&self, entry: &[u8]) -> bool {
+    /// Whether an entry of its initial environment starts with `entry`.
+    pub(crate) fn has_environment_entry(&self, entry: &[u8]) -> bool {
         let Ok(text) = fs::read(format!("/proc/{}/environ", self.pid.as_raw_nonzero())) else { return false };
         text.split(|byte| *byte == 0).any(|found| found.starts_with(entry))
     }
 }
 
-/// The name of the program stands in parentheses and may hold anything, so what follows is read from the last one.
-fn parse(pid: Pid, text: &[u8]) -> Option<Seen> {
+/// The program name is in parentheses and may contain any byte, so parsing starts after the last `)`.
+fn parse_stat(pid: Pid, text: &[u8]) -> Option<ProcessStat> {
     let after = text.iter().rposition(|byte| *byte == b')')? + 1;
     let text = std::str::from_utf8(&text[after..]).ok()?;
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
-    Some(Seen {
+    Some(ProcessStat {
         pid,
         parent: fields.get(1)?.parse().ok()?,
         group: fields.get(2)?.parse().ok()?,
@@ -56,19 +56,19 @@ fn parse(pid: Pid, text: &[u8]) -> Option<Seen> {
     })
 }
 
-pub(crate) fn all() -> Vec<Seen> {
+pub(crate) fn list_processes() -> Vec<ProcessStat> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers.filter_map(|number| Seen::look(Pid::from_raw(number)?)).collect()
+    numbers.filter_map(|number| ProcessStat::read(Pid::from_raw(number)?)).collect()
 }
 
-/// Children of this process, by the thread that has them; none when the kernel does not list them.
+/// Children of all threads of this process; `None` if the kernel does not list them.
 pub(crate) fn own_children() -> Option<Vec<i32>> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
         match read_children(&task.path()) {
             Some(children) => found.extend(children),
-            // A thread that has ended meanwhile has handed its children to another one.
+            // The children of a thread that has exited have moved to another one.
             None if task.path().exists() => return None,
             None => return own_children(),
         }
@@ -76,7 +76,8 @@ pub(crate) fn own_children() -> Option<Vec<i32>> {
     Some(found)
 }
 
-/// Children of the first thread: the kernel hands orphans to it, while we start processes from other threads.
+/// Children of the main thread. The kernel reparents orphans to it; the runner starts processes from other
+/// threads.
 pub(crate) fn adopted_children() -> Vec<i32> {
     let own = std::process::id();
     read_children(Path::new(&format!("/proc/self/task/{own}"))).unwrap_or_default()
@@ -92,18 +93,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_an_odd_name_is_read() {
+    fn stat_with_parentheses_in_program_name_is_parsed() {
         let pid = Pid::from_raw(7).expect("a number");
         let text = b"7 (a) R 9 9 (b) Z 3 5 5 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 0 0\n";
-        let seen = parse(pid, text).expect("parsed");
+        let seen = parse_stat(pid, text).expect("parsed");
         assert_eq!((seen.parent, seen.group, seen.start, seen.is_dead), (3, 5, 12345, true));
-        assert_eq!(parse(pid, b"7 (cut"), None);
+        assert_eq!(parse_stat(pid, b"7 (cut"), None);
     }
 
     #[test]
-    fn this_process_sees_itself() {
+    fn own_process_is_listed() {
         let own = rustix::process::getpid();
-        let seen = Seen::look(own).expect("myself");
-        assert!(!seen.is_dead && all().contains(&seen));
+        let seen = ProcessStat::read(own).expect("myself");
+        assert!(!seen.is_dead && list_processes().contains(&seen));
     }
 }

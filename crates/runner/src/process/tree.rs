@@ -1,8 +1,8 @@
-//! All processes of one attempt, also those that left its process group.
+//! All processes of one attempt, including those that left its process group.
 //!
-//! A process belongs to an attempt if it is in its cgroup, where it has one, or in its group, if its environment carries the
-//! attempt's mark, or if it descends from such a one. This process is made a subreaper, so what loses its parent comes to us: an orphan of a
-//! group of its own that carries no mark belongs to the attempt that was running alone when it was born.
+//! A process belongs to an attempt if it is in the attempt's cgroup or process group, if its environment has the
+//! attempt's id, or if it descends from such a process. The runner is a subreaper, so orphans become its children:
+//! an orphan in its own group and without an id belongs to the attempt that was running alone when it started.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -16,52 +16,53 @@ use rustix::process::{
     set_child_subreaper, waitid, waitpid,
 };
 
-use super::cgroup::Cgroup;
-use super::proc::{Seen, adopted_children, all, own_children};
+use super::cgroup::AttemptCgroup;
+use super::proc::{ProcessStat, adopted_children, list_processes, own_children};
 
-/// Main processes of all attempts of this process. Which children are adopted is a fact about the whole process, so
-/// there is one list, and it is locked while a process is started.
-static MAINS: Mutex<Vec<Main>> = Mutex::new(Vec::new());
+/// Main processes of all attempts. Global, because adopted children belong to the whole process; locked while a
+/// process is started.
+static MAINS: Mutex<Vec<MainProcess>> = Mutex::new(Vec::new());
 
-/// Orphans come to this process. Like [`MAINS`], a fact about the whole process.
+/// Whether orphans become children of this process.
 static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 
-/// Between two looks for what is left.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
-/// After this many looks somebody should know.
-const LOOKS_BEFORE_WARNING: usize = 2_000;
+/// Pause between two scans for remaining processes.
+const SCAN_INTERVAL: Duration = Duration::from_millis(2);
+/// Scans before a warning is logged.
+const SCANS_BEFORE_WARNING: usize = 2_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Main {
+struct MainProcess {
     pid: Pid,
     start: u64,
 }
 
-/// The processes of one attempt, as far as they descend from one main process.
-pub(crate) struct Tree {
-    main: Main,
+/// The processes of one attempt that descend from one main process.
+pub(crate) struct ProcessTree {
+    main: MainProcess,
     /// `BERTH_ATTEMPT_ID=…`
     mark: Vec<u8>,
-    cgroup: Option<Cgroup>,
-    /// Nothing is left: found out, not assumed.
+    cgroup: Option<AttemptCgroup>,
+    /// Verified that no process is left.
     is_over: Cell<bool>,
 }
 
-/// Orphans come to us from now on, so that they can be found. Where that fails, the sweep of `/proc` looks for marks.
+/// Makes this process a subreaper, so that orphans can be found. If that fails, `/proc` is scanned for attempt
+/// ids.
 pub(crate) fn become_subreaper() {
     match set_child_subreaper(Some(getpid())) {
         Ok(()) => IS_SUBREAPER.store(true, Ordering::Relaxed),
-        Err(error) => tracing::warn!("orphans of steps do not come to this process: {error}"),
+        Err(error) => tracing::warn!(%error, "cannot become subreaper"),
     }
 }
 
-pub(crate) fn mark(attempt: &str) -> Vec<u8> {
+pub(crate) fn attempt_id_entry(attempt: &str) -> Vec<u8> {
     format!("BERTH_ATTEMPT_ID={attempt}").into_bytes()
 }
 
-impl Tree {
-    /// Starts the main process and takes note of it before it can be mistaken for an orphan. One that keeps its
-    /// descendants together by itself needs no cgroup.
+impl ProcessTree {
+    /// Starts the main process and registers it before it could be taken for an orphan. A wrapper with a PID
+    /// namespace needs no cgroup.
     pub(crate) fn start(
         mark: Vec<u8>,
         keeps_together: bool,
@@ -70,10 +71,10 @@ impl Tree {
         let mut mains = MAINS.lock();
         let child = spawn()?;
         let pid = Pid::from_child(&child);
-        let start = Seen::look(pid).map_or(0, |seen| seen.start);
-        let main = Main { pid, start };
+        let start = ProcessStat::read(pid).map_or(0, |seen| seen.start);
+        let main = MainProcess { pid, start };
         mains.push(main);
-        let cgroup = if keeps_together { None } else { Cgroup::around(pid) };
+        let cgroup = if keeps_together { None } else { AttemptCgroup::create_for(pid) };
         Ok((Self { main, mark, cgroup, is_over: Cell::new(false) }, child))
     }
 
@@ -81,18 +82,19 @@ impl Tree {
         self.main.pid
     }
 
-    /// Living processes of the attempt. The main process is among them until it ends.
-    pub(crate) fn members(&self) -> Vec<Seen> {
+    /// Returns the attempt's living processes, including the main process.
+    pub(crate) fn members(&self) -> Vec<ProcessStat> {
         let mains = MAINS.lock();
         let own = getpid().as_raw_nonzero().get();
         let own_group = getpgrp().as_raw_nonzero().get();
         let group = self.main.pid.as_raw_nonzero().get();
-        let is_main = |seen: &Seen| mains.iter().any(|main| main.pid == seen.pid);
-        let everything = all();
+        let is_main = |seen: &ProcessStat| mains.iter().any(|main| main.pid == seen.pid);
+        let everything = list_processes();
         let adopted: HashSet<i32> = adopted_children().into_iter().collect();
-        // Nothing of an attempt is older than its main process.
-        let young: Vec<Seen> = everything.into_iter().filter(|seen| seen.start >= self.main.start).collect();
-        let is_orphan = |seen: &Seen| {
+        // No process of an attempt is older than its main process.
+        let young: Vec<ProcessStat> =
+            everything.into_iter().filter(|seen| seen.start >= self.main.start).collect();
+        let is_orphan = |seen: &ProcessStat| {
             let number = seen.pid.as_raw_nonzero().get();
             seen.parent == own && adopted.contains(&number) && seen.group != own_group && !is_main(seen)
         };
@@ -101,26 +103,28 @@ impl Tree {
                 waitpid(Some(seen.pid), WaitOptions::NOHANG).ok();
             }
         }
-        let others: Vec<Main> = mains.iter().copied().filter(|main| *main != self.main).collect();
-        let is_nobody_elses = |seen: &Seen| {
-            !others.iter().any(|main| main.start <= seen.start) && !seen.has_environment(b"BERTH_ATTEMPT_ID=")
+        let others: Vec<MainProcess> = mains.iter().copied().filter(|main| *main != self.main).collect();
+        let is_nobody_elses = |seen: &ProcessStat| {
+            !others.iter().any(|main| main.start <= seen.start)
+                && !seen.has_environment_entry(b"BERTH_ATTEMPT_ID=")
         };
-        let alive: Vec<Seen> = young
+        let alive: Vec<ProcessStat> = young
             .into_iter()
             .filter(|seen| !seen.is_dead && seen.pid.as_raw_nonzero().get() != own)
             .collect();
-        let within: HashSet<i32> = self.cgroup.iter().flat_map(Cgroup::members).collect();
-        let belongs = |seen: &Seen| {
+        let within: HashSet<i32> = self.cgroup.iter().flat_map(AttemptCgroup::members).collect();
+        let belongs = |seen: &ProcessStat| {
             within.contains(&seen.pid.as_raw_nonzero().get())
                 || seen.group == group
                 || seen.pid == self.main.pid
-                || (!(is_main(seen) && seen.pid != self.main.pid) && seen.has_environment(&self.mark))
+                || (!(is_main(seen) && seen.pid != self.main.pid) && seen.has_environment_entry(&self.mark))
                 || (is_orphan(seen) && is_nobody_elses(seen))
         };
-        let (mut members, mut rest): (Vec<Seen>, Vec<Seen>) = alive.into_iter().partition(belongs);
+        let (mut members, mut rest): (Vec<ProcessStat>, Vec<ProcessStat>) =
+            alive.into_iter().partition(belongs);
         loop {
             let parents: HashSet<i32> = members.iter().map(|seen| seen.pid.as_raw_nonzero().get()).collect();
-            let (more, others): (Vec<Seen>, Vec<Seen>) =
+            let (more, others): (Vec<ProcessStat>, Vec<ProcessStat>) =
                 rest.into_iter().partition(|seen| parents.contains(&seen.parent));
             if more.is_empty() {
                 return members;
@@ -130,9 +134,9 @@ impl Tree {
         }
     }
 
-    /// After the main process has ended and was waited for: is there surely nothing left? Quick, because it runs at
-    /// the end of every step: a survivor has become our child, or descends from one.
-    fn is_surely_gone(&self) -> bool {
+    /// Fast check after the main process was reaped: any survivor is now a child of the runner or descends from
+    /// one.
+    fn is_certainly_empty(&self) -> bool {
         let has_members = self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty());
         if has_members || !IS_SUBREAPER.load(Ordering::Relaxed) {
             return false;
@@ -147,15 +151,15 @@ impl Tree {
         children.iter().all(is_known)
     }
 
-    /// Ends whatever is left, after the main process was waited for.
-    pub(crate) fn end(&self) {
-        if !self.is_surely_gone() {
+    /// Kills remaining processes after the main process was reaped.
+    pub(crate) fn kill_remaining(&self) {
+        if !self.is_certainly_empty() {
             self.kill();
         }
         self.is_over.set(true);
     }
 
-    /// Ends every process and comes back when there is none.
+    /// Kills every process and returns when none is left.
     pub(crate) fn kill(&self) {
         let mut looks = 0_usize;
         loop {
@@ -163,8 +167,8 @@ impl Tree {
             if members.is_empty() {
                 return;
             }
-            // In one go, so that a group cannot grow faster than it is ended. The number is that of our group as long
-            // as somebody is in it.
+            // As a group, so that it cannot fork faster than it is killed. The group id is valid while the group
+            // has a member.
             let group = self.main.pid;
             if members.iter().any(|seen| seen.group == group.as_raw_nonzero().get()) {
                 kill_process_group(group, Signal::KILL).ok();
@@ -173,17 +177,17 @@ impl Tree {
                 seen.signal(Signal::KILL);
             }
             looks += 1;
-            if looks == LOOKS_BEFORE_WARNING {
-                tracing::warn!(left = members.len(), "processes of a step do not end by KILL; still trying");
+            if looks == SCANS_BEFORE_WARNING {
+                tracing::warn!(left = members.len(), "step processes survive SIGKILL; retrying");
             }
-            std::thread::sleep(LOOK_AGAIN);
+            std::thread::sleep(SCAN_INTERVAL);
         }
     }
 }
 
-impl Drop for Tree {
+impl Drop for ProcessTree {
     fn drop(&mut self) {
-        // A fault of ours is no reason to leave processes behind.
+        // Also after a panic.
         if !self.is_over.get() {
             self.kill();
             waitpid(Some(self.main.pid), WaitOptions::empty()).ok();
@@ -192,18 +196,19 @@ impl Drop for Tree {
     }
 }
 
-/// Ends every process whose environment has an entry that begins like this, and all that descends from them.
-pub(crate) fn kill_marked(entry: &[u8]) -> usize {
+/// Kills all processes whose environment has an entry that starts with `entry`, and their descendants. Returns
+/// their number.
+pub(crate) fn kill_by_environment(entry: &[u8]) -> usize {
     let own = getpid();
     let mut killed = HashSet::new();
     loop {
-        let everything = all();
+        let everything = list_processes();
         let alive = everything.into_iter().filter(|seen| !seen.is_dead && seen.pid != own);
-        let (mut found, mut rest): (Vec<Seen>, Vec<Seen>) =
-            alive.partition(|seen| seen.has_environment(entry));
+        let (mut found, mut rest): (Vec<ProcessStat>, Vec<ProcessStat>) =
+            alive.partition(|seen| seen.has_environment_entry(entry));
         let mut parents: HashSet<i32> = found.iter().map(|seen| seen.pid.as_raw_nonzero().get()).collect();
         loop {
-            let (more, others): (Vec<Seen>, Vec<Seen>) =
+            let (more, others): (Vec<ProcessStat>, Vec<ProcessStat>) =
                 rest.into_iter().partition(|seen| parents.contains(&seen.parent));
             if more.is_empty() {
                 break;
@@ -219,7 +224,7 @@ pub(crate) fn kill_marked(entry: &[u8]) -> usize {
             seen.signal(Signal::KILL);
             killed.insert((seen.pid, seen.start));
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(SCAN_INTERVAL);
     }
 }
 
@@ -231,19 +236,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_orphans_do_not_come_to_us_they_are_looked_for() {
-        let mark = mark(&format!("test-{}", std::process::id()));
+    fn orphans_are_found_without_subreaper() {
+        let mark = attempt_id_entry(&format!("test-{}", std::process::id()));
         let mut command = Command::new("sh");
-        // Once it has said so, it stands still with its mark.
+        // After its output it stops itself and keeps its environment.
         command.args(["-c", "setsid sh -c 'echo ready; kill -STOP $$' &"]).stdout(Stdio::piped());
         command.env("BERTH_ATTEMPT_ID", format!("test-{}", std::process::id()));
-        let (tree, mut child) = Tree::start(mark.clone(), false, || command.spawn()).expect("started");
+        let (tree, mut child) = ProcessTree::start(mark.clone(), false, || command.spawn()).expect("started");
         child.wait().expect("ended");
         let mut said = [0; 6];
         child.stdout.take().expect("output").read_exact(&mut said).expect("ready");
-        let left = || all().into_iter().filter(|seen| !seen.is_dead && seen.has_environment(&mark)).count();
+        let left = || {
+            list_processes()
+                .into_iter()
+                .filter(|seen| !seen.is_dead && seen.has_environment_entry(&mark))
+                .count()
+        };
         assert_eq!(left(), 1, "it has left the group and its parent");
-        tree.end();
+        tree.kill_remaining();
         assert_eq!(left(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Builds a registry from its sources and asks it for its steps.
+//! Builds a registry from source and requests its metadata.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -9,105 +9,123 @@ use berth_core::registry::StepMetadata;
 use berth_definition::custom_step::parse_metadata;
 use serde_json::json;
 
-use super::local::{Local, Scratch, call_for};
-use super::{BuildRequest, Built, CallFailed, CallRequest, Called, METADATA_TIMEOUT, Manifest, size};
+use super::dir_size::dir_size;
+use super::local::{LocalHost, ScratchDirs, call_with_host};
+use super::{
+    BuiltRegistry, METADATA_TIMEOUT, RegistryBuildRequest, RegistryCallError, RegistryCallOutcome,
+    RegistryCallRequest, RegistryManifest,
+};
 use crate::attempt::exit;
 use crate::process::tree::become_subreaper;
-use crate::process::{self, Beside, Halt, Host};
-use crate::sandbox::Cage;
+use crate::process::{self, HaltReason, ProcessHost, ProcessMonitor};
+use crate::sandbox::StepSandbox;
 
-/// How often a build is looked at that might fill the disk.
-const SIZE_EVERY: Duration = Duration::from_secs(2);
-/// What a build may leave beside the registry, such as caches, in times of what the registry may have.
+/// How often the size of a build is checked.
+const SIZE_CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Limit for files outside of the registry, such as caches, as a multiple of the registry's limit.
 const SCRATCH_FACTOR: u64 = 2;
 
+/// Why a build failed.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildFailed {
-    /// What is wrong with the registry, for its author.
+pub enum RegistryBuildError {
+    /// The registry is faulty; the text is for its author.
     #[error("{0}")]
     Registry(String),
-    /// Whoever asked has said so.
+    /// The caller cancelled the build.
     #[error("the build was stopped")]
     Stopped,
-    /// The registry is not to blame: the same build may succeed another time.
+    /// The machine failed; the same build may succeed later.
     #[error("{0}")]
     Machine(String),
 }
 
-/// Builds the registry in `request.source`, in a sandbox and without any secret. Everything that is printed goes to `log`
-/// as it comes, up to [`BUILD_LOG_BYTES_MAX`](super::BUILD_LOG_BYTES_MAX).
-pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
-    let host = Local::new(request.is_stopping, log);
+/// Builds the registry in `request.source`, sandboxed and without secrets. Output goes to `log` as it arrives, up
+/// to [`BUILD_LOG_BYTES_MAX`](super::BUILD_LOG_BYTES_MAX).
+pub fn build(
+    request: &RegistryBuildRequest<'_>,
+    log: &mut dyn FnMut(&[u8]),
+) -> Result<BuiltRegistry, RegistryBuildError> {
+    let host = LocalHost::new(request.is_stopping, log);
     let by = Instant::now() + request.timeout;
-    let machine = |error: &dyn std::fmt::Display| BuildFailed::Machine(format!("cannot build here: {error}"));
-    let manifest = Manifest::read(&request.source).map_err(BuildFailed::Registry)?;
+    let machine =
+        |error: &dyn std::fmt::Display| RegistryBuildError::Machine(format!("cannot build here: {error}"));
+    let manifest = RegistryManifest::read(&request.source).map_err(RegistryBuildError::Registry)?;
     become_subreaper();
     let source = request.source.canonicalize().map_err(|error| machine(&error))?;
     std::fs::create_dir_all(&request.scratch).map_err(|error| machine(&error))?;
     let dir = request.scratch.canonicalize().map_err(|error| machine(&error))?;
-    let scratch = Scratch::new(&dir).map_err(|error| machine(&error))?;
+    let scratch = ScratchDirs::new(&dir).map_err(|error| machine(&error))?;
     for given in [&dir, &source] {
-        request.confinement.give(given).map_err(|error| machine(&error))?;
+        request.confinement.give_to_step_user(given).map_err(|error| machine(&error))?;
     }
     let writable = request.writable.iter().map(PathBuf::as_path);
-    let cage = Cage {
+    let sandbox = StepSandbox {
         confinement: request.confinement,
         tmp: &scratch.tmp,
-        own: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
-        read: Vec::new(),
-        // It fetches what it is built from.
+        writable: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
+        readable: Vec::new(),
+        // The build downloads its dependencies.
         network: Network::Host,
         id: &scratch.id,
     };
     for text in &manifest.build {
         let command_line = text.trim().lines().next().unwrap_or_default();
-        host.line(&format!("[berth] {command_line}"));
-        let mut command = cage.command("/bin/sh");
+        host.write_line(&format!("[berth] {command_line}"));
+        let mut command = sandbox.command("/bin/sh");
         command.args(["-e", "-c", text]).current_dir(&source);
         scratch.prepare(&mut command, &source);
-        // No questions, no news, and nothing about money.
+        // Keep npm quiet and non-interactive.
         command.env("CI", "true").env("npm_config_update_notifier", "false");
         command.env("npm_config_audit", "false").env("npm_config_fund", "false");
         command.envs(&request.env);
-        let mut growth =
-            Growth { source: &source, scratch: &dir, bytes_max: request.bytes_max, looked: Instant::now() };
-        let ended = process::run(&host, &cage, command, by, &mut growth).map_err(|error| machine(&error))?;
+        let mut growth = SizeMonitor {
+            source: &source,
+            scratch: &dir,
+            bytes_max: request.bytes_max,
+            looked: Instant::now(),
+        };
+        let ended =
+            process::run(&host, &sandbox, command, by, &mut growth).map_err(|error| machine(&error))?;
         match ended.halt {
-            Some(Halt::Told(_)) => return Err(BuildFailed::Stopped),
-            Some(Halt::TimedOut) => {
-                return Err(BuildFailed::Registry(timed_out(request.timeout, command_line)));
+            Some(HaltReason::Stopped(_)) => return Err(RegistryBuildError::Stopped),
+            Some(HaltReason::TimedOut) => {
+                return Err(RegistryBuildError::Registry(timeout_message(request.timeout, command_line)));
             }
-            Some(Halt::Enough) => return Err(BuildFailed::Registry(too_large(request.bytes_max))),
+            Some(HaltReason::MonitorDone) => {
+                return Err(RegistryBuildError::Registry(size_message(request.bytes_max)));
+            }
             None => {}
         }
-        if let Some(berth_api::runner::Outcome::Failed { detail, .. }) = exit::failure(ended.status, false) {
-            return Err(BuildFailed::Registry(format!(
+        if let Some(berth_api::runner::Outcome::Failed { detail, .. }) =
+            exit::failure_outcome(ended.status, false)
+        {
+            return Err(RegistryBuildError::Registry(format!(
                 "`{command_line}` {detail}; its output is in the log of the build"
             )));
         }
     }
-    let unreadable = |error| BuildFailed::Registry(format!("what was built cannot be read: {error}"));
-    let bytes = size::of(&source, request.bytes_max).map_err(unreadable)?;
+    let unreadable = |error| RegistryBuildError::Registry(format!("what was built cannot be read: {error}"));
+    let bytes = dir_size(&source, request.bytes_max).map_err(unreadable)?;
     if bytes > request.bytes_max {
-        return Err(BuildFailed::Registry(too_large(request.bytes_max)));
+        return Err(RegistryBuildError::Registry(size_message(request.bytes_max)));
     }
-    let steps = ask(request, &host, &manifest, &source, &dir, by)?;
-    Ok(Built { start: manifest.start, input: manifest.input, steps })
+    let steps = request_metadata(request, &host, &manifest, &source, &dir, by)?;
+    Ok(BuiltRegistry { start: manifest.start, input: manifest.input, steps })
 }
 
-/// The registry says what it offers; it is only read meanwhile, as in every call.
-fn ask(
-    request: &BuildRequest<'_>,
-    host: &Local<'_>,
-    manifest: &Manifest,
+/// Calls the registry for its metadata; as in every call, its directory is read-only.
+fn request_metadata(
+    request: &RegistryBuildRequest<'_>,
+    host: &LocalHost<'_>,
+    manifest: &RegistryManifest,
     source: &Path,
     scratch: &Path,
     by: Instant,
-) -> Result<Vec<StepMetadata>, BuildFailed> {
-    host.line("[berth] asks for its steps");
+) -> Result<Vec<StepMetadata>, RegistryBuildError> {
+    host.write_line("[berth] asks for its steps");
     let timeout = METADATA_TIMEOUT.min(by.saturating_duration_since(Instant::now()));
-    let called = call_for(
-        &CallRequest {
+    let called = call_with_host(
+        &RegistryCallRequest {
             registry: source,
             start: &manifest.start,
             input: manifest.input,
@@ -122,48 +140,52 @@ fn ask(
         host,
     );
     match called {
-        Ok(Called::Answered { answer, .. }) => parse_metadata(&answer).map_err(BuildFailed::Registry),
-        Ok(Called::Unanswered(problem)) => {
-            Err(BuildFailed::Registry(format!("asked for its steps, {problem}")))
+        Ok(RegistryCallOutcome::Answered { answer, .. }) => {
+            parse_metadata(&answer).map_err(RegistryBuildError::Registry)
         }
-        Ok(Called::TimedOut) => Err(BuildFailed::Registry(timed_out(timeout, "the question for its steps"))),
-        Ok(Called::Stopped) => Err(BuildFailed::Stopped),
-        Err(CallFailed::TooLong(problem) | CallFailed::Machine(problem)) => {
-            Err(BuildFailed::Machine(problem))
+        Ok(RegistryCallOutcome::Unanswered(problem)) => {
+            Err(RegistryBuildError::Registry(format!("the call for its metadata failed: {problem}")))
+        }
+        Ok(RegistryCallOutcome::TimedOut) => {
+            Err(RegistryBuildError::Registry(timeout_message(timeout, "the call for its metadata")))
+        }
+        Ok(RegistryCallOutcome::Stopped) => Err(RegistryBuildError::Stopped),
+        Err(RegistryCallError::TooLong(problem) | RegistryCallError::Machine(problem)) => {
+            Err(RegistryBuildError::Machine(problem))
         }
     }
 }
 
-fn timed_out(limit: Duration, what: &str) -> String {
+fn timeout_message(limit: Duration, what: &str) -> String {
     format!("the build took longer than {} s: `{what}` was stopped", limit.as_secs())
 }
 
-fn too_large(bytes_max: u64) -> String {
+fn size_message(bytes_max: u64) -> String {
     format!("the built registry is larger than {bytes_max} bytes; leave out what its steps do not need")
 }
 
-/// Looks whether the build fills the disk.
-struct Growth<'a> {
+/// Stops a build that fills the disk.
+struct SizeMonitor<'a> {
     source: &'a Path,
     scratch: &'a Path,
     bytes_max: u64,
     looked: Instant,
 }
 
-impl Beside for Growth<'_> {
+impl ProcessMonitor for SizeMonitor<'_> {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    fn tick(&self) -> Duration {
-        SIZE_EVERY
+    fn poll_interval(&self) -> Duration {
+        SIZE_CHECK_INTERVAL
     }
 
-    fn look(&mut self, _: &dyn Host) -> bool {
-        if self.looked.elapsed() < SIZE_EVERY {
+    fn poll(&mut self, _: &dyn ProcessHost) -> bool {
+        if self.looked.elapsed() < SIZE_CHECK_INTERVAL {
             return false;
         }
-        let is_over = |dir: &Path, limit: u64| size::of(dir, limit).is_ok_and(|bytes| bytes > limit);
+        let is_over = |dir: &Path, limit: u64| dir_size(dir, limit).is_ok_and(|bytes| bytes > limit);
         let is_large = is_over(self.source, self.bytes_max)
             || is_over(self.scratch, self.bytes_max.saturating_mul(SCRATCH_FACTOR));
         self.looked = Instant::now();

@@ -1,11 +1,12 @@
-//! Built registries that were fetched, by digest: each once, kept for the next calls.
+//! Cache of fetched registries, by digest.
 //!
 //! ```text
 //! WORK_DIR/registries/<digest>
-//! WORK_DIR/registries/.new-<random>   on its way in, or out
+//! WORK_DIR/registries/.new-<random>   being fetched or removed
 //! ```
 //!
-//! What has its digest for a name is whole: it is renamed to it, and away from it before it is removed.
+//! A directory named by a digest is complete: it is renamed to that name after the fetch, and away from it before
+//! removal.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder};
@@ -17,56 +18,57 @@ use std::time::{Duration, Instant};
 use berth_api::runner::Outcome;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX, size};
-use crate::attempt::removal::remove;
-use crate::attempt::{Attempt, invalid};
-use crate::chance;
+use super::dir_size::dir_size;
+use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX};
+use crate::attempt::removal::remove_tree;
+use crate::attempt::{RunningAttempt, invalid_outcome};
+use crate::random;
 use crate::sandbox::Confinement;
 
-const ON_ITS_WAY: &str = ".new-";
+const TEMPORARY_PREFIX: &str = ".new-";
 const DIGEST_CHARS_MAX: usize = 128;
-/// Between two looks whether a step that waits for another one's fetch has to stop.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often a step that waits for another step's fetch checks for a stop.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(crate) struct Cache {
+pub(crate) struct RegistryCache {
     confinement: Confinement,
     dir: PathBuf,
-    /// Nothing until the first registry is needed.
-    state: Mutex<Option<HashMap<String, Entry>>>,
+    /// `None` until the first registry is needed.
+    state: Mutex<Option<HashMap<String, CacheEntry>>>,
     changed: Condvar,
 }
 
-struct Entry {
-    /// False while it is fetched.
-    is_there: bool,
+struct CacheEntry {
+    /// False while it is being fetched.
+    is_fetched: bool,
     users: usize,
     used: Instant,
     bytes: u64,
 }
 
-/// A registry in use: it is not removed as long as this lives.
-pub(crate) struct Held<'a> {
-    cache: &'a Cache,
+/// A registry in use, which is not evicted.
+pub(crate) struct HeldRegistry<'a> {
+    cache: &'a RegistryCache,
     digest: String,
     path: PathBuf,
 }
 
-/// A fetch that comes to no good end leaves the next one free to try.
-struct Fetching<'a> {
-    cache: &'a Cache,
+/// Removes the entry of a failed fetch, so that the next step can try.
+struct FetchGuard<'a> {
+    cache: &'a RegistryCache,
     name: &'a str,
 }
 
-impl Drop for Fetching<'_> {
+impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
         if let Ok(mut state) = self.cache.lock() {
-            known(&mut state).remove(self.name);
+            loaded_entries(&mut state).remove(self.name);
         }
         self.cache.changed.notify_all();
     }
 }
 
-impl Cache {
+impl RegistryCache {
     pub(crate) fn new(work_dir: &Path, confinement: &Confinement) -> Self {
         let confinement = confinement.clone();
         Self {
@@ -77,84 +79,92 @@ impl Cache {
         }
     }
 
-    /// Fetched if it is not there; whoever wants the same meanwhile waits for it.
-    pub(crate) fn get(&self, attempt: &Attempt<'_>, digest: &str) -> Result<Held<'_>, Outcome> {
-        let name =
-            name_of(digest).ok_or_else(|| invalid("the registry has no digest that can be kept".into()))?;
-        let held = || Held { cache: self, path: self.dir.join(&name), digest: name.clone() };
+    /// Returns the registry, fetching it if needed. Concurrent callers wait for the same fetch.
+    pub(crate) fn get(
+        &self,
+        attempt: &RunningAttempt<'_>,
+        digest: &str,
+    ) -> Result<HeldRegistry<'_>, Outcome> {
+        let name = dir_name_of(digest)
+            .ok_or_else(|| invalid_outcome("the digest of the step registry is invalid".into()))?;
+        let held = || HeldRegistry { cache: self, path: self.dir.join(&name), digest: name.clone() };
         loop {
-            let mut state = self.lock().map_err(|error| cannot(&error))?;
-            let known = known(&mut state);
+            let mut state = self.lock().map_err(|error| cache_failure(&error))?;
+            let known = loaded_entries(&mut state);
             match known.get_mut(&name) {
-                Some(entry) if entry.is_there => {
+                Some(entry) if entry.is_fetched => {
                     (entry.users, entry.used) = (entry.users + 1, Instant::now());
                     return Ok(held());
                 }
                 Some(_) => {}
                 None => {
-                    let entry = Entry { is_there: false, users: 1, used: Instant::now(), bytes: 0 };
+                    let entry = CacheEntry { is_fetched: false, users: 1, used: Instant::now(), bytes: 0 };
                     known.insert(name.clone(), entry);
                     break;
                 }
             }
-            self.changed.wait_for(&mut state, LOOK);
+            self.changed.wait_for(&mut state, STOP_POLL_INTERVAL);
             drop(state);
-            if let Some(why) = attempt.asked() {
-                return Err(attempt.halted(&why));
+            if let Some(why) = attempt.stop_reason() {
+                return Err(attempt.stopped_outcome(&why));
             }
-            if Instant::now() >= attempt.by {
+            if Instant::now() >= attempt.deadline {
                 let detail = "another step is still fetching its registry".into();
                 return Err(Outcome::never_started(detail));
             }
         }
-        let fetching = Fetching { cache: self, name: &name };
+        let fetching = FetchGuard { cache: self, name: &name };
         let bytes = self.fetch(attempt, digest, &self.dir.join(&name))?;
         std::mem::forget(fetching);
-        let mut state = self.lock().map_err(|error| cannot(&error))?;
-        let known = known(&mut state);
+        let mut state = self.lock().map_err(|error| cache_failure(&error))?;
+        let known = loaded_entries(&mut state);
         if let Some(entry) = known.get_mut(&name) {
-            (entry.is_there, entry.bytes) = (true, bytes);
+            (entry.is_fetched, entry.bytes) = (true, bytes);
         }
-        let unneeded = pick(known);
+        let unneeded = evict_unused(known);
         drop(state);
         self.changed.notify_all();
         unneeded.iter().for_each(|name| self.remove(name));
         Ok(held())
     }
 
-    fn fetch(&self, attempt: &Attempt<'_>, digest: &str, path: &Path) -> Result<u64, Outcome> {
-        let new = self.dir.join(format!("{ON_ITS_WAY}{}", chance::name().map_err(|error| cannot(&error))?));
+    fn fetch(&self, attempt: &RunningAttempt<'_>, digest: &str, path: &Path) -> Result<u64, Outcome> {
+        let new = self.dir.join(format!(
+            "{TEMPORARY_PREFIX}{}",
+            random::random_hex().map_err(|error| cache_failure(&error))?
+        ));
         let parts = attempt.parts();
-        let fetched = attempt.insist("fetch the step registry", || {
-            remove(&new);
+        let fetched = attempt.retry_link_call("fetch the step registry", || {
+            remove_tree(&new);
             make_dir(&new).map_err(|error| berth_api::runner::LinkError::Unavailable(error.to_string()))?;
-            parts.link.fetch_registry(parts.attempt, digest, &new, &|| attempt.goes_on())
+            parts.link.fetch_registry(parts.attempt, digest, &new, &|| attempt.is_still_wanted())
         });
         let kept = fetched.and_then(|()| {
-            let kept = protect(&new).and_then(|()| size::of(&new, u64::MAX)).and_then(|bytes| {
-                self.confinement.show(&new)?;
-                fs::rename(&new, path)?;
-                Ok(bytes)
-            });
-            kept.map_err(|error| cannot(&error))
+            let kept =
+                remove_write_permission(&new).and_then(|()| dir_size(&new, u64::MAX)).and_then(|bytes| {
+                    self.confinement.allow_read(&new)?;
+                    fs::rename(&new, path)?;
+                    Ok(bytes)
+                });
+            kept.map_err(|error| cache_failure(&error))
         });
         if kept.is_err() {
-            remove(&new);
+            remove_tree(&new);
         }
         kept
     }
 
-    /// Out of sight first: a name that is there stands for something whole.
+    /// Renames the directory first, because a directory named by a digest must be complete.
     fn remove(&self, name: &str) {
-        let Ok(random) = chance::name() else { return };
-        let old = self.dir.join(format!("{ON_ITS_WAY}{random}"));
+        let Ok(random) = random::random_hex() else { return };
+        let old = self.dir.join(format!("{TEMPORARY_PREFIX}{random}"));
         match fs::rename(self.dir.join(name), &old) {
-            Ok(()) => remove(&old),
-            Err(error) => tracing::warn!("cannot remove a step registry: {error}"),
+            Ok(()) => remove_tree(&old),
+            Err(error) => tracing::warn!(%error, "cannot remove step registry"),
         }
     }
 
-    fn lock(&self) -> io::Result<MutexGuard<'_, Option<HashMap<String, Entry>>>> {
+    fn lock(&self) -> io::Result<MutexGuard<'_, Option<HashMap<String, CacheEntry>>>> {
         let mut state = self.state.lock();
         if state.is_none() {
             *state = Some(self.load()?);
@@ -162,37 +172,37 @@ impl Cache {
         Ok(state)
     }
 
-    /// What an earlier process has kept.
-    fn load(&self) -> io::Result<HashMap<String, Entry>> {
+    /// Loads what an earlier process has cached.
+    fn load(&self) -> io::Result<HashMap<String, CacheEntry>> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        self.confinement.admit(&self.dir)?;
+        self.confinement.allow_traverse(&self.dir)?;
         let mut known = HashMap::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name_of(&name).is_none() || !entry.file_type()?.is_dir() {
-                remove(&entry.path());
+            if dir_name_of(&name).is_none() || !entry.file_type()?.is_dir() {
+                remove_tree(&entry.path());
                 continue;
             }
-            // It may have been kept for another user.
-            self.confinement.show(&entry.path())?;
-            let bytes = size::of(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
-            known.insert(name, Entry { is_there: true, users: 0, used: Instant::now(), bytes });
+            // It may have been cached for a different step user.
+            self.confinement.allow_read(&entry.path())?;
+            let bytes = dir_size(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
+            known.insert(name, CacheEntry { is_fetched: true, users: 0, used: Instant::now(), bytes });
         }
         Ok(known)
     }
 }
 
-impl Held<'_> {
+impl HeldRegistry<'_> {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldRegistry<'_> {
     fn drop(&mut self) {
         if let Ok(mut state) = self.cache.lock()
-            && let Some(entry) = known(&mut state).get_mut(&self.digest)
+            && let Some(entry) = loaded_entries(&mut state).get_mut(&self.digest)
         {
             entry.users = entry.users.saturating_sub(1);
             entry.used = Instant::now();
@@ -200,21 +210,21 @@ impl Drop for Held<'_> {
     }
 }
 
-fn known<'a>(
-    state: &'a mut MutexGuard<'_, Option<HashMap<String, Entry>>>,
-) -> &'a mut HashMap<String, Entry> {
+fn loaded_entries<'a>(
+    state: &'a mut MutexGuard<'_, Option<HashMap<String, CacheEntry>>>,
+) -> &'a mut HashMap<String, CacheEntry> {
     state.get_or_insert_with(HashMap::new)
 }
 
-/// Takes out what has to go: the longest unused first, never one in use.
-fn pick(known: &mut HashMap<String, Entry>) -> Vec<String> {
+/// Evicts the least recently used entries until the cache is within its limits; never one in use.
+fn evict_unused(known: &mut HashMap<String, CacheEntry>) -> Vec<String> {
     let mut unneeded = Vec::new();
     loop {
         let bytes: u64 = known.values().map(|entry| entry.bytes).sum();
         if known.len() <= REGISTRIES_KEPT_MAX && bytes <= REGISTRIES_KEPT_BYTES_MAX {
             return unneeded;
         }
-        let free = known.iter().filter(|(_, entry)| entry.users == 0 && entry.is_there);
+        let free = known.iter().filter(|(_, entry)| entry.users == 0 && entry.is_fetched);
         let Some(name) = free.min_by_key(|(_, entry)| entry.used).map(|(name, _)| name.clone()) else {
             return unneeded;
         };
@@ -223,8 +233,8 @@ fn pick(known: &mut HashMap<String, Entry>) -> Vec<String> {
     }
 }
 
-/// A digest as the name of a directory.
-fn name_of(digest: &str) -> Option<String> {
+/// The directory name of a digest; `None` if it is not a safe file name.
+fn dir_name_of(digest: &str) -> Option<String> {
     let is_good = (1..=DIGEST_CHARS_MAX).contains(&digest.len())
         && digest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-'));
     is_good.then(|| digest.replace(':', "-"))
@@ -234,8 +244,8 @@ fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-/// Takes the right to write from all that is inside: where there is no sandbox, that at least prevents accidents.
-fn protect(dir: &Path) -> io::Result<()> {
+/// Removes write permission from everything inside, which prevents accidents where there is no sandbox.
+fn remove_write_permission(dir: &Path) -> io::Result<()> {
     let mut waiting = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {
         for entry in fs::read_dir(&dir)? {
@@ -254,8 +264,8 @@ fn protect(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn cannot(error: &io::Error) -> Outcome {
-    Outcome::never_started(format!("cannot keep the step registry: {error}"))
+fn cache_failure(error: &io::Error) -> Outcome {
+    Outcome::never_started(format!("cannot cache the step registry: {error}"))
 }
 
 #[cfg(test)]
@@ -263,31 +273,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_unused_goes_and_never_one_in_use() {
+    fn cache_evicts_least_recently_used_but_never_in_use() {
         let began = Instant::now();
-        let entry = |age: u64, users: usize, bytes: u64| Entry {
-            is_there: true,
+        let entry = |age: u64, users: usize, bytes: u64| CacheEntry {
+            is_fetched: true,
             users,
             used: began + Duration::from_secs(100 - age),
             bytes,
         };
-        let mut known: HashMap<String, Entry> =
+        let mut known: HashMap<String, CacheEntry> =
             (0..REGISTRIES_KEPT_MAX as u64 + 2).map(|age| (age.to_string(), entry(age, 0, 1))).collect();
         known.insert("17".into(), entry(17, 1, 1));
-        assert_eq!(pick(&mut known), ["16", "15"], "17 is older, but in use");
-        assert_eq!(pick(&mut known), Vec::<String>::new());
+        assert_eq!(evict_unused(&mut known), ["16", "15"], "17 is older, but in use");
+        assert_eq!(evict_unused(&mut known), Vec::<String>::new());
         known.insert("large".into(), entry(50, 0, REGISTRIES_KEPT_BYTES_MAX));
-        assert_eq!(pick(&mut known), ["large"]);
-        let mut all_used: HashMap<String, Entry> =
+        assert_eq!(evict_unused(&mut known), ["large"]);
+        let mut all_used: HashMap<String, CacheEntry> =
             (0..40).map(|age| (age.to_string(), entry(age, 1, 1))).collect();
-        assert_eq!(pick(&mut all_used), Vec::<String>::new());
+        assert_eq!(evict_unused(&mut all_used), Vec::<String>::new());
     }
 
     #[test]
-    fn pa01_a_digest_is_no_path() {
+    fn digest_that_is_a_path_is_rejected() {
         for digest in ["", ".", "..", "a/b", "../x", ".new-1", "a b", &"x".repeat(129)] {
-            assert_eq!(name_of(digest), None, "{digest}");
+            assert_eq!(dir_name_of(digest), None, "{digest}");
         }
-        assert_eq!(name_of("sha256:0a").as_deref(), Some("sha256-0a"));
+        assert_eq!(dir_name_of("sha256:0a").as_deref(), Some("sha256-0a"));
     }
 }

@@ -1,4 +1,4 @@
-//! One call, for whomever it is made.
+//! Runs one call of a registry.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,39 +8,39 @@ use std::time::Instant;
 
 use berth_core::registry::{InputMode, REGISTRY_ARG_BYTES_MAX};
 
-use super::exchange::Exchange;
+use super::call_files::CallFiles;
 use crate::attempt::environment::PATH;
-use crate::process::{self, Ended, Host};
-use crate::sandbox::Cage;
+use crate::process::{self, ProcessExit, ProcessHost};
+use crate::sandbox::StepSandbox;
 
-pub(super) struct Call<'a> {
-    pub(super) host: &'a dyn Host,
-    pub(super) cage: &'a Cage<'a>,
-    /// The directory of the built registry.
+pub(super) struct RegistryCall<'a> {
+    pub(super) host: &'a dyn ProcessHost,
+    pub(super) sandbox: &'a StepSandbox<'a>,
+    /// Directory of the built registry.
     pub(super) registry: &'a Path,
     pub(super) start: &'a str,
-    pub(super) task: Handed,
-    /// The files of the call are made in here.
+    pub(super) task: TaskInput,
+    /// The call's files are created in here.
     pub(super) parent: &'a Path,
     pub(super) by: Instant,
     pub(super) answer_bytes_max: usize,
 }
 
-/// How the task is handed over.
-pub(super) enum Handed {
+/// How the task is passed to the process.
+pub(super) enum TaskInput {
     Argument(String),
     File(PathBuf),
 }
 
-pub(super) struct Finished {
-    /// Nothing when there is no file; `Err` when something else is in its place.
+pub(super) struct CallResult {
+    /// `None` if there is no file; `Err` if it is not a regular, readable file.
     pub(super) answer: Result<Option<Vec<u8>>, String>,
-    pub(super) ended: Ended,
+    pub(super) ended: ProcessExit,
 }
 
-/// Can a task of this length be handed over? `Err` is for people.
+/// Checks that a task can be passed; the error is for users.
 pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
-    // The kernel counts the NUL at the end.
+    // The kernel's limit includes the NUL.
     if input == InputMode::Argument && task.len() >= REGISTRY_ARG_BYTES_MAX {
         return Err(format!(
             "what the step is called with has {} bytes, but one argument of a program can have {}; \
@@ -52,29 +52,29 @@ pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl Call<'_> {
-    /// `prepare` sets the environment. After an error the host knows whether anything ran.
-    pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<Finished> {
-        let Self { host, cage, registry, start, task, parent, by, answer_bytes_max } = self;
-        let mut exchange = Exchange::new(parent, answer_bytes_max)?;
-        cage.confinement.give(&parent.join(&exchange.id))?;
-        let mut command = cage.command("/bin/sh");
+impl RegistryCall<'_> {
+    /// Runs the call; `prepare` sets the environment. After an error the host knows whether anything ran.
+    pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<CallResult> {
+        let Self { host, sandbox, registry, start, task, parent, by, answer_bytes_max } = self;
+        let mut exchange = CallFiles::new(parent, answer_bytes_max)?;
+        sandbox.confinement.give_to_step_user(&parent.join(&exchange.id))?;
+        let mut command = sandbox.command("/bin/sh");
         command.arg("-c").arg(format!("{start} \"$@\"")).arg("sh");
         match &task {
-            Handed::Argument(text) => command.arg("--input").arg(text),
-            Handed::File(path) => command.arg("--input-file").arg(path),
+            TaskInput::Argument(text) => command.arg("--input").arg(text),
+            TaskInput::File(path) => command.arg("--input-file").arg(path),
         };
         command.arg("--output").arg(&exchange.answer_path);
         command.arg("--log-dir").arg(&exchange.log_dir).args(["--execution-id", &exchange.id]);
         command.current_dir(registry);
         prepare(&mut command);
         command.env("PATH", path_with_tools(registry));
-        let ended = process::run(host, cage, command, by, &mut exchange)?;
-        Ok(Finished { answer: exchange.finish(host), ended })
+        let ended = process::run(host, sandbox, command, by, &mut exchange)?;
+        Ok(CallResult { answer: exchange.finish(host), ended })
     }
 }
 
-/// What npm would find first is found first.
+/// PATH with the registry's `node_modules/.bin` first, like npm.
 fn path_with_tools(registry: &Path) -> OsString {
     let tools = registry.join("node_modules/.bin");
     let mut path = OsString::new();

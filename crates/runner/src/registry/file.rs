@@ -1,4 +1,4 @@
-//! Reads files that somebody else may have put anything in place of.
+//! Reads files that a step may have replaced.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::path::Arg;
 
-/// No link is followed, no pipe is waited for, and only a file is one.
+/// Opens a regular file without following a symlink or blocking on a FIFO.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     open_in(CWD, path)
 }

@@ -1,5 +1,4 @@
-//! Builds and calls outside of a deployment: what is printed goes to whoever asked, and nothing is masked, because
-//! nothing secret is handed over.
+//! Builds and calls outside of a deployment. Output goes to the caller unmasked, because no secrets are passed.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::BorrowedFd;
@@ -11,33 +10,33 @@ use berth_api::runner::Network;
 use berth_core::registry::InputMode;
 use berth_definition::custom_step::METADATA_BYTES_MAX;
 
-use super::call::{Call, Finished, Handed, check_length};
-use super::exchange::is_whole;
-use super::{BUILD_LOG_BYTES_MAX, CallFailed, CallRequest, Called};
+use super::call::{CallResult, RegistryCall, TaskInput, check_length};
+use super::call_files::is_complete_json;
+use super::{BUILD_LOG_BYTES_MAX, RegistryCallError, RegistryCallOutcome, RegistryCallRequest};
 use crate::attempt::environment::PATH;
 use crate::attempt::exit;
-use crate::chance;
-use crate::control::Why;
 use crate::process::tree::become_subreaper;
-use crate::process::{Halt, Host};
-use crate::sandbox::Cage;
+use crate::process::{HaltReason, ProcessHost};
+use crate::random;
+use crate::sandbox::StepSandbox;
 use crate::settings::STEP_STOP_GRACE;
+use crate::stop_signal::StopReason;
 
-/// How soon a stop is seen: whoever asks is no descriptor.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the caller's stop flag is checked.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where all that is printed goes.
-type Printer<'a> = &'a mut dyn FnMut(&[u8]);
+/// Receives all output.
+type OutputSink<'a> = &'a mut dyn FnMut(&[u8]);
 
-pub(super) struct Local<'a> {
+pub(super) struct LocalHost<'a> {
     is_stopping: &'a dyn Fn() -> bool,
-    log: RefCell<Printer<'a>>,
+    log: RefCell<OutputSink<'a>>,
     written: Cell<u64>,
     ends_line: Cell<bool>,
     has_begun: Cell<bool>,
 }
 
-impl<'a> Local<'a> {
+impl<'a> LocalHost<'a> {
     pub(super) fn new(is_stopping: &'a dyn Fn() -> bool, log: &'a mut dyn FnMut(&[u8])) -> Self {
         Self {
             is_stopping,
@@ -48,25 +47,25 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// A line of our own, also when the log is full.
-    pub(super) fn line(&self, text: &str) {
+    /// Writes a line of the runner, even beyond the limit.
+    pub(super) fn write_line(&self, text: &str) {
         let begin = if self.ends_line.get() { "" } else { "\n" };
         (self.log.borrow_mut())(format!("{begin}{text}\n").as_bytes());
         self.ends_line.set(true);
     }
 }
 
-impl Host for Local<'_> {
-    fn asked(&self) -> Option<Why> {
-        (self.is_stopping)().then_some(Why::Shutdown)
+impl ProcessHost for LocalHost<'_> {
+    fn stop_reason(&self) -> Option<StopReason> {
+        (self.is_stopping)().then_some(StopReason::Shutdown)
     }
 
-    fn wake(&self) -> Option<BorrowedFd<'_>> {
+    fn stop_descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    fn tick(&self) -> Duration {
-        LOOK
+    fn poll_interval(&self) -> Duration {
+        STOP_POLL_INTERVAL
     }
 
     fn kill_by(&self) -> Option<Instant> {
@@ -81,7 +80,7 @@ impl Host for Local<'_> {
         None
     }
 
-    fn begun(&self) {
+    fn after_start(&self) {
         self.has_begun.set(true);
     }
 
@@ -95,7 +94,7 @@ impl Host for Local<'_> {
         self.written.set(self.written.get() + taken.len() as u64);
         self.ends_line.set(taken.ends_with(b"\n"));
         if taken.len() as u64 == room {
-            self.line(&format!("[berth] log truncated: it is longer than {BUILD_LOG_BYTES_MAX} bytes"));
+            self.write_line(&format!("[berth] log truncated: it is longer than {BUILD_LOG_BYTES_MAX} bytes"));
         }
     }
 
@@ -110,69 +109,76 @@ impl Host for Local<'_> {
         true
     }
 
-    fn due_in(&self) -> Option<Duration> {
+    fn log_due_in(&self) -> Option<Duration> {
         None
     }
 
-    fn see_to_log(&self) {}
+    fn tick_log(&self) {}
 }
 
-/// The directories that a build or a call may write to.
-pub(super) struct Scratch<'a> {
+/// Directories that a build or a call may write to.
+pub(super) struct ScratchDirs<'a> {
     pub(super) dir: &'a Path,
     pub(super) tmp: std::path::PathBuf,
     home: std::path::PathBuf,
     pub(super) id: String,
 }
 
-impl<'a> Scratch<'a> {
+impl<'a> ScratchDirs<'a> {
     pub(super) fn new(dir: &'a Path) -> std::io::Result<Self> {
         let (tmp, home) = (dir.join("tmp"), dir.join("home"));
         std::fs::create_dir_all(&tmp)?;
         std::fs::create_dir_all(&home)?;
-        Ok(Self { dir, tmp, home, id: format!("local-{}", chance::name()?) })
+        Ok(Self { dir, tmp, home, id: format!("local-{}", random::random_hex()?) })
     }
 
-    /// A clean environment.
+    /// Clears the environment and sets the standard variables.
     pub(super) fn prepare(&self, command: &mut Command, workspace: &Path) {
         command.env_clear().env("PATH", PATH).env("HOME", &self.home).env("TMPDIR", &self.tmp);
         command.env("BERTH_ATTEMPT_ID", &self.id).env("BERTH_WORKSPACE", workspace);
     }
 }
 
-/// Makes one call and waits for its end. What the process prints and logs goes to `log` as it comes.
-pub fn call(request: &CallRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Called, CallFailed> {
-    call_for(request, &Local::new(request.is_stopping, log))
+/// Makes one call and waits for its end. Output and log lines go to `log` as they arrive.
+pub fn call(
+    request: &RegistryCallRequest<'_>,
+    log: &mut dyn FnMut(&[u8]),
+) -> Result<RegistryCallOutcome, RegistryCallError> {
+    call_with_host(request, &LocalHost::new(request.is_stopping, log))
 }
 
-pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Called, CallFailed> {
-    let machine =
-        |error: &dyn std::fmt::Display| CallFailed::Machine(format!("cannot call the registry: {error}"));
+pub(super) fn call_with_host(
+    request: &RegistryCallRequest<'_>,
+    host: &LocalHost<'_>,
+) -> Result<RegistryCallOutcome, RegistryCallError> {
+    let machine = |error: &dyn std::fmt::Display| {
+        RegistryCallError::Machine(format!("cannot call the registry: {error}"))
+    };
     let task = request.task.to_string();
-    check_length(request.input, &task).map_err(CallFailed::TooLong)?;
+    check_length(request.input, &task).map_err(RegistryCallError::TooLong)?;
     become_subreaper();
-    let scratch = Scratch::new(request.scratch).map_err(|error| machine(&error))?;
+    let scratch = ScratchDirs::new(request.scratch).map_err(|error| machine(&error))?;
     let task = match request.input {
-        InputMode::Argument => Handed::Argument(task),
+        InputMode::Argument => TaskInput::Argument(task),
         InputMode::File => {
             let path = scratch.dir.join(format!("input-{}.json", scratch.id));
             std::fs::write(&path, task).map_err(|error| machine(&error))?;
-            Handed::File(path)
+            TaskInput::File(path)
         }
     };
-    request.confinement.give(scratch.dir).map_err(|error| machine(&error))?;
-    let cage = Cage {
+    request.confinement.give_to_step_user(scratch.dir).map_err(|error| machine(&error))?;
+    let sandbox = StepSandbox {
         confinement: request.confinement,
         tmp: &scratch.tmp,
-        own: vec![scratch.dir, request.workspace],
-        read: vec![request.registry],
-        // It may look up what it needs.
+        writable: vec![scratch.dir, request.workspace],
+        readable: vec![request.registry],
+        // A call may query other services.
         network: Network::Host,
         id: &scratch.id,
     };
-    let call = Call {
+    let call = RegistryCall {
         host,
-        cage: &cage,
+        sandbox: &sandbox,
         registry: request.registry,
         start: request.start,
         task,
@@ -184,28 +190,30 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
         scratch.prepare(command, request.workspace);
         command.envs(request.env);
     });
-    let Finished { answer, ended } = finished.map_err(|error| machine(&error))?;
-    let remark = match exit::failure(ended.status, false) {
-        _ if ended.halt == Some(Halt::Enough) => {
-            Some("it did not end after its answer, and was ended".into())
+    let CallResult { answer, ended } = finished.map_err(|error| machine(&error))?;
+    let remark = match exit::failure_outcome(ended.status, false) {
+        _ if ended.halt == Some(HaltReason::MonitorDone) => {
+            Some("it did not exit after its answer and was killed".into())
         }
         Some(berth_api::runner::Outcome::Failed { detail, .. }) => Some(detail),
         _ => None,
     };
     Ok(match (ended.halt, answer) {
-        (Some(Halt::Told(_)), _) => Called::Stopped,
-        (Some(Halt::TimedOut), Ok(Some(answer))) if is_whole(&answer) => Called::Answered { answer, remark },
-        (Some(Halt::TimedOut), _) => Called::TimedOut,
-        (_, Ok(Some(answer))) => Called::Answered { answer, remark },
-        (_, Ok(None)) => Called::Unanswered(unanswered(remark.as_deref())),
-        (_, Err(problem)) => Called::Unanswered(problem),
+        (Some(HaltReason::Stopped(_)), _) => RegistryCallOutcome::Stopped,
+        (Some(HaltReason::TimedOut), Ok(Some(answer))) if is_complete_json(&answer) => {
+            RegistryCallOutcome::Answered { answer, remark }
+        }
+        (Some(HaltReason::TimedOut), _) => RegistryCallOutcome::TimedOut,
+        (_, Ok(Some(answer))) => RegistryCallOutcome::Answered { answer, remark },
+        (_, Ok(None)) => RegistryCallOutcome::Unanswered(no_answer_message(remark.as_deref())),
+        (_, Err(problem)) => RegistryCallOutcome::Unanswered(problem),
     })
 }
 
-/// For people: it wrote no file.
-pub(super) fn unanswered(remark: Option<&str>) -> String {
+/// Explains to users that a call wrote no answer.
+pub(super) fn no_answer_message(remark: Option<&str>) -> String {
     match remark {
         Some(remark) => format!("it {remark}, and wrote no answer"),
-        None => "it ended without having written an answer".into(),
+        None => "it exited without writing an answer".into(),
     }
 }

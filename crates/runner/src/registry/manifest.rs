@@ -1,4 +1,4 @@
-//! How a registry says that it is one: `berth-registry.yaml`, or two scripts in `package.json`.
+//! Reads a registry's manifest: `berth-registry.yaml`, or two scripts in `package.json`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{COMMAND_BYTES_MAX, file};
 
+/// Name of the manifest at the top level of a registry.
 pub const MANIFEST_NAME: &str = "berth-registry.yaml";
 const PACKAGE: &str = "package.json";
 const BUILD_SCRIPT: &str = "build-step-registry";
@@ -18,9 +19,10 @@ const LOCKS: &[&str] = &["package-lock.json", "npm-shrinkwrap.json"];
 const MANIFEST_BYTES_MAX: u64 = 64 * 1024;
 const PACKAGE_BYTES_MAX: u64 = 1024 * 1024;
 
+/// How a registry is built and started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Manifest {
-    /// Shell texts, run one after the other.
+pub struct RegistryManifest {
+    /// Shell commands, run in order.
     pub build: Vec<String>,
     pub start: String,
     pub input: InputMode,
@@ -28,7 +30,7 @@ pub struct Manifest {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct ManifestFile {
     build: Option<String>,
     start: String,
     #[serde(default)]
@@ -36,42 +38,46 @@ struct Written {
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct PackageJson {
     #[serde(default)]
     scripts: BTreeMap<String, String>,
 }
 
-impl Manifest {
-    /// `Err` is for people: what is missing or wrong.
+impl RegistryManifest {
+    /// Reads the manifest; the error is for users.
     pub fn read(dir: &Path) -> Result<Self, String> {
-        if let Some(bytes) = read(dir, MANIFEST_NAME, MANIFEST_BYTES_MAX)? {
-            return own(&bytes);
+        if let Some(bytes) = read_file(dir, MANIFEST_NAME, MANIFEST_BYTES_MAX)? {
+            return parse_manifest(&bytes);
         }
-        let Some(bytes) = read(dir, PACKAGE, PACKAGE_BYTES_MAX)? else {
+        let Some(bytes) = read_file(dir, PACKAGE, PACKAGE_BYTES_MAX)? else {
             return Err(format!(
                 "there is neither a {MANIFEST_NAME} nor a {PACKAGE} at the top: it is no step registry. \
                  `berth registry new` makes one"
             ));
         };
         let has_lock = LOCKS.iter().any(|lock| dir.join(lock).is_file());
-        node(&bytes, has_lock)
+        parse_package_json(&bytes, has_lock)
     }
 }
 
-fn own(bytes: &[u8]) -> Result<Manifest, String> {
+fn parse_manifest(bytes: &[u8]) -> Result<RegistryManifest, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| format!("{MANIFEST_NAME} is not UTF-8"))?;
-    let written: Written =
+    let written: ManifestFile =
         serde_saphyr::from_str(text).map_err(|error| format!("{MANIFEST_NAME} cannot be read: {error}"))?;
     let build = written.build.filter(|text| !text.trim().is_empty());
-    Ok(Manifest {
-        build: build.map(|text| command(MANIFEST_NAME, "build", &text)).transpose()?.into_iter().collect(),
-        start: command(MANIFEST_NAME, "start", &written.start)?,
+    Ok(RegistryManifest {
+        build: build
+            .map(|text| check_command(MANIFEST_NAME, "build", &text))
+            .transpose()?
+            .into_iter()
+            .collect(),
+        start: check_command(MANIFEST_NAME, "start", &written.start)?,
         input: written.input,
     })
 }
 
-fn node(bytes: &[u8], has_lock: bool) -> Result<Manifest, String> {
-    let mut package: Package =
+fn parse_package_json(bytes: &[u8], has_lock: bool) -> Result<RegistryManifest, String> {
+    let mut package: PackageJson =
         serde_json::from_slice(bytes).map_err(|error| format!("{PACKAGE} cannot be read: {error}"))?;
     let mut script = |name: &str| {
         let found = package.scripts.remove(name);
@@ -81,19 +87,19 @@ fn node(bytes: &[u8], has_lock: bool) -> Result<Manifest, String> {
                  or a {MANIFEST_NAME} instead"
             )
         })?;
-        command(PACKAGE, name, &text)
+        check_command(PACKAGE, name, &text)
     };
     script(BUILD_SCRIPT)?;
     let start = script(START_SCRIPT)?;
     let install = if has_lock { "npm ci" } else { "npm install" };
-    Ok(Manifest {
+    Ok(RegistryManifest {
         build: vec![install.into(), format!("npm run {BUILD_SCRIPT}")],
         start,
         input: InputMode::Argument,
     })
 }
 
-fn command(of: &str, name: &str, text: &str) -> Result<String, String> {
+fn check_command(of: &str, name: &str, text: &str) -> Result<String, String> {
     let problem = if text.trim().is_empty() {
         "is empty"
     } else if text.contains('\0') {
@@ -103,13 +109,13 @@ fn command(of: &str, name: &str, text: &str) -> Result<String, String> {
             "`{name}` in {of} is longer than {COMMAND_BYTES_MAX} bytes: put it into a file and call that"
         ));
     } else {
-        // Arguments are put after its last word, so no end of a line may stand there.
+        // Arguments are appended to the last word, so there must be no newline after it.
         return Ok(text.trim_end().to_owned());
     };
     Err(format!("`{name}` in {of} {problem}"))
 }
 
-fn read(dir: &Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
+fn read_file(dir: &Path, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{name} cannot be read: {error}");
     match file::open(&dir.join(name)) {
         Ok(found) => file::read(found, bytes_max).map(Some).map_err(|error| wrong(&error)),
@@ -127,14 +133,16 @@ mod tests {
         for (name, text) in files {
             std::fs::write(dir.path().join(name), text).expect("file");
         }
-        match Manifest::read(dir.path()) {
-            Ok(Manifest { build, start, input }) => format!("{} > {start} {input:?}", build.join(" ; ")),
+        match RegistryManifest::read(dir.path()) {
+            Ok(RegistryManifest { build, start, input }) => {
+                format!("{} > {start} {input:?}", build.join(" ; "))
+            }
             Err(told) => told,
         }
     }
 
     #[test]
-    fn a_registry_says_how_it_is_built_and_started() {
+    fn manifest_defines_build_and_start() {
         let package =
             r#"{"scripts": {"build-step-registry": "tsc", "start-step-registry": "node dist/main.js"}}"#;
         let cases: &[(&[(&str, &str)], &str)] = &[
@@ -154,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_registry_is_told_why() {
+    fn invalid_manifest_is_explained() {
         let long = format!("start: {}", "x".repeat(COMMAND_BYTES_MAX + 1));
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[], "there is neither a berth-registry.yaml nor a package.json at the top"),
@@ -181,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn pa01_a_link_is_no_manifest() {
+    fn symlinked_manifest_is_rejected() {
         let dir = tempfile::tempdir().expect("directory");
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join(MANIFEST_NAME)).expect("link");
-        let told = Manifest::read(dir.path()).expect_err("refused");
+        let told = RegistryManifest::read(dir.path()).expect_err("refused");
         assert!(told.starts_with("berth-registry.yaml cannot be read"), "{told}");
     }
 }

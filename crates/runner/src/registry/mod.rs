@@ -1,19 +1,19 @@
-//! Step registries on the machine that runs them: how one is built, asked, and called.
+//! Step registries on the runner's machine: build, metadata, calls.
 //!
-//! A registry is a directory with a program in it. One process per call: it gets its task in an argument (or a file),
-//! writes its answer into a file, and what it logs into another one. The file is the answer, whatever the process says
-//! with its exit code, and also when it does not end.
+//! A registry is a directory with a program. Each call is one process: it gets its task in an argument or a file,
+//! writes its answer to a file and its log to another. The answer file counts, whatever the exit code is and even
+//! if the process hangs.
 
 mod build;
 mod cache;
 mod call;
-mod exchange;
+mod call_files;
+mod dir_size;
 mod file;
-mod journal;
 mod local;
 mod manifest;
-mod size;
 mod step;
+mod step_log;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,62 +24,64 @@ use serde_json::Value;
 
 use crate::sandbox::Confinement;
 
-pub(crate) use cache::Cache;
-pub(crate) use step::run as run_step;
+pub(crate) use cache::RegistryCache;
+pub(crate) use step::run_custom_step as run_step;
 
-pub use build::{BuildFailed, build};
+pub use build::{RegistryBuildError, build};
 pub use local::call;
-pub use manifest::{MANIFEST_NAME, Manifest};
+pub use manifest::{MANIFEST_NAME, RegistryManifest};
 
-/// Of what a build or a local call prints.
+/// Limit for the output of a build or a local call.
 pub const BUILD_LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// A registry that is asked for its steps has this long.
+/// Timeout of a call for metadata.
 pub const METADATA_TIMEOUT: Duration = Duration::from_secs(60);
-/// Of `build` and `start`.
+/// Limit for `build` and `start`.
 pub const COMMAND_BYTES_MAX: usize = 8 * 1024;
-/// A step's answer; metadata may be longer.
+/// Limit for a step's answer; metadata may be longer.
 pub const ANSWER_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// How many outputs one step may have.
+/// Outputs that one step may have.
 pub const OUTPUTS_MAX: usize = 100;
-/// Fetched registries that a runner keeps.
+/// Registries in a runner's cache.
 pub const REGISTRIES_KEPT_MAX: usize = 16;
+/// Total size of a runner's cache of registries.
 pub const REGISTRIES_KEPT_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 
-/// What is needed to build a registry. Nothing of this process's own environment comes in.
-pub struct BuildRequest<'a> {
-    /// The checkout. The build happens in it, and what is there afterwards is the built registry.
+/// Parameters of a build. The environment of this process is not passed on.
+pub struct RegistryBuildRequest<'a> {
+    /// The checkout. The build runs in it, and its content afterwards is the built registry.
     pub source: PathBuf,
-    /// An empty directory for what only the build needs. It may be removed afterwards.
+    /// An empty directory for temporary files of the build; the caller removes it.
     pub scratch: PathBuf,
-    /// For everything together.
+    /// For all commands and the call for metadata together.
     pub timeout: Duration,
-    /// Of the built registry.
+    /// Limit for the built registry.
     pub bytes_max: u64,
     pub is_stopping: &'a dyn Fn() -> bool,
-    /// `source` and `scratch` may lie in what it hides.
+    /// May hide a parent of `source` and `scratch`.
     pub confinement: &'a Confinement,
-    /// Directories besides `source` and `scratch` that the build may change, such as a cache.
+    /// Further directories that the build may write to, such as a cache.
     pub writable: Vec<PathBuf>,
     /// Variables besides `PATH`, `HOME` and `TMPDIR`. No secrets.
     pub env: BTreeMap<String, String>,
 }
 
+/// A built registry and its metadata.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Built {
-    /// Shell text, run in the directory of what was built.
+pub struct BuiltRegistry {
+    /// Shell command, run in the directory of the built registry.
     pub start: String,
     pub input: InputMode,
     pub steps: Vec<StepMetadata>,
 }
 
-/// One call outside of a deployment: for metadata, or by an author who tries a step.
-pub struct CallRequest<'a> {
-    /// Of the built registry; it is only read.
+/// One call outside of a deployment: for metadata, or for an author who tries a step.
+pub struct RegistryCallRequest<'a> {
+    /// Directory of the built registry; read-only.
     pub registry: &'a Path,
     pub start: &'a str,
     pub input: InputMode,
     pub task: &'a Value,
-    /// The process may write here.
+    /// Writable for the process.
     pub scratch: &'a Path,
     /// `BERTH_WORKSPACE`.
     pub workspace: &'a Path,
@@ -91,30 +93,31 @@ pub struct CallRequest<'a> {
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Called {
+pub enum RegistryCallOutcome {
     Answered {
-        /// What stands in the file; whether it is an answer of the protocol is for the reader to say.
+        /// Content of the file, not yet parsed.
         answer: Vec<u8>,
-        /// How the process ended, unless it was with 0.
+        /// How the process ended, unless it exited with 0.
         remark: Option<String>,
     },
-    /// Without a file, or with something else in its place. The text is for people.
+    /// There was no valid answer file; the text is for users.
     Unanswered(String),
     TimedOut,
     Stopped,
 }
 
+/// Why a call could not be made.
 #[derive(Debug, thiserror::Error)]
-pub enum CallFailed {
-    /// Nothing was started: the task cannot be handed over. For people.
+pub enum RegistryCallError {
+    /// Nothing was started because the task is too long; the text is for users.
     #[error("{0}")]
     TooLong(String),
     #[error("{0}")]
     Machine(String),
 }
 
-/// What a step is called with.
-pub fn task(
+/// Builds the task of a call that executes a step.
+pub fn execution_task(
     step_type: &str,
     params: &serde_json::Map<String, Value>,
     approved_by: Option<&str>,

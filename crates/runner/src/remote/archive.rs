@@ -1,4 +1,5 @@
-//! Archives on their way: tar, compressed with zstd. The server believes nothing in one, so little is checked here.
+//! Packs and unpacks archives (tar, compressed with zstd). The server validates uploads, so there are few checks
+//! here.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -6,27 +7,26 @@ use std::path::Path;
 
 use berth_api::runner::{LinkError, Wanted};
 
-/// What is unpacked from one archive.
+/// Limit for the content of one archive.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 const COMPRESSION_LEVEL: i32 = 3;
-/// The server's archives are compressed with windows of 2 MiB; a larger one only takes memory.
+/// The server compresses with windows of 2 MiB; a larger one would only take memory.
 const WINDOW_LOG_MAX: u32 = 23;
 
-/// Below a directory, and nowhere else.
+/// Unpacks an archive below `into`.
 pub(super) fn unpack(packed: impl Read, into: &Path) -> Result<(), LinkError> {
-    let failed =
-        |error: io::Error| LinkError::Unavailable(format!("what was fetched cannot be unpacked: {error}"));
+    let failed = |error: io::Error| LinkError::Unavailable(format!("cannot unpack the archive: {error}"));
     let mut unpacker = zstd::Decoder::new(packed).map_err(failed)?;
     unpacker.window_log_max(WINDOW_LOG_MAX).map_err(failed)?;
     let mut archive = tar::Archive::new(unpacker.take(BYTES_MAX));
     archive.set_preserve_mtime(false);
     archive.set_overwrite(true);
     archive.unpack(into).map_err(failed)?;
-    // The end of the archive is not the end of what was sent: a cut one must not be taken for a whole one.
+    // Read to the end of the stream, so that a truncated transfer is an error.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map(drop).map_err(failed)
 }
 
-/// What lies at `path` below the workspace, under that path. No link is followed, neither on the way nor inside.
+/// Packs the file or directory at `path` below the workspace. Symlinks are not followed.
 pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<File, LinkError> {
     let refused = |text: String| LinkError::Refused(text);
     let mut at = workspace.to_owned();
@@ -39,8 +39,10 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<F
     }
     let packed = || -> io::Result<File> {
         let file = tempfile::tempfile_in(workspace.parent().unwrap_or(workspace))?;
-        let mut tar =
-            tar::Builder::new(zstd::Encoder::new(Watched { file: &file, wanted }, COMPRESSION_LEVEL)?);
+        let mut tar = tar::Builder::new(zstd::Encoder::new(
+            CancellableWriter { file: &file, wanted },
+            COMPRESSION_LEVEL,
+        )?);
         tar.follow_symlinks(false);
         tar.sparse(false);
         if at.is_dir() {
@@ -58,17 +60,17 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<F
     })
 }
 
-/// Whatever takes long ends soon after nobody wants it any more.
-struct Watched<'a> {
+/// A writer that fails once the transfer is no longer wanted.
+struct CancellableWriter<'a> {
     file: &'a File,
     wanted: Wanted<'a>,
 }
 
-impl Write for Watched<'_> {
+impl Write for CancellableWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match (self.wanted)() {
             true => self.file.write(bytes),
-            false => Err(io::Error::other("nobody wants it any more")),
+            false => Err(io::Error::other("the transfer was cancelled")),
         }
     }
 

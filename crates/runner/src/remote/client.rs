@@ -1,4 +1,4 @@
-//! Requests to the server, and what their answers mean.
+//! HTTP client of a remote runner.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,85 +9,87 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::{Agent, Body, SendBody, http};
 
-/// Of an answer in JSON: assignments have secrets and params in them.
+/// Limit for a JSON response; assignments contain secrets and params.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// The server closes a connection that has been quiet for ten seconds.
+/// Shorter than the server's idle timeout of ten seconds.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
-pub struct Client {
+/// HTTP client for the server's runner API.
+pub struct ServerClient {
     agent: Agent,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     server: String,
     bearer: String,
-    is_dismissed: AtomicBool,
+    is_rejected: AtomicBool,
 }
 
-/// An answer that is not what was hoped for.
+/// Why a request did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
-    /// The server is not there, or cannot answer now.
+pub enum RequestError {
+    /// The server cannot be reached or cannot respond now.
     Unavailable(String),
-    /// It does not know who this is; the text is for people.
-    Unknown(String),
-    /// It has understood and says no; the text is for people.
+    /// The server rejected the credential; the text is for users.
+    Unauthenticated(String),
+    /// The server refused the request; the text is for users.
     Refused(String),
 }
 
-impl std::fmt::Display for Answered {
+impl std::fmt::Display for RequestError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Answered::Unavailable(text) | Answered::Unknown(text) | Answered::Refused(text) => {
-                f.write_str(text)
-            }
+            RequestError::Unavailable(text)
+            | RequestError::Unauthenticated(text)
+            | RequestError::Refused(text) => f.write_str(text),
         }
     }
 }
 
-impl std::error::Error for Answered {}
+impl std::error::Error for RequestError {}
 
-impl From<Answered> for LinkError {
-    fn from(answered: Answered) -> Self {
+impl From<RequestError> for LinkError {
+    fn from(answered: RequestError) -> Self {
         match answered {
-            Answered::Unavailable(text) => LinkError::Unavailable(text),
-            // Trying again would not help: the runner ends.
-            Answered::Unknown(text) | Answered::Refused(text) => LinkError::Refused(text),
+            RequestError::Unavailable(text) => LinkError::Unavailable(text),
+            // A retry would not help: the runner ends.
+            RequestError::Unauthenticated(text) | RequestError::Refused(text) => LinkError::Refused(text),
         }
     }
 }
 
 #[derive(serde::Deserialize)]
-struct Data<T> {
+struct ResponseData<T> {
     data: T,
 }
 
-impl Client {
-    /// `bearer` is the credential, or the token of a runner that registers.
+impl ServerClient {
+    /// `bearer` is the runner's credential, or a registration token.
     pub fn new(server: &str, bearer: &str) -> Self {
-        let config = crate::http::config().timeout_connect(Some(CONNECT_MAX)).max_idle_age(IDLE_MAX).build();
+        let config =
+            crate::http::client_config().timeout_connect(Some(CONNECT_MAX)).max_idle_age(IDLE_MAX).build();
         Self {
             agent: Agent::new_with_config(config),
             server: server.trim_end_matches('/').to_owned(),
             bearer: bearer.to_owned(),
-            is_dismissed: AtomicBool::new(false),
+            is_rejected: AtomicBool::new(false),
         }
     }
 
-    /// The server has said that it does not know this runner.
-    pub fn is_dismissed(&self) -> bool {
-        self.is_dismissed.load(Ordering::Relaxed)
+    /// Whether the server has rejected the credential.
+    pub fn is_rejected(&self) -> bool {
+        self.is_rejected.load(Ordering::Relaxed)
     }
 
-    /// Says something and reads the answer; all of it within `limit`.
-    pub fn say<T: DeserializeOwned>(
+    /// Sends a JSON request and parses the response, within `limit`.
+    pub fn post_json<T: DeserializeOwned>(
         &self,
         what: &str,
         said: &impl Serialize,
         limit: Duration,
-    ) -> Result<T, Answered> {
-        let body = serde_json::to_vec(said).map_err(|error| Answered::Refused(error.to_string()))?;
+    ) -> Result<T, RequestError> {
+        let body = serde_json::to_vec(said).map_err(|error| RequestError::Refused(error.to_string()))?;
         let request = self.post(what, "application/json").config().timeout_global(Some(limit)).build();
-        self.read(request.send(&body[..]))
+        self.read_response(request.send(&body[..]))
     }
 
     pub(super) fn send_bytes<T: DeserializeOwned>(
@@ -95,57 +97,59 @@ impl Client {
         what: &str,
         bytes: &[u8],
         limit: Duration,
-    ) -> Result<T, Answered> {
+    ) -> Result<T, RequestError> {
         let request = self.post(what, "application/octet-stream");
-        self.read(request.config().timeout_global(Some(limit)).build().send(bytes))
+        self.read_response(request.config().timeout_global(Some(limit)).build().send(bytes))
     }
 
-    /// All that the reader gives, of this length.
-    pub(super) fn send_all<T: DeserializeOwned>(
+    /// Sends a body of known length from a reader.
+    pub(super) fn send_reader<T: DeserializeOwned>(
         &self,
         what: &str,
         (body, length): (impl Read + 'static, u64),
         limit: Duration,
-    ) -> Result<T, Answered> {
+    ) -> Result<T, RequestError> {
         let request = self.post(what, "application/zstd").header("content-length", length);
         let request = request.config().timeout_global(Some(limit)).build();
-        self.read(request.send(SendBody::from_owned_reader(body)))
+        self.read_response(request.send(SendBody::from_owned_reader(body)))
     }
 
-    pub(super) fn fetch(&self, what: &str, limit: Duration) -> Result<impl Read + use<>, Answered> {
+    pub(super) fn fetch(&self, what: &str, limit: Duration) -> Result<impl Read + use<>, RequestError> {
         let request =
-            self.agent.get(self.at(what)).header("authorization", format!("Bearer {}", self.bearer));
+            self.agent.get(self.url(what)).header("authorization", format!("Bearer {}", self.bearer));
         let answer = request.config().timeout_global(Some(limit)).build().call();
-        Ok(self.good(answer)?.into_body().into_reader())
+        Ok(self.check_status(answer)?.into_body().into_reader())
     }
 
     fn post(&self, what: &str, media_type: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
-        let request = self.agent.post(self.at(what)).header("content-type", media_type);
+        let request = self.agent.post(self.url(what)).header("content-type", media_type);
         request.header("authorization", format!("Bearer {}", self.bearer))
     }
 
-    fn at(&self, what: &str) -> String {
+    fn url(&self, what: &str) -> String {
         format!("{}/api/v1/runner/{what}", self.server)
     }
 
-    fn read<T: DeserializeOwned>(
+    fn read_response<T: DeserializeOwned>(
         &self,
         answer: Result<http::Response<Body>, ureq::Error>,
-    ) -> Result<T, Answered> {
-        let mut answer = self.good(answer)?;
+    ) -> Result<T, RequestError> {
+        let mut answer = self.check_status(answer)?;
         let bytes = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
-        let bytes = bytes.map_err(|error| Answered::Unavailable(format!("the answer broke off: {error}")))?;
-        let read: Data<T> = serde_json::from_slice(&bytes)
-            .map_err(|error| Answered::Unavailable(format!("the answer cannot be read: {error}")))?;
+        let bytes =
+            bytes.map_err(|error| RequestError::Unavailable(format!("the response was cut off: {error}")))?;
+        let read: ResponseData<T> = serde_json::from_slice(&bytes)
+            .map_err(|error| RequestError::Unavailable(format!("the response cannot be parsed: {error}")))?;
         Ok(read.data)
     }
 
-    fn good(
+    fn check_status(
         &self,
         answer: Result<http::Response<Body>, ureq::Error>,
-    ) -> Result<http::Response<Body>, Answered> {
-        let mut answer = answer
-            .map_err(|error| Answered::Unavailable(format!("{} cannot be reached: {error}", self.server)))?;
+    ) -> Result<http::Response<Body>, RequestError> {
+        let mut answer = answer.map_err(|error| {
+            RequestError::Unavailable(format!("{} cannot be reached: {error}", self.server))
+        })?;
         let status = answer.status().as_u16();
         if status == 200 {
             return Ok(answer);
@@ -154,20 +158,22 @@ impl Client {
             answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default();
         let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap_or_default();
         let detail = problem["detail"].as_str();
-        // Somebody else than a server of ours answers, such as a proxy in front of it.
+        // Not a response of Berth; probably from a proxy in front of it.
         let Some(detail) = detail else {
-            return Err(Answered::Unavailable(format!(
-                "{} answers {status}, and not as Berth does",
+            return Err(RequestError::Unavailable(format!(
+                "{} responded with {status}, but not as a Berth server does",
                 self.server
             )));
         };
         Err(match status {
             401 => {
-                self.is_dismissed.store(true, Ordering::Relaxed);
-                Answered::Unknown(detail.to_owned())
+                self.is_rejected.store(true, Ordering::Relaxed);
+                RequestError::Unauthenticated(detail.to_owned())
             }
-            408 | 429 | 500..=599 => Answered::Unavailable(format!("the server answers {status}: {detail}")),
-            _ => Answered::Refused(detail.to_owned()),
+            408 | 429 | 500..=599 => {
+                RequestError::Unavailable(format!("the server responded with {status}: {detail}"))
+            }
+            _ => RequestError::Refused(detail.to_owned()),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What a runner shows to its server, in a file that nobody else can read.
+//! The runner's credential, in a file that only its user can read.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -12,17 +12,18 @@ use serde::{Deserialize, Serialize};
 const NAME: &str = "credential.json";
 const BYTES_MAX: u64 = 64 * 1024;
 
+/// The credential that registration returned.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Credential {
-    /// It is shown to no other server.
+pub struct RunnerCredential {
+    /// The credential is sent to this server only.
     pub server: String,
     pub runner_id: String,
     pub name: String,
     pub credential: SecretText,
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for RunnerCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credential")
             .field("server", &self.server)
@@ -31,7 +32,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-impl Credential {
+impl RunnerCredential {
+    /// Loads the credential; `None` if the runner is not registered.
     pub fn load(work_dir: &Path) -> io::Result<Option<Self>> {
         let file = match File::open(work_dir.join(NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -42,7 +44,7 @@ impl Credential {
         Ok(Some(serde_json::from_str(&text)?))
     }
 
-    /// On the disk when this returns, for the owner alone.
+    /// Saves the credential durably (write, fsync, rename), readable by the owner only.
     pub fn save(&self, work_dir: &Path) -> io::Result<()> {
         let fresh = work_dir.join("credential.new");
         if let Err(error) = std::fs::remove_file(&fresh)

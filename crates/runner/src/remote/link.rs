@@ -1,4 +1,4 @@
-//! The [`Link`] of a runner whose server is elsewhere: each call is a request.
+//! [`Link`] over HTTP: each call is a request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,45 +11,47 @@ use berth_api::runner::{
     Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
-use super::client::Client;
+use super::client::ServerClient;
 use super::{archive, transfer};
 
-/// How long the way there and back may take, besides what the server waits by itself.
-const ON_THE_WAY_MAX: Duration = Duration::from_secs(5);
+/// Network time allowed on top of the server's own wait.
+const NETWORK_TIME_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
 
-pub struct Remote {
-    client: Arc<Client>,
-    on_the_way: Duration,
+/// [`Link`] of a remote runner.
+pub struct RemoteLink {
+    client: Arc<ServerClient>,
+    network_time: Duration,
 }
 
-impl Remote {
-    pub fn new(client: Arc<Client>, welcome: &Welcome) -> Self {
-        // An answer that comes too late is no better than none.
-        let on_the_way = ON_THE_WAY_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
-        Self { client, on_the_way }
+impl RemoteLink {
+    /// Creates the link with the timeouts of the server's welcome.
+    pub fn new(client: Arc<ServerClient>, welcome: &Welcome) -> Self {
+        // A response that arrives after the self-stop is useless.
+        let network_time = NETWORK_TIME_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
+        Self { client, network_time }
     }
 
-    /// Nothing runs any more, and nothing will.
+    /// Tells the server that this process has ended and runs nothing.
     pub fn goodbye(&self, boot: &str) -> Result<(), LinkError> {
         let said = Goodbye { boot: boot.to_owned() };
-        let done: Farewell = self.client.say("goodbye", &said, ON_THE_WAY_MAX)?;
+        let done: Farewell = self.client.post_json("goodbye", &said, NETWORK_TIME_MAX)?;
         let Farewell {} = done;
         Ok(())
     }
 }
 
-impl Link for Remote {
+impl Link for RemoteLink {
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
         let said = AcquireAsked { asked: asked.clone(), wait_ms: millis(wait) };
-        let heard: Acquired = self.client.say("acquire", &said, wait + ON_THE_WAY_MAX)?;
+        let heard: Acquired = self.client.post_json("acquire", &said, wait + NETWORK_TIME_MAX)?;
         Ok(heard.assignments)
     }
 
     fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
         let said = HeartbeatSent { beat: beat.clone(), wait_ms: millis(wait) };
-        let heard: HeartbeatHeard = self.client.say("heartbeat", &said, wait + self.on_the_way)?;
+        let heard: HeartbeatHeard = self.client.post_json("heartbeat", &said, wait + self.network_time)?;
         Ok(heard.told)
     }
 
@@ -60,7 +62,7 @@ impl Link for Remote {
     }
 
     fn report(&self, report: &Report) -> Result<Reported, LinkError> {
-        Ok(self.client.say("report", report, REPORT_MAX)?)
+        Ok(self.client.post_json("report", report, REPORT_MAX)?)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {

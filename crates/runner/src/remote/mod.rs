@@ -1,29 +1,29 @@
-//! A runner on another machine than its server: the same work, asked for by HTTP.
+//! Remote runners: the [`Link`](berth_api::runner::Link) over HTTP.
 //!
 //! ```text
-//! register ── token ──> credential, kept in the work directory
-//! hello ── what the process before left ──> times      then the Link of every runner, a request per call
+//! register ── token ──> credential, stored in the work directory
+//! hello ── the spool of the previous process ──> timeouts      then one request per call of the Link
 //! ```
 
 mod archive;
 mod client;
 mod credential;
-mod home;
+mod fences;
 mod link;
-mod seen;
 mod spool;
 mod transfer;
+mod work_dir;
 
-pub use client::{Answered, Client};
-pub use credential::Credential;
-pub use home::Home;
-pub use link::Remote;
-pub(crate) use seen::Holder;
-pub use seen::Seen;
-pub(crate) use spool::Begins;
-pub use spool::{Left, Spool};
+pub use client::{RequestError, ServerClient};
+pub use credential::RunnerCredential;
+pub(crate) use fences::EnvironmentHolder;
+pub use fences::SeenFences;
+pub use link::RemoteLink;
+pub(crate) use spool::StartDecision;
+pub use spool::{AttemptSpool, RecoveredSpool};
+pub use work_dir::RemoteWorkDir;
 
-/// A random word for a process of a runner.
+/// Returns a random id for a runner process.
 pub fn new_boot() -> std::io::Result<String> {
-    crate::chance::name()
+    crate::random::random_hex()
 }

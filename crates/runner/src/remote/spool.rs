@@ -1,9 +1,9 @@
-//! What has begun, on the disk before it begins. After a crash the next process says of each attempt whether it may have
-//! run: what is not written here never did.
+//! Spool of started attempts: each is recorded durably before it starts. After a crash the next process reports
+//! which attempts may have run; one that is not in the spool never started.
 //!
-//! One file: the process's name in the first line, then `+nonce` before an attempt begins and `-nonce` when it is over. With
-//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence session` where these change. It is written
-//! anew when it gets long.
+//! The first line is the id of the process. Then `+nonce` before an attempt starts and `-nonce` after it has
+//! ended, with changes of the [`SeenFences`] (`^epoch`, `=environment fence session`) in the same fsync. A long
+//! file is rewritten.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -15,125 +15,136 @@ use berth_api::remote::Before;
 use berth_core::environment::fence::Fence;
 use parking_lot::Mutex;
 
-use super::seen::{Holder, Seen};
+use super::fences::{EnvironmentHolder, SeenFences};
 
 const NAME: &str = "spool";
-/// What is longer is not ours.
+/// Sanity limit for reading.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Then it is written anew, with what still counts.
-const REWRITTEN_BYTES: usize = 1024 * 1024;
+/// The file is rewritten after this many appended bytes.
+const REWRITE_BYTES: usize = 1024 * 1024;
 
+/// Durable record of started attempts.
 #[derive(Debug)]
-pub struct Spool {
-    pages: Mutex<Pages>,
+pub struct AttemptSpool {
+    pages: Mutex<SpoolFile>,
 }
 
 #[derive(Debug)]
-struct Pages {
+struct SpoolFile {
     dir: PathBuf,
     boot: String,
     file: File,
-    /// Since it was written anew.
+    /// Bytes appended since the last rewrite.
     appended: usize,
-    /// What was written last may be missing or half there. Memory has all of it.
+    /// The last write may be missing or incomplete in the file; memory has it.
     is_torn: bool,
     begun: BTreeSet<String>,
-    seen: Seen,
+    seen: SeenFences,
 }
 
-/// What the process before this one left in the work directory.
+/// What the previous process left in the work directory.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct RecoveredSpool {
     pub before: Option<Before>,
-    pub seen: Seen,
+    pub seen: SeenFences,
 }
 
-/// Whether an attempt may begin.
+/// Whether an attempt may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Begins {
-    Yes,
-    /// Work of a later or another holder was executed here, under this fence.
+pub(crate) enum StartDecision {
+    Allowed,
+    /// The runner has executed work of a later or a different holder, under this fence.
     Refused(Fence),
 }
 
-impl Spool {
-    pub fn left(work_dir: &Path) -> io::Result<Left> {
+impl AttemptSpool {
+    /// Reads the spool of the previous process.
+    pub fn recover(work_dir: &Path) -> io::Result<RecoveredSpool> {
         let file = match File::open(work_dir.join(NAME)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecoveredSpool::default()),
             file => file?,
         };
         let mut text = String::new();
         file.take(BYTES_MAX).read_to_string(&mut text)?;
-        // What a crash cut off was not flushed, and nothing has begun after it.
+        // A line that a crash truncated was not fsynced, so its attempt did not start.
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         let mut lines = whole.lines();
-        let Some(boot) = lines.next().filter(|boot| !boot.is_empty()) else { return Ok(Left::default()) };
-        let (mut begun, mut seen) = (BTreeSet::new(), Seen::default());
+        let Some(boot) = lines.next().filter(|boot| !boot.is_empty()) else {
+            return Ok(RecoveredSpool::default());
+        };
+        let (mut begun, mut seen) = (BTreeSet::new(), SeenFences::default());
         for line in lines {
             match line.split_at_checked(1) {
                 Some(("+", nonce)) => drop(begun.insert(nonce.to_owned())),
                 Some(("-", nonce)) => drop(begun.remove(nonce)),
-                _ => seen.read(line),
+                _ => seen.apply_line(line),
             }
         }
         let before = Before { boot: boot.to_owned(), begun: begun.into_iter().collect() };
-        Ok(Left { before: Some(before), seen })
+        Ok(RecoveredSpool { before: Some(before), seen })
     }
 
-    /// Begins anew. The server has heard what was in the one before; what was seen stays.
-    pub fn create(work_dir: &Path, boot: &str, seen: Seen) -> io::Result<Self> {
+    /// Starts a new spool after the old one was reported to the server; fences are kept.
+    pub fn create(work_dir: &Path, boot: &str, seen: SeenFences) -> io::Result<Self> {
         let begun = BTreeSet::new();
-        let file = write_anew(work_dir, boot, &seen, &begun)?;
+        let file = rewrite_spool(work_dir, boot, &seen, &begun)?;
         let (dir, boot) = (work_dir.to_owned(), boot.to_owned());
-        Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, is_torn: false, begun, seen }) })
+        Ok(Self {
+            pages: Mutex::new(SpoolFile { dir, boot, file, appended: 0, is_torn: false, begun, seen }),
+        })
     }
 
-    /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
-    pub(crate) fn begins(&self, nonce: &str, under: Option<Holder>) -> io::Result<Begins> {
+    /// Records the start of an attempt durably, together with its holder's fence; nothing is recorded if it is
+    /// refused.
+    pub(crate) fn record_start(
+        &self,
+        nonce: &str,
+        under: Option<EnvironmentHolder>,
+    ) -> io::Result<StartDecision> {
         let mut pages = self.pages.lock();
         let mut text = String::new();
         if let Some(holder) = under {
-            if let Some(known) = pages.seen.instead_of(&holder) {
-                return Ok(Begins::Refused(known));
+            if let Some(known) = pages.seen.superseding_fence(&holder) {
+                return Ok(StartDecision::Refused(known));
             }
-            text = pages.seen.note(holder);
+            text = pages.seen.record(holder);
         }
         pages.begun.insert(nonce.to_owned());
-        pages.append(&format!("{text}+{nonce}\n"), Until::OnDisk)?;
-        Ok(Begins::Yes)
+        pages.append(&format!("{text}+{nonce}\n"), Durability::Synced)?;
+        Ok(StartDecision::Allowed)
     }
 
-    /// Nobody asks about it any more. Should this get lost, the server knows better.
-    pub(crate) fn over(&self, nonce: &str) {
+    /// Records the end of an attempt. Not fsynced: if the line is lost, the server already knows the outcome.
+    pub(crate) fn record_end(&self, nonce: &str) {
         let mut pages = self.pages.lock();
-        // What was never begun is not in it.
+        // An attempt that never started is not in the spool.
         if pages.begun.remove(nonce)
-            && let Err(error) = pages.append(&format!("-{nonce}\n"), Until::Written)
+            && let Err(error) = pages.append(&format!("-{nonce}\n"), Durability::Buffered)
         {
-            tracing::warn!("the spool cannot be written: {error}");
+            tracing::warn!(%error, "cannot write spool");
         }
     }
 }
 
-/// How far a line has to come.
+/// Whether a line has to be fsynced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Until {
-    Written,
-    OnDisk,
+enum Durability {
+    Buffered,
+    Synced,
 }
 
-impl Pages {
-    /// The lines of what was changed in memory. After one that failed nobody knows what is in the file: the next one writes
-    /// it anew, with what that one was about.
-    fn append(&mut self, text: &str, until: Until) -> io::Result<()> {
-        let is_long = self.appended + text.len() > REWRITTEN_BYTES;
+impl SpoolFile {
+    /// Appends lines for changes already made in memory. After a failed write the state of the file is unknown, so
+    /// the next call rewrites it from memory.
+    fn append(&mut self, text: &str, until: Durability) -> io::Result<()> {
+        let is_long = self.appended + text.len() > REWRITE_BYTES;
         if std::mem::replace(&mut self.is_torn, true) || is_long {
-            self.file = write_anew(&self.dir, &self.boot, &self.seen, &self.begun)?;
+            self.file = rewrite_spool(&self.dir, &self.boot, &self.seen, &self.begun)?;
             self.appended = 0;
         } else {
             self.appended += text.len();
             self.file.write_all(text.as_bytes())?;
-            if until == Until::OnDisk {
+            if until == Durability::Synced {
                 self.file.sync_data()?;
             }
         }
@@ -142,12 +153,12 @@ impl Pages {
     }
 }
 
-/// Whole or not at all, and on the disk when this returns.
-fn write_anew(dir: &Path, boot: &str, seen: &Seen, begun: &BTreeSet<String>) -> io::Result<File> {
+/// Rewrites the file atomically and durably (write, fsync, rename).
+fn rewrite_spool(dir: &Path, boot: &str, seen: &SeenFences, begun: &BTreeSet<String>) -> io::Result<File> {
     let (path, fresh) = (dir.join(NAME), dir.join("spool.new"));
     let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
     let begun: String = begun.iter().map(|nonce| format!("+{nonce}\n")).collect();
-    file.write_all(format!("{boot}\n{}{begun}", seen.lines()).as_bytes())?;
+    file.write_all(format!("{boot}\n{}{begun}", seen.to_lines()).as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&fresh, &path)?;
     File::open(dir)?.sync_all()?;
@@ -162,119 +173,124 @@ mod tests {
     use super::*;
 
     fn before(dir: &Path) -> (String, Vec<String>) {
-        let before = Spool::left(dir).unwrap().before.unwrap();
+        let before = AttemptSpool::recover(dir).unwrap().before.unwrap();
         (before.boot, before.begun)
     }
 
-    fn holder(environment: u8, fence: i64) -> Holder {
+    fn holder(environment: u8, fence: i64) -> EnvironmentHolder {
         let environment = EnvironmentId::from_parts(Timestamp::from_micros(1), [environment; 10]);
-        Holder { environment, fence: Fence::from_number(fence), session: None }
+        EnvironmentHolder { environment, fence: Fence::from_number(fence), session: None }
     }
 
     #[test]
-    fn the_next_process_knows_what_has_begun_and_is_not_over() {
+    fn spool_recovers_started_attempts() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Spool::left(dir.path()).unwrap().before.is_none());
-        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+        assert!(AttemptSpool::recover(dir.path()).unwrap().before.is_none());
+        let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
         for nonce in ["a", "b", "c"] {
-            assert_eq!(spool.begins(nonce, None).unwrap(), Begins::Yes);
+            assert_eq!(spool.record_start(nonce, None).unwrap(), StartDecision::Allowed);
         }
-        spool.over("b");
+        spool.record_end("b");
         drop(spool);
         assert_eq!(before(dir.path()), ("one".to_owned(), vec!["a".to_owned(), "c".to_owned()]));
-        Spool::create(dir.path(), "two", Seen::default()).unwrap();
+        AttemptSpool::create(dir.path(), "two", SeenFences::default()).unwrap();
         assert_eq!(before(dir.path()), ("two".to_owned(), Vec::new()));
     }
 
     #[test]
-    fn a_lower_fence_of_an_environment_is_refused_also_by_the_next_process() {
+    fn lower_fence_is_refused_after_restart() {
         let dir = tempfile::tempdir().unwrap();
         let fence = Fence::from_number;
-        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
-        // The session, its reset, and the next one, whose number was given together with the reset's.
+        let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
+        // A session, its reset, and the next session, whose fence was issued together with the reset's.
         for number in [1, 2, 3, 3] {
-            assert_eq!(spool.begins("a", Some(holder(1, number))).unwrap(), Begins::Yes, "{number}");
+            assert_eq!(
+                spool.record_start("a", Some(holder(1, number))).unwrap(),
+                StartDecision::Allowed,
+                "{number}"
+            );
         }
-        assert_eq!(spool.begins("b", Some(holder(1, 2))).unwrap(), Begins::Refused(fence(3)));
-        assert_eq!(spool.begins("c", Some(holder(2, 2))).unwrap(), Begins::Yes);
+        assert_eq!(spool.record_start("b", Some(holder(1, 2))).unwrap(), StartDecision::Refused(fence(3)));
+        assert_eq!(spool.record_start("c", Some(holder(2, 2))).unwrap(), StartDecision::Allowed);
         drop(spool);
-        let left = Spool::left(dir.path()).unwrap();
+        let left = AttemptSpool::recover(dir.path()).unwrap();
         assert_eq!(left.before.unwrap().begun, ["a", "c"], "what was refused has not begun");
-        let spool = Spool::create(dir.path(), "two", left.seen).unwrap();
-        assert_eq!(spool.begins("d", Some(holder(1, 2))).unwrap(), Begins::Refused(fence(3)));
-        assert_eq!(spool.begins("e", Some(holder(1, 16 << 40 | 2))).unwrap(), Begins::Yes);
-        assert_eq!(Spool::left(dir.path()).unwrap().seen.epoch(), 16);
+        let spool = AttemptSpool::create(dir.path(), "two", left.seen).unwrap();
+        assert_eq!(spool.record_start("d", Some(holder(1, 2))).unwrap(), StartDecision::Refused(fence(3)));
+        assert_eq!(spool.record_start("e", Some(holder(1, 16 << 40 | 2))).unwrap(), StartDecision::Allowed);
+        assert_eq!(AttemptSpool::recover(dir.path()).unwrap().seen.epoch(), 16);
     }
 
     #[test]
-    fn the_same_fence_is_refused_to_another_session_also_by_the_next_process() {
+    fn same_fence_of_another_session_is_refused_after_restart() {
         let dir = tempfile::tempdir().unwrap();
         let of = |session: u8| {
             let session = SessionId::from_parts(Timestamp::from_micros(1), [session; 10]);
-            Some(Holder { session: Some(session), ..holder(1, 3) })
+            Some(EnvironmentHolder { session: Some(session), ..holder(1, 3) })
         };
-        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+        let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
         for under in [of(1), Some(holder(1, 3)), of(1)] {
-            assert_eq!(spool.begins("a", under).unwrap(), Begins::Yes);
+            assert_eq!(spool.record_start("a", under).unwrap(), StartDecision::Allowed);
         }
-        let refused = Begins::Refused(Fence::from_number(3));
-        assert_eq!(spool.begins("b", of(2)).unwrap(), refused);
+        let refused = StartDecision::Refused(Fence::from_number(3));
+        assert_eq!(spool.record_start("b", of(2)).unwrap(), refused);
         drop(spool);
-        let spool = Spool::create(dir.path(), "two", Spool::left(dir.path()).unwrap().seen).unwrap();
-        assert_eq!(spool.begins("c", of(2)).unwrap(), refused);
-        assert_eq!(spool.begins("d", of(1)).unwrap(), Begins::Yes);
+        let spool =
+            AttemptSpool::create(dir.path(), "two", AttemptSpool::recover(dir.path()).unwrap().seen).unwrap();
+        assert_eq!(spool.record_start("c", of(2)).unwrap(), refused);
+        assert_eq!(spool.record_start("d", of(1)).unwrap(), StartDecision::Allowed);
     }
 
     #[test]
-    fn what_was_cut_off_is_not_taken_for_a_lower_fence() {
+    fn truncated_spool_line_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
-        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
-        spool.begins("a", Some(holder(1, 123))).unwrap();
+        let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
+        spool.record_start("a", Some(holder(1, 123))).unwrap();
         drop(spool);
         let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
         let cut = text.find("123").unwrap() + 2;
         std::fs::write(dir.path().join(NAME), &text[..cut]).unwrap();
-        let left = Spool::left(dir.path()).unwrap();
-        assert_eq!((left.seen, left.before.unwrap().begun), (Seen::default(), Vec::new()));
+        let left = AttemptSpool::recover(dir.path()).unwrap();
+        assert_eq!((left.seen, left.before.unwrap().begun), (SeenFences::default(), Vec::new()));
     }
 
-    /// The disk is full, or does not flush; then it is well again, with the start of a line left behind.
+    /// A full disk, or one that fails to fsync, recovers and has part of a line in the file.
     #[test]
-    fn what_could_not_be_written_is_written_with_the_next_one() {
+    fn failed_spool_write_is_repeated() {
         for broken in ["/dev/full", "/dev/null"] {
             let dir = tempfile::tempdir().unwrap();
-            let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+            let spool = AttemptSpool::create(dir.path(), "one", SeenFences::default()).unwrap();
             let broken = OpenOptions::new().write(true).open(broken).unwrap();
             let mut whole = std::mem::replace(&mut spool.pages.lock().file, broken);
             let under = Some(holder(1, 5));
-            spool.begins("a", under).unwrap_err();
+            spool.record_start("a", under).unwrap_err();
             whole.write_all(b"=env_").unwrap();
             spool.pages.lock().file = whole;
-            assert_eq!(spool.begins("b", under).unwrap(), Begins::Yes);
-            spool.over("a");
+            assert_eq!(spool.record_start("b", under).unwrap(), StartDecision::Allowed);
+            spool.record_end("a");
             drop(spool);
-            let left = Spool::left(dir.path()).unwrap();
+            let left = AttemptSpool::recover(dir.path()).unwrap();
             assert_eq!(left.before.unwrap().begun, ["b"]);
-            assert!(left.seen.instead_of(&holder(1, 4)).is_some());
+            assert!(left.seen.superseding_fence(&holder(1, 4)).is_some());
         }
     }
 
     #[test]
-    fn it_is_written_anew_before_it_gets_long_and_forgets_nothing() {
+    fn long_spool_is_rewritten_without_loss() {
         let dir = tempfile::tempdir().unwrap();
-        let mut seen = Seen::default();
-        seen.note(holder(1, 9));
-        let spool = Spool::create(dir.path(), "one", seen).unwrap();
-        spool.begins("stays", None).unwrap();
-        let long = "n".repeat(REWRITTEN_BYTES / 8);
+        let mut seen = SeenFences::default();
+        seen.record(holder(1, 9));
+        let spool = AttemptSpool::create(dir.path(), "one", seen).unwrap();
+        spool.record_start("stays", None).unwrap();
+        let long = "n".repeat(REWRITE_BYTES / 8);
         for _ in 0..20 {
-            spool.begins(&long, None).unwrap();
-            spool.over(&long);
+            spool.record_start(&long, None).unwrap();
+            spool.record_end(&long);
         }
         let length = std::fs::metadata(dir.path().join(NAME)).unwrap().len();
-        assert!(length < 2 * REWRITTEN_BYTES as u64, "{length}");
+        assert!(length < 2 * REWRITE_BYTES as u64, "{length}");
         assert_eq!(before(dir.path()).1, ["stays"]);
-        let known = spool.begins("late", Some(holder(1, 8))).unwrap();
-        assert_eq!(known, Begins::Refused(Fence::from_number(9)));
+        let known = spool.record_start("late", Some(holder(1, 8))).unwrap();
+        assert_eq!(known, StartDecision::Refused(Fence::from_number(9)));
     }
 }

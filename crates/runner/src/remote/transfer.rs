@@ -1,5 +1,5 @@
-//! Large things on their way. The thread of the attempt waits for them and looks whether they are still wanted; another one
-//! does what can block. Left behind, that one writes nowhere, and ends by its own limit of time.
+//! Transfers of large bodies. A helper thread does the blocking IO while the attempt's thread checks whether the
+//! transfer is still wanted. An abandoned helper writes nothing and ends by its timeout.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,86 +11,89 @@ use std::time::Duration;
 use berth_api::remote::ArtifactKept;
 use berth_api::runner::{LinkError, Wanted};
 
-use super::client::Client;
+use super::client::ServerClient;
 
 const TRANSFER_MAX: Duration = Duration::from_secs(900);
-/// How often to look whether it is still wanted.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often to check whether the transfer is still wanted.
+const WANTED_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Read ahead of whoever unpacks.
+/// Chunks read ahead.
 const CHUNKS_MAX: usize = 16;
 
-/// What is being fetched, as it comes.
-pub(super) struct Incoming<'a> {
-    parts: Receiver<Result<Part, LinkError>>,
+/// A download, readable as it arrives.
+pub(super) struct IncomingTransfer<'a> {
+    parts: Receiver<Result<TransferPart, LinkError>>,
     wanted: Wanted<'a>,
     chunk: Vec<u8>,
     at: usize,
     has_ended: bool,
 }
 
-enum Part {
+enum TransferPart {
     Begins,
     Bytes(Vec<u8>),
     Ends,
 }
 
 pub(super) fn fetch<'a>(
-    client: &Arc<Client>,
+    client: &Arc<ServerClient>,
     what: String,
     wanted: Wanted<'a>,
-) -> Result<Incoming<'a>, LinkError> {
+) -> Result<IncomingTransfer<'a>, LinkError> {
     let (sender, parts) = sync_channel(CHUNKS_MAX);
     let client = client.clone();
-    start("step-fetch", move || {
+    spawn_transfer("step-fetch", move || {
         let fetched = client.fetch(&what, TRANSFER_MAX).map_err(LinkError::from).and_then(|body| {
-            // Nobody listens any more when the step was stopped.
+            // Fails if the step was stopped.
             let gone = |_| LinkError::Unavailable(UNWANTED.into());
-            sender.send(Ok(Part::Begins)).map_err(gone)?;
-            read_all(body, |chunk| sender.send(Ok(Part::Bytes(chunk))).map_err(gone))?;
-            Ok(Part::Ends)
+            sender.send(Ok(TransferPart::Begins)).map_err(gone)?;
+            read_all(body, |chunk| sender.send(Ok(TransferPart::Bytes(chunk))).map_err(gone))?;
+            Ok(TransferPart::Ends)
         });
         sender.send(fetched).ok();
     })?;
-    match next(&parts, wanted)? {
-        Part::Begins => Ok(Incoming { parts, wanted, chunk: Vec::new(), at: 0, has_ended: false }),
-        Part::Bytes(_) | Part::Ends => Err(broken("nothing came")),
+    match receive_next(&parts, wanted)? {
+        TransferPart::Begins => {
+            Ok(IncomingTransfer { parts, wanted, chunk: Vec::new(), at: 0, has_ended: false })
+        }
+        TransferPart::Bytes(_) | TransferPart::Ends => Err(transfer_error("no data received")),
     }
 }
 
-/// Sends a packed artifact.
+/// Uploads a packed artifact.
 pub(super) fn send(
-    client: &Arc<Client>,
+    client: &Arc<ServerClient>,
     what: String,
     packed: File,
     wanted: Wanted<'_>,
 ) -> Result<ArtifactKept, LinkError> {
     let (sender, answers) = sync_channel(1);
     let is_unwanted = Arc::new(AtomicBool::new(false));
-    let length = packed.metadata().map_err(|error| broken(&error.to_string()))?.len();
-    let (client, outgoing) = (client.clone(), Outgoing { file: packed, is_unwanted: is_unwanted.clone() });
-    start("step-send", move || {
-        let answer = client.send_all::<ArtifactKept>(&what, (outgoing, length), TRANSFER_MAX);
+    let length = packed.metadata().map_err(|error| transfer_error(&error.to_string()))?.len();
+    let (client, outgoing) =
+        (client.clone(), OutgoingFile { file: packed, is_unwanted: is_unwanted.clone() });
+    spawn_transfer("step-send", move || {
+        let answer = client.send_reader::<ArtifactKept>(&what, (outgoing, length), TRANSFER_MAX);
         sender.send(answer.map_err(LinkError::from)).ok();
     })?;
-    let answer = next(&answers, wanted);
+    let answer = receive_next(&answers, wanted);
     is_unwanted.store(true, Ordering::Relaxed);
     answer
 }
 
-const UNWANTED: &str = "nobody wants it any more";
+const UNWANTED: &str = "the transfer was cancelled";
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LinkError> {
+fn spawn_transfer(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LinkError> {
     let started = std::thread::Builder::new().name(name.into()).spawn(work);
-    started.map(drop).map_err(|error| broken(&format!("cannot start a thread: {error}")))
+    started.map(drop).map_err(|error| transfer_error(&format!("cannot start a thread: {error}")))
 }
 
-fn next<T>(parts: &Receiver<Result<T, LinkError>>, wanted: Wanted<'_>) -> Result<T, LinkError> {
+fn receive_next<T>(parts: &Receiver<Result<T, LinkError>>, wanted: Wanted<'_>) -> Result<T, LinkError> {
     loop {
-        match parts.recv_timeout(LOOK_EVERY) {
+        match parts.recv_timeout(WANTED_CHECK_INTERVAL) {
             Ok(part) => return part,
-            Err(RecvTimeoutError::Disconnected) => return Err(broken("it broke off")),
-            Err(RecvTimeoutError::Timeout) if !wanted() => return Err(broken(UNWANTED)),
+            Err(RecvTimeoutError::Disconnected) => return Err(transfer_error("the connection was closed")),
+            Err(RecvTimeoutError::Timeout) if !wanted() => return Err(transfer_error(UNWANTED)),
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
@@ -102,7 +105,7 @@ fn read_all(
 ) -> Result<(), LinkError> {
     loop {
         let mut chunk = vec![0; CHUNK_BYTES];
-        match body.read(&mut chunk).map_err(|error| broken(&error.to_string()))? {
+        match body.read(&mut chunk).map_err(|error| transfer_error(&error.to_string()))? {
             0 => return Ok(()),
             length => {
                 chunk.truncate(length);
@@ -112,20 +115,20 @@ fn read_all(
     }
 }
 
-fn broken(why: &str) -> LinkError {
-    LinkError::Unavailable(format!("a transfer was not finished: {why}"))
+fn transfer_error(why: &str) -> LinkError {
+    LinkError::Unavailable(format!("transfer failed: {why}"))
 }
 
-impl Read for Incoming<'_> {
+impl Read for IncomingTransfer<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at == self.chunk.len() && !self.has_ended {
-            // Also while they come without a pause.
+            // Also check while chunks arrive without a pause.
             if !(self.wanted)() {
                 return Err(io::Error::other(UNWANTED));
             }
-            match next(&self.parts, self.wanted).map_err(io::Error::other)? {
-                Part::Bytes(chunk) => (self.chunk, self.at) = (chunk, 0),
-                Part::Begins | Part::Ends => self.has_ended = true,
+            match receive_next(&self.parts, self.wanted).map_err(io::Error::other)? {
+                TransferPart::Bytes(chunk) => (self.chunk, self.at) = (chunk, 0),
+                TransferPart::Begins | TransferPart::Ends => self.has_ended = true,
             }
         }
         let length = (self.chunk.len() - self.at).min(into.len());
@@ -135,13 +138,13 @@ impl Read for Incoming<'_> {
     }
 }
 
-/// What is being sent.
-struct Outgoing {
+/// An upload that fails once it is no longer wanted.
+struct OutgoingFile {
     file: File,
     is_unwanted: Arc<AtomicBool>,
 }
 
-impl Read for Outgoing {
+impl Read for OutgoingFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self.is_unwanted.load(Ordering::Relaxed) {
             true => Err(io::Error::other(UNWANTED)),

@@ -1,5 +1,4 @@
-//! With bubblewrap: namespaces of the step's own, and a file system that has the system read-only and the step's own
-//! directories.
+//! Bubblewrap sandbox: separate namespaces, a read-only system, and the step's own directories.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,12 +6,13 @@ use std::process::{Command, Stdio};
 
 use berth_api::runner::Network;
 
-use super::Cage;
-use super::user::StepUser;
-use super::visible::Visible;
+use super::StepSandbox;
+use super::user::StepUserAccount;
+use super::visible::VisiblePaths;
 use crate::attempt::environment::PATH;
 
-/// Capabilities are dropped: with them, root inside could undo every mount. No namespaces inside: they give them back.
+/// Without capabilities, because root inside could undo the mounts; without nested user namespaces, which would
+/// restore them.
 const COMMON: &[&str] = &[
     "--unshare-user",
     "--unshare-pid",
@@ -29,28 +29,28 @@ const COMMON: &[&str] = &[
     "--dev",
     "/dev",
 ];
-/// With a loopback interface that is up.
+/// A network namespace with only a loopback interface.
 const NO_NETWORK: &str = "--unshare-net";
-/// Programs expect them; they are empty.
+/// Empty directories that programs expect.
 const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
-/// In a container, its engine forbids one or the other by default.
-const ALLOW: &str = "user namespaces have to be allowed for it, and a container needs an unmasked /proc \
+/// Container engines forbid these by default.
+const ALLOW_HINT: &str = "user namespaces have to be allowed for it, and a container needs an unmasked /proc \
     (podman run --security-opt unmask=ALL; Docker and Kubernetes: see docs/operations-packages.md)";
 
-/// Really runs something: whether user namespaces are allowed cannot be told otherwise.
-pub(super) fn probe(visible: &Visible, user: Option<&StepUser>) -> Result<PathBuf, String> {
+/// Starts a sandbox; there is no other way to tell whether user namespaces are allowed.
+pub(super) fn probe(visible: &VisiblePaths, user: Option<&StepUserAccount>) -> Result<PathBuf, String> {
     let found = PATH.split(':').map(|dir| Path::new(dir).join("bwrap")).find(|path| path.is_file());
     let path = found.ok_or("there is no program `bwrap`: apt-get install bubblewrap")?;
     let mut command = Command::new(&path);
     if let Some(user) = user {
-        user.run(&mut command);
+        user.run_as(&mut command);
     }
     let tried = command
         .current_dir("/")
-        .args(machine(visible))
-        .args(exposed(visible))
+        .args(base_arguments(visible))
+        .args(expose_arguments(visible))
         .args(["--", "/bin/sh", "-c", "test -d /proc/self"])
         .env_clear()
         .stdin(Stdio::null())
@@ -63,46 +63,46 @@ pub(super) fn probe(visible: &Visible, user: Option<&StepUser>) -> Result<PathBu
     if told.contains("Unknown option") {
         return Err(format!("{} is older than 0.8: {told}", path.display()));
     }
-    Err(format!("{told}; {ALLOW}"))
+    Err(format!("{told}; {ALLOW_HINT}"))
 }
 
-/// Later mounts cover earlier ones, so the order is: the machine, what is hidden, what is the step's own.
-pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
-    let visible = &cage.confinement.visible;
-    let mut arguments = machine(visible);
-    if cage.network == Network::None {
+/// Later mounts cover earlier ones, so the order is: system, hidden paths, the step's own directories.
+pub(super) fn arguments(sandbox: &StepSandbox<'_>) -> Vec<OsString> {
+    let visible = &sandbox.confinement.visible;
+    let mut arguments = base_arguments(visible);
+    if sandbox.network == Network::None {
         arguments.push(NO_NETWORK.into());
     }
-    TEMPORARY.iter().for_each(|path| mount(&mut arguments, "--bind", &[cage.tmp, Path::new(path)]));
-    arguments.extend(exposed(visible));
-    for hidden in visible.covered() {
+    TEMPORARY.iter().for_each(|path| push_mount(&mut arguments, "--bind", &[sandbox.tmp, Path::new(path)]));
+    arguments.extend(expose_arguments(visible));
+    for hidden in visible.covered_paths() {
         if hidden.is_dir() {
-            mount(&mut arguments, "--tmpfs", &[hidden]);
+            push_mount(&mut arguments, "--tmpfs", &[hidden]);
         } else {
-            mount(&mut arguments, "--ro-bind", &[Path::new("/dev/null"), hidden]);
+            push_mount(&mut arguments, "--ro-bind", &[Path::new("/dev/null"), hidden]);
         }
     }
-    cage.own.iter().for_each(|own| mount(&mut arguments, "--bind", &[own, own]));
-    cage.read.iter().for_each(|read| mount(&mut arguments, "--ro-bind", &[read, read]));
-    mount(&mut arguments, "--remount-ro", &[Path::new("/")]);
+    sandbox.writable.iter().for_each(|own| push_mount(&mut arguments, "--bind", &[own, own]));
+    sandbox.readable.iter().for_each(|read| push_mount(&mut arguments, "--ro-bind", &[read, read]));
+    push_mount(&mut arguments, "--remount-ro", &[Path::new("/")]);
     arguments
 }
 
-fn mount(arguments: &mut Vec<OsString>, option: &str, paths: &[&Path]) {
+fn push_mount(arguments: &mut Vec<OsString>, option: &str, paths: &[&Path]) {
     arguments.push(option.into());
     arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
 }
 
-/// What is exposed may lie in a directory that is the step's own otherwise, and it may be gone by now.
-fn exposed(visible: &Visible) -> Vec<OsString> {
+/// Exposed paths may be inside a private directory such as `/run`, and may no longer exist.
+fn expose_arguments(visible: &VisiblePaths) -> Vec<OsString> {
     let paths = visible.exposed.iter().map(|path| path.as_os_str().to_owned());
     paths.flat_map(|path| ["--ro-bind-try".into(), path.clone(), path]).collect()
 }
 
-fn machine(visible: &Visible) -> Vec<OsString> {
+fn base_arguments(visible: &VisiblePaths) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
-    visible.dirs.iter().for_each(|dir| mount(&mut arguments, "--ro-bind", &[dir, dir]));
-    visible.links.iter().for_each(|(link, target)| mount(&mut arguments, "--symlink", &[target, link]));
-    EMPTY.iter().for_each(|dir| mount(&mut arguments, "--dir", &[Path::new(dir)]));
+    visible.dirs.iter().for_each(|dir| push_mount(&mut arguments, "--ro-bind", &[dir, dir]));
+    visible.links.iter().for_each(|(link, target)| push_mount(&mut arguments, "--symlink", &[target, link]));
+    EMPTY.iter().for_each(|dir| push_mount(&mut arguments, "--dir", &[Path::new(dir)]));
     arguments
 }

@@ -1,11 +1,11 @@
-//! With Landlock: the kernel keeps the step from changing anything but its own directories, and from reading anything but
-//! the system's and its own.
+//! Landlock sandbox: the kernel restricts writes to the step's own directories, and reads to those and the
+//! system's.
 //!
-//! Best effort, for the machine of one person: modes and owners of files can be changed, sockets with a path can be
+//! Best effort, for a single-user machine: file modes and owners can be changed, sockets with a path can be
 //! connected to, and command lines of other processes can be read.
 //!
-//! The restriction is for a thread and whatever it starts, and cannot be undone: a fresh thread takes it on, starts
-//! the process and ends.
+//! The restriction applies to a thread and its descendants and cannot be undone, so a new thread applies it to
+//! itself, starts the process and ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,21 @@ use landlock::{
 
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-use super::Cage;
+use super::StepSandbox;
 
-/// Files cannot be cut short (Linux 6.2). A kernel that knows less is refused.
-const LEAST: ABI = ABI::V3;
-/// The newest rights we know; a kernel that knows fewer keeps those it knows. From 6 on, signals and abstract sockets stay
-/// inside; from 9 on, sockets with a path.
-const KNOWN: ABI = ABI::V9;
-/// Without capabilities, the kernel refuses a step the environment of processes outside of its domain.
+/// Controls truncation (Linux 6.2). Older kernels are rejected.
+const ABI_MIN: ABI = ABI::V3;
+/// Newest supported ABI; older kernels enforce what they know. From 6 on, signals and abstract sockets are scoped;
+/// from 9 on, sockets with a path.
+const ABI_MAX: ABI = ABI::V9;
+/// Without capabilities the kernel denies access to the environment of processes outside of the Landlock domain.
 const PROCESSES: &str = "/proc";
-/// Written to by everything.
+/// Devices that programs expect to be writable.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 pub(super) fn probe() -> Result<(), String> {
     let status = on_fresh_thread(|| {
-        let all = AccessFs::from_all(KNOWN);
+        let all = AccessFs::from_all(ABI_MAX);
         restrict(&[(PathBuf::from("/"), all)])
     })
     .map_err(|error| format!("this kernel has no Landlock, or an older one than Linux 6.2: {error}"))?;
@@ -42,13 +42,13 @@ pub(super) fn probe() -> Result<(), String> {
     }
 }
 
-pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child> {
-    let rules = rules(cage);
+pub(super) fn spawn(sandbox: &StepSandbox<'_>, command: &mut Command) -> io::Result<Child> {
+    let rules = rules(sandbox);
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            // Another user has none anyway, and it takes them to become one.
-            if cage.confinement.user.is_none() {
+            // Needed to change the user; the other user has none anyway.
+            if sandbox.confinement.user.is_none() {
                 drop_capabilities()?;
             }
             command.spawn()
@@ -56,8 +56,8 @@ pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child>
     })
 }
 
-/// As root, a process could read the environment of others with them. Landlock has seen to it that no program gives them
-/// back.
+/// With capabilities, a root process could read the environment of other processes. Landlock sets no_new_privs, so
+/// no program can regain them.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
@@ -74,39 +74,39 @@ fn on_fresh_thread<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::R
 fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(LEAST))
+        .handle_access(AccessFs::from_all(ABI_MIN))
         .map(|ruleset| ruleset.set_compatibility(CompatLevel::BestEffort))
-        .and_then(|ruleset| ruleset.handle_access(AccessFs::from_all(KNOWN)))
-        .and_then(|ruleset| ruleset.scope(Scope::from_all(KNOWN)))
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::from_all(ABI_MAX)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(ABI_MAX)))
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
     for (path, access) in rules {
-        // What is not there needs no right.
+        // A path that does not exist needs no rule.
         let Ok(opened) = PathFd::new(path) else { continue };
         let is_dir = path.is_dir();
-        let access = if is_dir { *access } else { *access & AccessFs::from_file(KNOWN) };
+        let access = if is_dir { *access } else { *access & AccessFs::from_file(ABI_MAX) };
         ruleset = ruleset.add_rule(PathBeneath::new(opened, access)).map_err(io::Error::other)?;
     }
     Ok(ruleset.restrict_self().map_err(io::Error::other)?.ruleset)
 }
 
-fn rules(cage: &Cage<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
-    let read = AccessFs::from_read(KNOWN);
-    let visible = &cage.confinement.visible;
-    let hidden: Vec<&Path> = visible.covered().collect();
+fn rules(sandbox: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+    let read = AccessFs::from_read(ABI_MAX);
+    let visible = &sandbox.confinement.visible;
+    let hidden: Vec<&Path> = visible.covered_paths().collect();
     let seen = visible.dirs.iter().chain(&visible.exposed).flat_map(|dir| readable(dir, &hidden));
     let mut rules: Vec<_> = seen.map(|path| (path, read)).collect();
     rules.push((PathBuf::from(PROCESSES), read));
-    let connect = AccessFs::from_read(KNOWN) | AccessFs::ResolveUnix;
+    let connect = AccessFs::from_read(ABI_MAX) | AccessFs::ResolveUnix;
     rules.extend(visible.exposed.iter().map(|path| (path.clone(), connect)));
-    rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(KNOWN))));
-    rules.extend(cage.own.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(KNOWN))));
-    rules.extend(cage.read.iter().map(|path| (PathBuf::from(path), read)));
+    rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(ABI_MAX))));
+    rules.extend(sandbox.writable.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(ABI_MAX))));
+    rules.extend(sandbox.readable.iter().map(|path| (PathBuf::from(path), read)));
     rules
 }
 
-/// A right counts for everything below, and none can be taken back below: so the right to read is given beside the way
-/// to what is hidden, not on it. A link gets none: where it leads, the right is there already, or must not be.
+/// A rule applies to a whole subtree and cannot be revoked below, so directories that contain a hidden path are
+/// replaced by their other entries. Symlinks get no rule: their target has one already, or must not.
 fn readable(dir: &Path, hidden: &[&Path]) -> Vec<PathBuf> {
     if hidden.contains(&dir) {
         return Vec::new();

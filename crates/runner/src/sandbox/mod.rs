@@ -1,4 +1,4 @@
-//! How far a step is kept apart from the machine, and how its processes are started accordingly.
+//! Sandboxes: which isolation steps get, and how processes are started in it.
 
 mod bubblewrap;
 mod landlock;
@@ -13,156 +13,164 @@ use berth_api::runner::{Isolation, Network};
 
 use berth_core::runner::EXPOSED_MAX;
 
-use crate::process::tree::mark;
-use crate::settings::{Sandbox, StartError};
+use crate::process::tree::attempt_id_entry;
+use crate::settings::{RunnerStartError, SandboxMode};
 
-pub use user::{StepUser, UserError};
-pub use visible::HideError;
-use visible::Visible;
+pub use user::{StepUserAccount, StepUserError};
+pub use visible::HiddenPathError;
+use visible::VisiblePaths;
 
 #[derive(Debug, Clone)]
-enum Level {
+enum IsolationLevel {
     Process,
     Landlock,
     Bubblewrap(PathBuf),
 }
 
-/// How steps and builds are kept apart from this machine: found out once at start, and never weaker afterwards.
+/// The isolation of steps and builds on this machine, detected once at start.
 #[derive(Debug, Clone)]
 pub struct Confinement {
-    level: Level,
-    visible: Visible,
-    /// None: the same as this process.
-    user: Option<StepUser>,
+    level: IsolationLevel,
+    visible: VisiblePaths,
+    /// `None`: the user of this process.
+    user: Option<StepUserAccount>,
 }
 
-/// The confinement, for the processes of one attempt or one build.
-pub(crate) struct Cage<'a> {
+/// The sandbox for the processes of one attempt or build.
+pub(crate) struct StepSandbox<'a> {
     pub(crate) confinement: &'a Confinement,
-    /// Stands in place of `/tmp`.
+    /// Mounted as `/tmp`.
     pub(crate) tmp: &'a Path,
-    /// What may be changed.
-    pub(crate) own: Vec<&'a Path>,
-    /// What may only be read.
-    pub(crate) read: Vec<&'a Path>,
+    /// Writable paths.
+    pub(crate) writable: Vec<&'a Path>,
+    /// Read-only paths.
+    pub(crate) readable: Vec<&'a Path>,
     pub(crate) network: Network,
-    /// What `BERTH_ATTEMPT_ID` says to its processes, by which they are found.
+    /// Value of `BERTH_ATTEMPT_ID`, by which processes are found.
     pub(crate) id: &'a str,
 }
 
 impl Confinement {
-    /// `hidden`: directories and files that no step or build may read even where they lie in a visible directory.
-    /// `exposed`: those that every step and build may read.
-    pub fn choose(sandbox: Sandbox, hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, StartError> {
+    /// Detects the sandbox. No step or build can read `hidden` paths, even in a visible directory; all of them can
+    /// read `exposed` paths.
+    pub fn choose(
+        sandbox: SandboxMode,
+        hidden: &[PathBuf],
+        exposed: &[PathBuf],
+    ) -> Result<Self, RunnerStartError> {
         Self::choose_as(None, sandbox, hidden, exposed)
     }
 
-    /// The same; what runs in it runs as `user`.
+    /// Like [`choose`](Self::choose), for steps that run as `user`.
     pub fn choose_as(
-        user: Option<StepUser>,
-        sandbox: Sandbox,
+        user: Option<StepUserAccount>,
+        sandbox: SandboxMode,
         hidden: &[PathBuf],
         exposed: &[PathBuf],
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, RunnerStartError> {
         if exposed.len() > EXPOSED_MAX {
-            return Err(StartError::TooManyExposed);
+            return Err(RunnerStartError::TooManyExposed);
         }
-        // A step that is not kept apart sees everything.
-        let visible =
-            if sandbox == Sandbox::Off { Visible::default() } else { Visible::find(hidden, exposed)? };
-        let refused = |why| StartError::Sandbox(sandbox, why);
-        let bubblewrap = || bubblewrap::probe(&visible, user.as_ref()).map(Level::Bubblewrap);
+        // Without a sandbox a step sees everything.
+        let visible = if sandbox == SandboxMode::Off {
+            VisiblePaths::default()
+        } else {
+            VisiblePaths::find(hidden, exposed)?
+        };
+        let refused = |why| RunnerStartError::Sandbox(sandbox, why);
+        let bubblewrap = || bubblewrap::probe(&visible, user.as_ref()).map(IsolationLevel::Bubblewrap);
         let level = match sandbox {
-            Sandbox::Off => Level::Process,
-            Sandbox::Landlock => landlock::probe().map(|()| Level::Landlock).map_err(refused)?,
-            Sandbox::Bubblewrap | Sandbox::Auto => bubblewrap().map_err(refused)?,
-            Sandbox::Local => bubblewrap().or_else(|no_bubblewrap| {
-                tracing::warn!("steps are kept apart by Landlock only: {no_bubblewrap}");
+            SandboxMode::Off => IsolationLevel::Process,
+            SandboxMode::Landlock => landlock::probe().map(|()| IsolationLevel::Landlock).map_err(refused)?,
+            SandboxMode::Bubblewrap | SandboxMode::Auto => bubblewrap().map_err(refused)?,
+            SandboxMode::Local => bubblewrap().or_else(|no_bubblewrap| {
+                tracing::warn!(reason = no_bubblewrap, "bubblewrap unavailable; using Landlock");
                 let both = |no_landlock| refused(format!("{no_bubblewrap}; {no_landlock}"));
-                landlock::probe().map(|()| Level::Landlock).map_err(both)
+                landlock::probe().map(|()| IsolationLevel::Landlock).map_err(both)
             })?,
         };
         Ok(Self { level, visible, user })
     }
 
+    /// The isolation level as reported to the server.
     pub fn isolation(&self) -> Isolation {
         match self.level {
-            Level::Process => Isolation::Process,
-            Level::Landlock => Isolation::Landlock,
-            Level::Bubblewrap(_) => Isolation::Bubblewrap,
+            IsolationLevel::Process => Isolation::Process,
+            IsolationLevel::Landlock => Isolation::Landlock,
+            IsolationLevel::Bubblewrap(_) => Isolation::Bubblewrap,
         }
     }
 
     /// Paths that the operator exposes.
-    pub fn exposed(&self) -> Vec<String> {
+    pub fn exposed_paths(&self) -> Vec<String> {
         self.visible.chosen.iter().map(|path| path.display().to_string()).collect()
     }
 
-    /// Why a step cannot have this network here; in words for its author.
+    /// Returns an error for the step's author if the network mode is not available here.
     pub(crate) fn check_network(&self, network: Network) -> Result<(), String> {
         match (network, &self.level) {
-            (Network::Host, _) | (Network::None, Level::Bubblewrap(_)) => Ok(()),
-            (Network::None, Level::Process | Level::Landlock) => Err(format!(
+            (Network::Host, _) | (Network::None, IsolationLevel::Bubblewrap(_)) => Ok(()),
+            (Network::None, IsolationLevel::Process | IsolationLevel::Landlock) => Err(format!(
                 "`network: none` needs the sandbox bubblewrap, and this runner has {}; nothing of the step ran",
-                self.word()
+                self.level_name()
             )),
         }
     }
 
-    fn word(&self) -> &'static str {
+    fn level_name(&self) -> &'static str {
         match self.level {
-            Level::Process => "none",
-            Level::Landlock => "landlock",
-            Level::Bubblewrap(_) => "bubblewrap",
+            IsolationLevel::Process => "none",
+            IsolationLevel::Landlock => "landlock",
+            IsolationLevel::Bubblewrap(_) => "bubblewrap",
         }
     }
 
-    /// Whether steps run as another user than this process.
+    /// Whether steps run as a different user than this process.
     pub fn has_user(&self) -> bool {
         self.user.is_some()
     }
 
-    pub(crate) fn user(&self) -> Option<&StepUser> {
+    pub(crate) fn user(&self) -> Option<&StepUserAccount> {
         self.user.as_ref()
     }
 
-    /// Gives what is at `path` to the user that steps run as, where that is another one.
-    pub(crate) fn give(&self, path: &Path) -> io::Result<()> {
-        self.user.as_ref().map_or(Ok(()), |user| user.give(path))
+    /// Changes the owner of `path` to the step user, if there is one.
+    pub(crate) fn give_to_step_user(&self, path: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.take_ownership(path))
     }
 
-    /// Lets that user read what is at `path`.
-    pub(crate) fn show(&self, path: &Path) -> io::Result<()> {
-        self.user.as_ref().map_or(Ok(()), |user| user.show(path))
+    /// Lets the step user read `path`.
+    pub(crate) fn allow_read(&self, path: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.allow_read(path))
     }
 
-    /// Lets that user pass through a directory.
-    pub fn admit(&self, dir: &Path) -> io::Result<()> {
-        self.user.as_ref().map_or(Ok(()), |user| user.admit(dir))
+    /// Lets the step user traverse a directory.
+    pub fn allow_traverse(&self, dir: &Path) -> io::Result<()> {
+        self.user.as_ref().map_or(Ok(()), |user| user.allow_traverse(dir))
     }
 
-    /// Whether that user can enter a directory.
-    pub fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
-        self.user.as_ref().map_or(Ok(()), |user| user.check_enters(dir))
+    /// Checks that the step user can enter a directory.
+    pub fn check_can_enter(&self, dir: &Path) -> Result<(), StepUserError> {
+        self.user.as_ref().map_or(Ok(()), |user| user.check_can_enter(dir))
     }
 
-    /// The same, with one more directory that cannot be read.
-    pub(crate) fn hiding(mut self, dir: &Path) -> Result<Self, StartError> {
+    /// Hides one more directory.
+    pub(crate) fn with_hidden(mut self, dir: &Path) -> Result<Self, RunnerStartError> {
         self.visible.hide(dir)?;
         Ok(self)
     }
 }
 
-impl Cage<'_> {
+impl StepSandbox<'_> {
     pub(crate) fn isolation(&self) -> Isolation {
         self.confinement.isolation()
     }
 
-    /// A command that runs `program`; arguments added to it are the program's.
+    /// Returns a command that runs `program` in the sandbox; arguments added to it go to the program.
     pub(crate) fn command(&self, program: &str) -> Command {
         match &self.confinement.level {
-            Level::Process | Level::Landlock => Command::new(program),
-            Level::Bubblewrap(bwrap) => {
+            IsolationLevel::Process | IsolationLevel::Landlock => Command::new(program),
+            IsolationLevel::Bubblewrap(bwrap) => {
                 let mut command = Command::new(bwrap);
                 command.args(bubblewrap::arguments(self)).arg("--").arg(program);
                 command
@@ -174,17 +182,17 @@ impl Cage<'_> {
         self.confinement.check_network(self.network).map_err(io::Error::other)?;
         self.check_paths()?;
         if let Some(user) = &self.confinement.user {
-            user.run(command);
+            user.run_as(command);
         }
         match self.confinement.level {
-            Level::Process | Level::Bubblewrap(_) => command.spawn(),
-            Level::Landlock => landlock::spawn(self, command),
+            IsolationLevel::Process | IsolationLevel::Bubblewrap(_) => command.spawn(),
+            IsolationLevel::Landlock => landlock::spawn(self, command),
         }
     }
 
-    /// A path that leads elsewhere would open something else than it names.
+    /// A non-canonical path could make a different directory accessible than the one it names.
     fn check_paths(&self) -> io::Result<()> {
-        let all = self.own.iter().chain(&self.read).chain([&self.tmp]);
+        let all = self.writable.iter().chain(&self.readable).chain([&self.tmp]);
         for path in all {
             if path.canonicalize()? != *path {
                 return Err(io::Error::other(format!("{} is not a canonical path", path.display())));
@@ -193,13 +201,14 @@ impl Cage<'_> {
         Ok(())
     }
 
-    /// The mark of its processes.
-    pub(crate) fn mark(&self) -> Vec<u8> {
-        mark(self.id)
+    /// The environment entry that identifies its processes.
+    pub(crate) fn attempt_id_entry(&self) -> Vec<u8> {
+        attempt_id_entry(self.id)
     }
 
-    /// The main process only watches over the step: ending it would end the step without a chance to clean up.
+    /// Whether the main process is the sandbox's wrapper: killing it would kill the step without a chance to clean
+    /// up.
     pub(crate) fn main_is_wrapper(&self) -> bool {
-        matches!(self.confinement.level, Level::Bubblewrap(_))
+        matches!(self.confinement.level, IsolationLevel::Bubblewrap(_))
     }
 }

@@ -1,4 +1,4 @@
-//! The unprivileged user that steps and builds run as, where the runner itself is root.
+//! The unprivileged user that steps run as, if the runner is root.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
@@ -9,20 +9,22 @@ use std::process::{Command, Stdio};
 use rustix::process::geteuid;
 
 const USERS: &str = "/etc/passwd";
-/// The user passes through such a directory, and cannot list it.
-const PASSED: u32 = 0o710;
-/// What is set in the mode of something that only its owner reads, as bits of its group.
+/// Mode of a directory that the user can traverse but not list.
+const TRAVERSE_ONLY: u32 = 0o710;
+/// Owner permissions that are copied to the group.
 const OWNER_READS: u32 = 0o500;
 
+/// An unprivileged user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StepUser {
+pub struct StepUserAccount {
     name: String,
     uid: u32,
     gid: u32,
 }
 
+/// Why steps cannot run as a user.
 #[derive(Debug, thiserror::Error)]
-pub enum UserError {
+pub enum StepUserError {
     #[error("steps can run as the user {0} only if this program runs as root")]
     NotRoot(String),
     #[error("there is no user {0} in {USERS}: create it with `useradd --system --no-create-home {0}`")]
@@ -38,16 +40,16 @@ pub enum UserError {
     Outside { user: String, dir: String, source: io::Error },
 }
 
-impl StepUser {
+impl StepUserAccount {
     /// Finds a user of this machine by name.
-    pub fn find(name: &str) -> Result<Self, UserError> {
+    pub fn find(name: &str) -> Result<Self, StepUserError> {
         if !geteuid().is_root() {
-            return Err(UserError::NotRoot(name.to_owned()));
+            return Err(StepUserError::NotRoot(name.to_owned()));
         }
-        let users = std::fs::read_to_string(USERS).map_err(UserError::Unreadable)?;
-        let user = lookup(&users, name).ok_or_else(|| UserError::Unknown(name.to_owned()))?;
+        let users = std::fs::read_to_string(USERS).map_err(StepUserError::Unreadable)?;
+        let user = find_in_passwd(&users, name).ok_or_else(|| StepUserError::Unknown(name.to_owned()))?;
         if user.uid == 0 || user.gid == 0 {
-            return Err(UserError::Root(name.to_owned()));
+            return Err(StepUserError::Root(name.to_owned()));
         }
         Ok(user)
     }
@@ -56,18 +58,18 @@ impl StepUser {
         self.uid
     }
 
-    /// The command runs as the user, in no other group than its own: the standard library drops those of root.
-    pub(super) fn run(&self, command: &mut Command) {
+    /// Makes the command run as the user; the standard library drops root's supplementary groups.
+    pub(super) fn run_as(&self, command: &mut Command) {
         command.uid(self.uid).gid(self.gid);
     }
 
-    /// Gives the user all that is at `path`. A link is given, and not what it leads to.
-    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
+    /// Changes the owner of everything at `path`. Symlinks themselves are changed, not their targets.
+    pub(super) fn take_ownership(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, _| lchown(path, Some(self.uid), Some(self.gid)))
     }
 
-    /// Lets the user read all that is at `path`, which stays ours.
-    pub(super) fn show(&self, path: &Path) -> io::Result<()> {
+    /// Lets the user read everything at `path`, without changing its owner.
+    pub(super) fn allow_read(&self, path: &Path) -> io::Result<()> {
         walk(path, &|path, found| {
             lchown(path, None, Some(self.gid))?;
             if found.is_symlink() {
@@ -78,19 +80,19 @@ impl StepUser {
         })
     }
 
-    /// Lets the user pass through a directory of ours.
-    pub(super) fn admit(&self, dir: &Path) -> io::Result<()> {
+    /// Lets the user traverse a directory.
+    pub(super) fn allow_traverse(&self, dir: &Path) -> io::Result<()> {
         lchown(dir, None, Some(self.gid))?;
-        set_mode(dir, PASSED)
+        set_mode(dir, TRAVERSE_ONLY)
     }
 
-    /// Really enters the directory: rights of all directories above it count, too.
-    pub(super) fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
+    /// Enters the directory as the user, because the permissions of all parents count.
+    pub(super) fn check_can_enter(&self, dir: &Path) -> Result<(), StepUserError> {
         let mut command = Command::new("/bin/true");
-        self.run(&mut command);
+        self.run_as(&mut command);
         command.current_dir(dir).env_clear().stdin(Stdio::null());
         let entered = command.status();
-        entered.map(drop).map_err(|source| UserError::Outside {
+        entered.map(drop).map_err(|source| StepUserError::Outside {
             user: self.name.clone(),
             dir: dir.display().to_string(),
             source,
@@ -98,12 +100,12 @@ impl StepUser {
     }
 }
 
-fn lookup(users: &str, name: &str) -> Option<StepUser> {
+fn find_in_passwd(users: &str, name: &str) -> Option<StepUserAccount> {
     users.lines().find_map(|line| {
         let mut fields = line.split(':');
         let found = fields.next().filter(|found| *found == name)?;
         let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(StepUser { name: found.to_owned(), uid, gid })
+        Some(StepUserAccount { name: found.to_owned(), uid, gid })
     })
 }
 
@@ -111,7 +113,7 @@ fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
-/// Everything at and below `path`, without following links.
+/// Visits everything at and below `path`, without following symlinks.
 fn walk(path: &Path, change: &dyn Fn(&Path, &std::fs::Metadata) -> io::Result<()>) -> io::Result<()> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -131,10 +133,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_is_found_by_its_whole_name() {
+    fn user_is_found_by_full_name() {
         let users =
             "root:x:0:0:root:/root:/bin/sh\nberth-steps:x:990:991::/:/bin/false\nberth:x:7:8::/:/x\ncut:x\n";
-        let found = |name| lookup(users, name).map(|user| (user.uid, user.gid));
+        let found = |name| find_in_passwd(users, name).map(|user| (user.uid, user.gid));
         assert_eq!(found("berth"), Some((7, 8)));
         assert_eq!(found("berth-steps"), Some((990, 991)));
         assert_eq!((found("steps"), found("cut"), found("")), (None, None, None));

@@ -1,4 +1,4 @@
-//! What a step sees of the machine: the system's own directories and what the operator exposes. Nothing else is there.
+//! What a step sees of the file system: system directories and paths that the operator exposes.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Programs, their libraries and their settings.
+/// Programs, libraries and configuration.
 const SYSTEM: &[&str] = &[
     "/usr",
     "/bin",
@@ -22,44 +22,47 @@ const SYSTEM: &[&str] = &[
     "/gnu/store",
 ];
 const SETTINGS: &str = "/etc";
-/// Names are looked up by what this file says; on many machines it is a link into `/run`.
+/// Configures name resolution; on many machines a symlink into `/run`.
 const RESOLVER: &str = "/etc/resolv.conf";
-/// Files and directories that are looked at in `/etc`.
+/// Limit for entries scanned in `/etc`.
 const SETTINGS_MAX: usize = 50_000;
 const READ_BY_ALL: u32 = 0o004;
 const ENTERED_BY_ALL: u32 = 0o005;
 
-/// All paths are absolute and canonical, but for where links are.
+/// Paths are absolute and, except for links, canonical.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Visible {
-    /// Directories of the system, read-only.
+pub(super) struct VisiblePaths {
+    /// System directories, read-only.
     pub(super) dirs: Vec<PathBuf>,
     /// Symbolic links of the system, such as `/bin`, with their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
-    /// Single files and sockets, or whole directories, read-only.
+    /// Files, sockets or directories, read-only.
     pub(super) exposed: Vec<PathBuf>,
-    /// Those of them that the operator has chosen.
+    /// The exposed paths that the operator configured.
     pub(super) chosen: Vec<PathBuf>,
-    /// Lies in one of these and is covered.
+    /// Paths that must not be visible.
     pub(super) hidden: Vec<PathBuf>,
 }
 
+/// Why a path cannot be hidden or exposed.
 #[derive(Debug, thiserror::Error)]
-pub enum HideError {
-    #[error("{path} has to be hidden from steps, and cannot be found: {source}")]
+pub enum HiddenPathError {
+    #[error("{path} must be hidden from steps, but cannot be found: {source}")]
     Missing { path: PathBuf, source: io::Error },
     #[error("{path} cannot be exposed to steps: {source}")]
     Unexposed { path: PathBuf, source: io::Error },
-    #[error("{path} has to be hidden from steps, and {dir} cannot be: move it into a directory of its own")]
+    #[error(
+        "{path} must be hidden from steps, but {dir} cannot be hidden: move it into a directory of its own"
+    )]
     Needed { path: PathBuf, dir: PathBuf },
-    #[error("{SETTINGS} cannot be searched for what only its owner may read: {0}")]
+    #[error("{SETTINGS} cannot be searched for files that only their owner may read: {0}")]
     Settings(io::Error),
 }
 
-impl Visible {
-    /// `hidden` files are hidden with their whole directory: a file that is covered alone comes to light when another one
-    /// is renamed over it.
-    pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HideError> {
+impl VisiblePaths {
+    /// Hides a file together with its directory: a mount over a single file would disappear when the file is
+    /// replaced by rename.
+    pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HiddenPathError> {
         let (mut dirs, mut links) = (Vec::new(), Vec::new());
         for path in SYSTEM.iter().map(PathBuf::from) {
             match std::fs::read_link(&path) {
@@ -69,12 +72,12 @@ impl Visible {
             }
         }
         let canonical = |path: &PathBuf| {
-            path.canonicalize().map_err(|source| HideError::Unexposed { path: path.clone(), source })
+            path.canonicalize().map_err(|source| HiddenPathError::Unexposed { path: path.clone(), source })
         };
         let chosen: Vec<PathBuf> = exposed.iter().map(canonical).collect::<Result<_, _>>()?;
         let exposed = chosen.iter().cloned().chain(Path::new(RESOLVER).canonicalize()).collect();
         let mut visible = Self { dirs, links, exposed, chosen, hidden: Vec::new() };
-        visible.hidden = private_settings().map_err(HideError::Settings)?;
+        visible.hidden = private_settings().map_err(HiddenPathError::Settings)?;
         for path in hidden {
             visible.hide(path)?;
         }
@@ -82,47 +85,47 @@ impl Visible {
     }
 
     /// Hides one more directory, or the directory of a file.
-    pub(super) fn hide(&mut self, path: &Path) -> Result<(), HideError> {
-        let missing = |source| HideError::Missing { path: path.to_owned(), source };
+    pub(super) fn hide(&mut self, path: &Path) -> Result<(), HiddenPathError> {
+        let missing = |source| HiddenPathError::Missing { path: path.to_owned(), source };
         let mut dir = path.canonicalize().map_err(missing)?;
         if !dir.is_dir() {
             dir.pop();
         }
-        // Covered, it would take a part of the system with it.
+        // Hiding it would hide part of the system.
         if self.dirs.iter().any(|system| system.starts_with(&dir)) {
-            return Err(HideError::Needed { path: path.to_owned(), dir });
+            return Err(HiddenPathError::Needed { path: path.to_owned(), dir });
         }
         self.hidden.push(dir);
         Ok(())
     }
 
-    /// What has to be covered, because it lies in something that is seen.
-    pub(super) fn covered(&self) -> impl Iterator<Item = &Path> {
+    /// Hidden paths inside visible directories, which have to be covered.
+    pub(super) fn covered_paths(&self) -> impl Iterator<Item = &Path> {
         let seen = |path: &&PathBuf| self.dirs.iter().chain(&self.exposed).any(|dir| path.starts_with(dir));
         self.hidden.iter().filter(seen).map(PathBuf::as_path)
     }
 }
 
-/// Finds what this process can read in `/etc` and other users cannot: a step runs as the same user.
+/// Finds files in `/etc` that this process can read and other users cannot, because a step runs as the same user.
 fn private_settings() -> io::Result<Vec<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut left = SETTINGS_MAX;
-    search(Path::new(SETTINGS), &mut found, &mut left)?;
+    collect_private(Path::new(SETTINGS), &mut found, &mut left)?;
     Ok(found.into_iter().collect())
 }
 
-fn search(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Result<()> {
+fn collect_private(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Result<()> {
     for entry in std::fs::read_dir(dir)? {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many files"))?;
         let path = entry?.path();
-        // Removed since it was listed.
+        // It may have been removed since readdir.
         let Ok(about) = path.symlink_metadata() else { continue };
         if about.is_symlink() || access(&path, Access::READ_OK).is_err() {
             continue;
         }
         let for_all = if about.is_dir() { ENTERED_BY_ALL } else { READ_BY_ALL };
         match (about.mode() & for_all == for_all, about.is_dir()) {
-            (true, true) => search(&path, found, left)?,
+            (true, true) => collect_private(&path, found, left)?,
             (true, false) => {}
             (false, is_dir) if is_dir || dir == Path::new(SETTINGS) => drop(found.insert(path)),
             (false, _) => drop(found.insert(dir.to_owned())),
@@ -136,17 +139,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_hidden_with_its_directory_and_the_system_cannot_be() {
+    fn file_is_hidden_with_its_directory_unless_needed_by_system() {
         let dir = tempfile::tempdir().expect("directory");
         let key = dir.path().join("root.key");
         std::fs::write(&key, "key").expect("file");
-        let visible = Visible::find(std::slice::from_ref(&key), &[]).expect("hidden");
+        let visible = VisiblePaths::find(std::slice::from_ref(&key), &[]).expect("hidden");
         assert!(visible.hidden.contains(&dir.path().canonicalize().expect("canonical")));
         for needed in ["/etc/passwd", "/etc", "/"] {
-            let refused = Visible::find(&[needed.into()], &[]);
-            assert!(matches!(refused, Err(HideError::Needed { .. })), "{needed}: {refused:?}");
+            let refused = VisiblePaths::find(&[needed.into()], &[]);
+            assert!(matches!(refused, Err(HiddenPathError::Needed { .. })), "{needed}: {refused:?}");
         }
-        let missing = Visible::find(&[dir.path().join("not there")], &[]);
-        assert!(matches!(missing, Err(HideError::Missing { .. })), "{missing:?}");
+        let missing = VisiblePaths::find(&[dir.path().join("not there")], &[]);
+        assert!(matches!(missing, Err(HiddenPathError::Missing { .. })), "{missing:?}");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::{Fixture, failed, step, succeeded};
 
-/// A server that answers each request with the next of these statuses, and the last one for ever.
+/// A server that responds with these statuses in order, repeating the last one.
 fn serve(statuses: Vec<u16>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
     let address = listener.local_addr().expect("address");
@@ -31,7 +31,7 @@ fn serve(statuses: Vec<u16>) -> String {
 }
 
 #[test]
-fn an_address_is_asked_until_it_answers_as_expected() {
+fn http_check_repeats_until_expected_status() {
     let fixture = Fixture::new();
     let url = serve(vec![503, 503, 200]);
     let outcome =
@@ -44,7 +44,7 @@ fn an_address_is_asked_until_it_answers_as_expected() {
 }
 
 #[test]
-fn redirects_are_answers_of_their_own() {
+fn http_check_does_not_follow_redirects() {
     let fixture = Fixture::new();
     let url = serve(vec![302]);
     succeeded(&fixture.run(step(
@@ -55,24 +55,24 @@ fn redirects_are_answers_of_their_own() {
 }
 
 #[test]
-fn an_address_that_never_answers_fails_the_step() {
+fn http_check_without_expected_response_fails() {
     let fixture = Fixture::new();
     let url = serve(vec![500]);
     let outcome = fixture.run(step("a", "http_check", json!({ "url": url, "within": "1s" })));
-    assert_eq!(failed(&outcome), (FailureCause::Exited, "wanted 200 within 1s; at the end it answered 500"));
+    assert_eq!(failed(&outcome), (FailureCause::Exited, "expected 200 within 1s, but it answered 500"));
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("address");
     let url = format!("https://user:hunter22@{closed}/");
     let mut assignment = step("b", "http_check", json!({ "url": url, "within": "1s" }));
     assignment.masked = vec![SecretText::new("hunter22".into())];
     let outcome = fixture.run(assignment);
-    assert!(failed(&outcome).1.contains("cannot be asked"), "{outcome:?}");
+    assert!(failed(&outcome).1.contains("request failed"), "{outcome:?}");
     assert!(!fixture.link.text_of("b").contains("hunter22"), "{}", fixture.link.text_of("b"));
 }
 
 #[test]
-fn a_check_is_cancelled_at_once_even_while_it_waits_for_an_answer() {
+fn http_check_waiting_for_response_is_cancelled_at_once() {
     let fixture = Fixture::new();
-    // Accepts, and never answers.
+    // Accepts connections and never responds.
     let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
     let url = format!("http://{}", listener.local_addr().expect("address"));
     fixture.link.give(step("a", "http_check", json!({ "url": url })));
@@ -86,7 +86,7 @@ fn a_check_is_cancelled_at_once_even_while_it_waits_for_an_answer() {
 }
 
 #[test]
-fn a_command_is_tried_until_it_succeeds() {
+fn wait_for_repeats_command_until_success() {
     let fixture = Fixture::new();
     let run = "echo x >> tries; test $(wc -l < tries) -ge 3; echo image=b > $BERTH_OUTPUT";
     let mut assignment = step("a", "wait_for", json!({ "run": run, "every": "1s", "within": "20s" }));
@@ -97,7 +97,7 @@ fn a_command_is_tried_until_it_succeeds() {
 }
 
 #[test]
-fn a_wait_ends_when_its_time_is_over() {
+fn wait_for_fails_after_its_time() {
     let fixture = Fixture::new();
     let outcome = fixture.run(step("a", "wait_for", json!({ "run": "sleep 1000", "within": "1s" })));
     assert_eq!(failed(&outcome), (FailureCause::Exited, "not within 1s: the command was still running"));
@@ -107,7 +107,7 @@ fn a_wait_ends_when_its_time_is_over() {
 }
 
 #[test]
-fn a_dummy_does_as_it_is_told() {
+fn dummy_step_follows_its_params() {
     let fixture = Fixture::new();
     let mut assignment = step(
         "a",
@@ -125,11 +125,11 @@ fn a_dummy_does_as_it_is_told() {
 }
 
 #[test]
-fn a_try_that_cannot_be_started_after_another_one_ran_is_no_step_that_never_started() {
+fn wait_for_is_interrupted_if_a_later_try_cannot_start() {
     let fixture = Fixture::new();
-    // The second try has no directory to begin in.
+    // The second try has no working directory.
     let params = json!({ "run": "rmdir ../workspace; exit 1", "every": "1s", "within": "20s" });
     assert_eq!(fixture.run(step("a", "wait_for", params)), Outcome::Interrupted);
     let log = fixture.link.text_of("a");
-    assert!(log.contains("[berth] stopped: the runner cannot go on with it: "), "{log}");
+    assert!(log.contains("[berth] stopped: the runner cannot continue: "), "{log}");
 }

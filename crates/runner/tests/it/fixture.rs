@@ -1,4 +1,4 @@
-//! A runner with its server, and assignments for it.
+//! A runner with its test server, and assignments.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, Outcome};
-use berth_runner::{Confinement, Runner, Sandbox, Settings, StartError};
+use berth_runner::{Confinement, RunnerOptions, RunnerStartError, SandboxMode, StepRunner};
 use berth_testkit::outcome;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use crate::link::{PATIENCE, TestLink};
 
 pub(crate) struct Fixture {
     pub(crate) link: Arc<TestLink>,
-    runner: Option<Runner>,
+    runner: Option<StepRunner>,
     pub(crate) dir: tempfile::TempDir,
 }
 
@@ -24,12 +24,12 @@ impl Fixture {
         Self::with(|_| {})
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut RunnerOptions)) -> Self {
         let dir = tempfile::tempdir().expect("directory");
         let link = Arc::new(TestLink::default());
         let mut settings = settings(dir.path().join("work"));
         change(&mut settings);
-        let runner = Runner::start(settings, link.clone()).expect("runner");
+        let runner = StepRunner::start(settings, link.clone()).expect("runner");
         Self { link, runner: Some(runner), dir }
     }
 
@@ -47,15 +47,17 @@ impl Fixture {
     }
 }
 
-/// Reports that a sandbox level does not work here. Landlock is up to the kernel; bubblewrap can be installed.
-pub(crate) fn skip_level(sandbox: Sandbox, why: &str) {
+/// Reports that a sandbox level does not work here. Landlock depends on the kernel; bubblewrap can be installed.
+pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     match sandbox {
-        Sandbox::Bubblewrap => outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})")),
+        SandboxMode::Bubblewrap => {
+            outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"))
+        }
         _ => outcome::impossible(&format!("sandbox {sandbox:?}"), why),
     }
 }
 
-/// Whatever a test did: no fault in the protocol, no process and no directory is left.
+/// After every test: no protocol violation, and no process or directory is left.
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop();
@@ -69,11 +71,11 @@ impl Drop for Fixture {
     }
 }
 
-/// Nothing when the level does not work here.
-pub(crate) fn confinement(sandbox: Sandbox, hidden: &[PathBuf]) -> Option<Confinement> {
+/// `None` if the level does not work here.
+pub(crate) fn confinement(sandbox: SandboxMode, hidden: &[PathBuf]) -> Option<Confinement> {
     match Confinement::choose(sandbox, hidden, &[]) {
         Ok(confinement) => Some(confinement),
-        Err(StartError::Sandbox(_, why)) => {
+        Err(RunnerStartError::Sandbox(_, why)) => {
             skip_level(sandbox, &why);
             None
         }
@@ -81,9 +83,9 @@ pub(crate) fn confinement(sandbox: Sandbox, hidden: &[PathBuf]) -> Option<Confin
     }
 }
 
-pub(crate) fn settings(work_dir: PathBuf) -> Settings {
+pub(crate) fn settings(work_dir: PathBuf) -> RunnerOptions {
     let mut settings =
-        Settings::new(work_dir, "boot-1".into(), confinement(Sandbox::Off, &[]).expect("none"));
+        RunnerOptions::new(work_dir, "boot-1".into(), confinement(SandboxMode::Off, &[]).expect("none"));
     settings.stop_grace = Duration::from_secs(1);
     settings.shutdown_grace = Duration::from_secs(1);
     settings.acquire_wait = Duration::from_millis(200);
@@ -158,7 +160,7 @@ pub(crate) fn sleepers(mark: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
     let until = Instant::now() + PATIENCE;
     while !holds() {

@@ -1,5 +1,5 @@
-//! `TestLink`: the server's side of the protocol in memory. It grants what a test gives it, remembers what it is told,
-//! and can be away.
+//! `TestLink`: the server's side of the protocol in memory. It grants what a test provides, records all calls, and
+//! can be unavailable.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use berth_api::runner::{
 
 /// How long a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// How soon something is seen that nobody tells.
+/// Poll interval.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
@@ -25,9 +25,9 @@ pub(crate) struct TestLink {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Assignment>,
-    /// By nonce: the same question has the same answer.
+    /// By nonce: a repeated request gets the same response.
     granted: HashMap<String, Assignment>,
-    /// What comes after a step, on the same thread.
+    /// Steps that follow on the same thread.
     chains: HashMap<String, VecDeque<Assignment>>,
     logs: BTreeMap<String, Vec<u8>>,
     reports: Vec<Report>,
@@ -35,29 +35,29 @@ struct State {
     answered: HashSet<String>,
     orders: HashMap<String, (Order, Option<String>)>,
     kept: BTreeMap<String, Vec<u8>>,
-    /// Built registries by digest: the name of each file, and its text.
+    /// Built registries by digest: file names with their contents.
     registries: BTreeMap<String, Vec<(String, String)>>,
-    /// Digests, as they were fetched.
+    /// Digests in the order of fetches.
     fetched: Vec<String>,
     faults: Vec<String>,
     beats: usize,
-    /// The nonces of every question for work, and whether it was answered.
+    /// The nonces of every request for work, and whether it was answered.
     asked: Vec<(Vec<String>, bool)>,
-    /// Every report as it came, also those that were not answered.
+    /// Every report received, including unanswered ones.
     said: Vec<Report>,
     is_away: bool,
-    /// A source that is asked for comes when nobody wants it any more.
+    /// A checkout blocks until it is no longer wanted.
     has_slow_sources: bool,
-    /// This many log chunks are written, but their answer gets lost.
+    /// This many log chunks are stored, but their response is lost.
     lost_answers: usize,
-    /// This many reports are heard, but their answer gets lost.
+    /// This many reports are received, but their response is lost.
     lost_reports: usize,
-    /// Every log chunk is answered with this.
+    /// Every log chunk gets this response.
     log_error: Option<LinkError>,
     log_failures: usize,
     /// No log chunk is answered.
     is_log_held: bool,
-    /// Once a log is this long, the server goes away by itself.
+    /// Once a log is this long, the server becomes unavailable.
     away_at_log_bytes: Option<usize>,
     /// No report is answered.
     is_answer_held: bool,
@@ -68,7 +68,7 @@ impl TestLink {
         self.change(|state| state.waiting.push_back(assignment));
     }
 
-    /// Each follows the one before on the thread of `first`.
+    /// Each step follows the previous one on the thread of `first`.
     pub(crate) fn give_chain(&self, first: &str, rest: Vec<Assignment>) {
         self.change(|state| {
             let mut before = first.to_owned();
@@ -145,7 +145,7 @@ impl TestLink {
         self.wait(&format!("{count} heartbeats"), |state| (state.beats >= count).then_some(()));
     }
 
-    /// The nonces of each question, and whether it was answered, once `count` of them were.
+    /// The nonces of each request, and whether it was answered, once `count` of them were.
     pub(crate) fn wait_for_questions(&self, count: usize, is_answered: bool) -> Vec<(Vec<String>, bool)> {
         self.wait(&format!("{count} questions"), |state| {
             let found = state.asked.iter().filter(|(_, answered)| *answered == is_answered).count();
@@ -153,7 +153,7 @@ impl TestLink {
         })
     }
 
-    /// What was said about a step, once it was said `count` times, heard or not.
+    /// The reports of a step, once there are `count`, answered or not.
     pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<Report> {
         self.wait(&format!("{count} tries to report {step}"), |state| {
             let said = state.said.iter().filter(|report| report.attempt.step_id == step);
@@ -196,7 +196,7 @@ impl TestLink {
         self.lock().fetched.clone()
     }
 
-    /// Gaps, overlaps, reports twice.
+    /// Checks for gaps, overlaps and duplicate reports.
     pub(crate) fn check(&self) {
         assert_eq!(self.lock().faults, Vec::<String>::new());
     }
@@ -336,7 +336,7 @@ impl Link for TestLink {
             state.faults.push(fault);
         }
         if state.reports.iter().any(|earlier| earlier.attempt.nonce == report.attempt.nonce) {
-            // Only who was not answered may say it again.
+            // Only an unanswered report may be repeated.
             if state.answered.contains(&step) {
                 state.faults.push(format!("{step} is reported twice"));
             }

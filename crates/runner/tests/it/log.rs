@@ -7,7 +7,7 @@ use berth_api::runner::{LinkError, Order, SecretText};
 use crate::fixture::{Fixture, script, succeeded};
 
 #[test]
-fn se05_secrets_are_masked_however_they_are_written() {
+fn secrets_are_masked_across_writes() {
     let fixture = Fixture::new();
     let run = "printf hun; sleep 0.1; printf 'ter22\\n'; echo $TOKEN | base64; printf %s $TOKEN | od -An -tx1 | tr -d ' '\n\
                for c in h u n t e r 2 2; do printf $c; done; echo; echo plain";
@@ -22,7 +22,7 @@ fn se05_secrets_are_masked_however_they_are_written() {
 }
 
 #[test]
-fn a_quiet_step_shows_its_last_line() {
+fn unterminated_last_line_is_sent() {
     let fixture = Fixture::new();
     let mut assignment = script("a", "printf 'no newline'; sleep 1000");
     assignment.masked = vec![SecretText::new("hunter22".into())];
@@ -34,7 +34,7 @@ fn a_quiet_step_shows_its_last_line() {
 }
 
 #[test]
-fn a_log_that_is_too_long_is_cut_once_and_the_step_goes_on() {
+fn log_above_limit_is_truncated_once() {
     let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 100_000);
     succeeded(
         &fixture
@@ -49,7 +49,7 @@ fn a_log_that_is_too_long_is_cut_once_and_the_step_goes_on() {
 }
 
 #[test]
-fn one_line_of_100_megabytes_is_kept_in_pieces() {
+fn log_line_of_100_megabytes_is_stored_in_chunks() {
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "head -c 100000000 /dev/zero")));
     assert_eq!(fixture.link.log_of("a").len(), 100_000_000);
@@ -63,7 +63,7 @@ fn peak_memory_kib() -> u64 {
 }
 
 #[test]
-fn many_tiny_writes_arrive() {
+fn log_of_many_tiny_writes_is_complete() {
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "i=0; while [ $i -lt 50000 ]; do echo $i; i=$((i+1)); done")));
     let expected: String = (0..50_000).map(|i| format!("{i}\n")).collect();
@@ -71,7 +71,7 @@ fn many_tiny_writes_arrive() {
 }
 
 #[test]
-fn e08_an_answer_that_got_lost_doubles_nothing() {
+fn log_chunk_with_lost_response_is_not_duplicated() {
     let fixture = Fixture::new();
     fixture.link.lose_answers(3);
     succeeded(&fixture.run(script("a", "seq 1 20000")));
@@ -79,7 +79,7 @@ fn e08_an_answer_that_got_lost_doubles_nothing() {
     assert_eq!(fixture.link.text_of("a"), expected);
 }
 
-/// The log of a step that writes ten million bytes while the server is away, and waits until it is back.
+/// The log of a step that writes ten million bytes while the server is unavailable, and waits until it is back.
 fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) -> String {
     let fixture = Fixture::with(|settings| {
         settings.heartbeat_wait = Duration::from_millis(50);
@@ -96,7 +96,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
         let entries = std::fs::read_dir(&attempts).expect("attempts").flatten();
         entries.map(|entry| entry.path().join("workspace")).find(|path| path.join(name).exists())
     };
-    // The step is not held up by a server that is away.
+    // An unavailable server does not block the step.
     crate::fixture::eventually("it has written everything", || find("done").is_some());
     assert!(fixture.link.is_away());
     meanwhile();
@@ -111,7 +111,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
 
 const SECRET: &str = "s3cret-value-42";
 
-/// With the stars that stand for the secret.
+/// With the stars that replace the secret.
 const BYTES: usize = 10_000_003;
 
 fn count(log: &str) -> usize {
@@ -130,12 +130,12 @@ fn check_counted(log: &str) -> usize {
 }
 
 #[test]
-fn e08_what_is_lost_while_the_server_is_away_is_counted() {
+fn log_bytes_lost_while_server_is_away_are_counted() {
     check_counted(&away_for_ten_million_bytes(0, || {}));
 }
 
 #[test]
-fn e08_a_runner_with_room_on_its_disk_loses_nothing_while_the_server_is_away() {
+fn log_is_spilled_to_disk_while_server_is_away() {
     let log = away_for_ten_million_bytes(32 * 1024 * 1024, || {
         let kept = spilled();
         assert!(kept.iter().map(Vec::len).max().is_some_and(|length| length > 5_000_000), "{}", kept.len());
@@ -148,13 +148,13 @@ fn e08_a_runner_with_room_on_its_disk_loses_nothing_while_the_server_is_away() {
 }
 
 #[test]
-fn e08_a_disk_with_less_room_than_the_log_is_long_keeps_the_first_part_and_counts_the_rest() {
+fn log_above_spill_limit_keeps_first_part_and_counts_rest() {
     let lost = check_counted(&away_for_ten_million_bytes(2 * 1024 * 1024, || {}));
     let kept = BYTES - lost;
     assert!((5 << 20..=7 << 20).contains(&kept), "{kept}: four in memory and two on the disk");
 }
 
-/// What files without a name this process has open, and no other test of it has: each is a process of its own.
+/// Contents of unlinked files that this process has open. Each test is its own process.
 fn spilled() -> Vec<Vec<u8>> {
     let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten().map(|entry| entry.path());
     let nameless = open.filter(|path| {
@@ -167,7 +167,7 @@ fn spilled() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_step_whose_log_cannot_be_written_is_reported_all_the_same() {
+fn step_with_undeliverable_log_is_reported() {
     let fixture = Fixture::with(|settings| settings.step_log_patience = Duration::from_millis(100));
     fixture.link.fail_log(Some(LinkError::Unavailable("the disk is broken".into())));
     succeeded(&fixture.run(script("short", "echo lost")));
@@ -176,7 +176,7 @@ fn a_step_whose_log_cannot_be_written_is_reported_all_the_same() {
 }
 
 #[test]
-fn what_the_server_refuses_is_counted_where_it_takes_the_log_again() {
+fn refused_log_chunks_are_counted_as_gap() {
     let fixture = Fixture::new();
     let run = "printf kept; sleep 0.2; echo lost; while [ ! -e go ]; do sleep 0.02; done; echo lost too";
     fixture.link.give(script("a", run));
@@ -193,7 +193,7 @@ fn what_the_server_refuses_is_counted_where_it_takes_the_log_again() {
 }
 
 #[test]
-fn a_server_that_takes_a_long_log_of_a_step_that_is_over_may_be_away_for_a_moment() {
+fn log_delivery_after_step_end_survives_short_outage() {
     const LOG_PATIENCE: Duration = Duration::from_secs(2);
     const LONG: usize = 3 * berth_runner::LOG_CHUNK_BYTES_MAX;
     let fixture = Fixture::with(|settings| settings.step_log_patience = LOG_PATIENCE);

@@ -1,8 +1,8 @@
-//! The runner through its public face, against an in-memory server.
+//! Tests of the runner's public API, against an in-memory server.
 
 mod builtin;
 mod fixture;
-mod left_over;
+mod leftovers;
 mod link;
 mod log;
 mod protocol;

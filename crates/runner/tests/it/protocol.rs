@@ -1,16 +1,16 @@
-//! How the runner speaks with the server, also when that is away.
+//! The protocol between runner and server, including an unavailable server.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Order, Outcome};
-use berth_runner::{Runner, StartError};
+use berth_runner::{RunnerStartError, StepRunner};
 
 use crate::fixture::{Fixture, eventually, script, settings, sleepers, step, succeeded, unique_sleep};
 
 #[test]
-fn the_next_step_comes_with_the_answer_to_a_report() {
-    let fixture = Fixture::with(|settings| settings.places = 1);
+fn next_step_arrives_in_response_to_report() {
+    let fixture = Fixture::with(|settings| settings.slots = 1);
     let rest = (1..20).map(|number| script(&format!("s{number}"), "echo here")).collect();
     fixture.link.give_chain("s0", rest);
     fixture.link.give(script("s0", "true"));
@@ -23,8 +23,8 @@ fn the_next_step_comes_with_the_answer_to_a_report() {
 }
 
 #[test]
-fn as_many_steps_run_at_once_as_there_are_places() {
-    let fixture = Fixture::with(|settings| settings.places = 3);
+fn parallel_steps_are_limited_by_slots() {
+    let fixture = Fixture::with(|settings| settings.slots = 3);
     for number in 0..5 {
         fixture.link.give(script(&format!("s{number}"), "echo up; sleep 1000"));
     }
@@ -41,20 +41,20 @@ fn as_many_steps_run_at_once_as_there_are_places() {
 }
 
 #[test]
-fn a_stale_attempt_is_stopped_and_never_reported() {
+fn stale_attempt_is_stopped_and_not_reported() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     fixture.link.give(script("a", &format!("echo ready; trap 'exit 0' TERM; sleep {mark}")));
     fixture.link.wait_for_log("a", "ready");
     fixture.link.order("a", Order::Stale, None);
     eventually("it is gone", || sleepers(&mark).is_empty());
-    // The place is free again, and nothing was said about the stale one.
+    // The slot is free again, and the stale attempt was not reported.
     succeeded(&fixture.run(script("b", "true")));
     assert!(!fixture.link.has_report("a"));
 }
 
 #[test]
-fn a_report_is_tried_until_it_is_heard() {
+fn report_is_retried_until_received() {
     let fixture = Fixture::new();
     fixture.link.give(script("a", "echo begun; while [ ! -e /dev/null/x ]; do sleep 0.01; [ -e \"$HOME/../go\" ] && exit 0; done; exit 0"));
     fixture.link.wait_for_log("a", "begun");
@@ -70,7 +70,7 @@ fn a_report_is_tried_until_it_is_heard() {
 }
 
 #[test]
-fn a_runner_that_is_not_answered_stops_its_steps_by_itself() {
+fn runner_without_responses_stops_its_steps() {
     let fixture = Fixture::with(|settings| {
         settings.self_stop = Duration::from_millis(600);
         settings.heartbeat_wait = Duration::from_millis(100);
@@ -90,7 +90,7 @@ fn a_runner_that_is_not_answered_stops_its_steps_by_itself() {
 }
 
 #[test]
-fn heartbeats_go_on_while_a_step_works() {
+fn heartbeats_continue_while_step_runs() {
     let fixture = Fixture::with(|settings| settings.heartbeat_wait = Duration::from_millis(20));
     fixture.link.give(step("a", "dummy", serde_json::json!({ "outcome": "hang" })));
     fixture.link.wait_for_beats(5);
@@ -99,7 +99,7 @@ fn heartbeats_go_on_while_a_step_works() {
 }
 
 #[test]
-fn a_server_that_is_away_at_first_is_asked_again() {
+fn unavailable_server_is_polled_again() {
     let fixture = Fixture::new();
     fixture.link.be_away(true);
     fixture.link.give(script("a", "true"));
@@ -109,14 +109,14 @@ fn a_server_that_is_away_at_first_is_asked_again() {
 }
 
 #[test]
-fn a_work_directory_has_one_runner() {
+fn work_directory_is_locked_by_one_runner() {
     let fixture = Fixture::new();
-    let second = Runner::start(settings(fixture.dir.path().join("work")), fixture.link.clone());
-    assert!(matches!(second, Err(StartError::InUse(_))), "{:?}", second.err());
+    let second = StepRunner::start(settings(fixture.dir.path().join("work")), fixture.link.clone());
+    assert!(matches!(second, Err(RunnerStartError::InUse(_))), "{:?}", second.err());
 }
 
 #[test]
-fn an_idle_runner_ends_soon() {
+fn idle_runner_stops_quickly() {
     let mut fixture = Fixture::new();
     let began = Instant::now();
     fixture.stop();
@@ -124,7 +124,7 @@ fn an_idle_runner_ends_soon() {
 }
 
 #[test]
-fn a_question_that_was_answered_is_never_asked_again() {
+fn acquire_nonces_are_not_reused_after_response() {
     let fixture = Fixture::with(|settings| settings.acquire_wait = Duration::from_millis(1));
     let answered = fixture.link.wait_for_questions(3, true);
     fixture.link.be_away(true);
@@ -139,7 +139,7 @@ fn a_question_that_was_answered_is_never_asked_again() {
 }
 
 #[test]
-fn a_report_that_is_repeated_asks_for_the_same_next_step_also_when_the_runner_ends() {
+fn repeated_report_requests_same_next_step_during_shutdown() {
     let mut fixture = Fixture::new();
     fixture.link.give_chain("a", vec![script("b", "true")]);
     fixture.link.lose_reports(2);
@@ -149,13 +149,13 @@ fn a_report_that_is_repeated_asks_for_the_same_next_step_also_when_the_runner_en
     let tries = fixture.link.wait_for_tries("a", 2);
     assert!(tries[0].next_nonce.is_some());
     assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
-    // The server has granted the next one, so something is said about it too.
+    // The server has granted the next step, so it is reported as well.
     let next = fixture.link.report_of("b");
     assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
 }
 
 #[test]
-fn step_starts_only_after_its_grant_was_answered_and_only_once() {
+fn step_starts_once_after_its_grant() {
     let fixture = Fixture::new();
     let effect = fixture.dir.path().join("effect");
     fixture.link.hold_answers(true);

@@ -1,28 +1,28 @@
-//! What a step can reach at each level. A level that does not work on this machine is said to be missing.
+//! What a step can reach at each sandbox level. Levels that do not work on this machine are reported.
 
 use std::net::TcpListener;
 
 use berth_api::runner::{Assignment, FailureCause, Isolation, Network, Order, Outcome, SecretText};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::{Confinement, SandboxMode};
 
 use serde_json::json;
 
 use crate::fixture::{Fixture, confinement, failed, script, sleepers, step, succeeded, unique_sleep};
 
-/// Nothing when the level does not work here.
-fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
+/// `None` if the level does not work here.
+fn fixture(sandbox: SandboxMode, hidden: &std::path::Path) -> Option<Fixture> {
     let confinement = confinement(sandbox, &[hidden.to_owned()])?;
     Some(Fixture::with(|settings| settings.confinement = confinement))
 }
 
-/// A directory like a server's, with something in it, outside of what a sandbox replaces anyway.
+/// A directory like a server's data directory, outside of what a sandbox replaces anyway.
 fn server_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
     std::fs::write(dir.path().join("root.key"), "key").expect("file");
     dir
 }
 
-fn check_walls(sandbox: Sandbox, isolation: Isolation) {
+fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
     let hidden = server_dir();
     let Some(fixture) = fixture(sandbox, hidden.path()) else { return };
     let key = hidden.path().join("root.key");
@@ -60,19 +60,19 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
 }
 
 #[test]
-fn sb03_landlock_keeps_a_step_inside() {
-    check_walls(Sandbox::Landlock, Isolation::Landlock);
+fn step_is_confined_by_landlock() {
+    check_walls(SandboxMode::Landlock, Isolation::Landlock);
 }
 
 #[test]
-fn sb03_bubblewrap_keeps_a_step_inside() {
-    check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
+fn step_is_confined_by_bubblewrap() {
+    check_walls(SandboxMode::Bubblewrap, Isolation::Bubblewrap);
 }
 
 #[test]
-fn se07_with_bubblewrap_other_steps_are_not_seen() {
+fn step_in_bubblewrap_does_not_see_other_steps() {
     let hidden = server_dir();
-    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let Some(fixture) = fixture(SandboxMode::Bubblewrap, hidden.path()) else { return };
     let mut first = script("first", "echo ready; sleep 1000");
     first.env.insert("TOKEN".into(), "hunter22".into());
     fixture.link.give(first);
@@ -86,9 +86,9 @@ fn se07_with_bubblewrap_other_steps_are_not_seen() {
 }
 
 #[test]
-fn with_bubblewrap_a_step_has_time_to_clean_up() {
+fn cancelled_step_in_bubblewrap_can_clean_up() {
     let hidden = server_dir();
-    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let Some(fixture) = fixture(SandboxMode::Bubblewrap, hidden.path()) else { return };
     let run = "trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo ready; while :; do sleep 0.05; done";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
@@ -98,7 +98,7 @@ fn with_bubblewrap_a_step_has_time_to_clean_up() {
     assert!(log.contains("cleaned\n"), "{log}");
 }
 
-/// Those of this process that a program it starts would have: what whoever started the tests left open.
+/// Descriptors that a child of this process would inherit anyway.
 fn inherited() -> Vec<u32> {
     const CLOEXEC: u32 = 0o2_000_000;
     let entries = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors").flatten();
@@ -114,13 +114,13 @@ fn inherited() -> Vec<u32> {
 }
 
 #[test]
-fn sb03_no_descriptor_of_ours_reaches_a_step() {
+fn step_inherits_no_descriptors() {
     let mut expected = inherited();
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "ls /proc/self/fd")));
     let mut found: Vec<u32> =
         fixture.link.text_of("a").lines().map(|line| line.parse().expect("a number")).collect();
-    // `ls` has the directory open that it lists.
+    // `ls` has the listed directory open.
     expected.push((0..).find(|number| !expected.contains(number)).expect("a free number"));
     found.sort_unstable();
     expected.sort_unstable();
@@ -128,9 +128,9 @@ fn sb03_no_descriptor_of_ours_reaches_a_step() {
 }
 
 #[test]
-fn with_bubblewrap_a_command_of_the_script_has_time_to_clean_up() {
+fn command_in_bubblewrap_can_clean_up_on_cancel() {
     let hidden = server_dir();
-    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let Some(fixture) = fixture(SandboxMode::Bubblewrap, hidden.path()) else { return };
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
     fixture.link.give(script("a", run));
     fixture.link.wait_for_log("a", "ready");
@@ -140,7 +140,7 @@ fn with_bubblewrap_a_command_of_the_script_has_time_to_clean_up() {
     assert!(log.ends_with("cleaned\n[berth] stopped: enough\n") && !log.contains("no\n"), "{log}");
 }
 
-fn check_hidden_file(sandbox: Sandbox) {
+fn check_hidden_file(sandbox: SandboxMode) {
     let dir = server_dir();
     let key = dir.path().join("root.key");
     let Some(fixture) = fixture(sandbox, &key) else { return };
@@ -154,7 +154,7 @@ fn check_hidden_file(sandbox: Sandbox) {
     assert_eq!(std::fs::read_to_string(&key).expect("still there"), "key");
 }
 
-fn check_exposed(sandbox: Sandbox) {
+fn check_exposed(sandbox: SandboxMode) {
     let dir = server_dir();
     if confinement(sandbox, &[]).is_none() {
         return;
@@ -172,38 +172,38 @@ fn check_exposed(sandbox: Sandbox) {
 }
 
 #[test]
-fn what_is_exposed_is_read_with_bubblewrap() {
-    check_exposed(Sandbox::Bubblewrap);
+fn exposed_path_is_readable_in_bubblewrap() {
+    check_exposed(SandboxMode::Bubblewrap);
 }
 
 #[test]
-fn what_is_exposed_is_read_with_landlock() {
-    check_exposed(Sandbox::Landlock);
+fn exposed_path_is_readable_with_landlock() {
+    check_exposed(SandboxMode::Landlock);
 }
 
 #[test]
-fn sb03_a_single_file_can_be_hidden_by_landlock() {
-    check_hidden_file(Sandbox::Landlock);
+fn hidden_file_is_unreadable_with_landlock() {
+    check_hidden_file(SandboxMode::Landlock);
 }
 
 #[test]
-fn sb03_a_single_file_can_be_hidden_by_bubblewrap() {
-    check_hidden_file(Sandbox::Bubblewrap);
+fn hidden_file_is_unreadable_in_bubblewrap() {
+    check_hidden_file(SandboxMode::Bubblewrap);
 }
 
-/// A file that is covered alone would come to light when another one is renamed over it, as a rotation does.
+/// A mount over a single file would disappear when another file is renamed over it, as in a rotation.
 #[test]
-fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
+fn hidden_key_stays_hidden_after_rename_in_bubblewrap() {
     let dir = server_dir();
     let keys = dir.path().join("keys");
     std::fs::create_dir(&keys).expect("directory");
     let key = keys.join("root.key");
     std::fs::write(&key, "old key").expect("file");
-    if confinement(Sandbox::Bubblewrap, &[]).is_none() {
+    if confinement(SandboxMode::Bubblewrap, &[]).is_none() {
         return;
     }
     let chosen =
-        Confinement::choose(Sandbox::Bubblewrap, std::slice::from_ref(&key), &[dir.path().to_owned()]);
+        Confinement::choose(SandboxMode::Bubblewrap, std::slice::from_ref(&key), &[dir.path().to_owned()]);
     let fixture = Fixture::with(|settings| settings.confinement = chosen.expect("it works here"));
     let go = dir.path().join("go");
     let run = format!(
@@ -222,7 +222,7 @@ fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
     assert_eq!(fixture.link.text_of("a"), "ready\nlooked\n");
 }
 
-/// Asks for the address of a listener on this machine, and lists the network interfaces.
+/// Connects to a listener on this machine, and lists the network interfaces.
 fn reach(listener: &TcpListener) -> String {
     let port = listener.local_addr().expect("an address").port();
     format!(
@@ -232,8 +232,8 @@ fn reach(listener: &TcpListener) -> String {
 }
 
 #[test]
-fn network_none_leaves_a_step_its_loopback_alone() {
-    let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+fn network_none_allows_loopback_only() {
+    let Some(confinement) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     listener.set_nonblocking(true).expect("nonblocking");
@@ -248,7 +248,7 @@ fn network_none_leaves_a_step_its_loopback_alone() {
     assert_eq!(fixture.link.report_of("host").network, Some(Network::Host));
 }
 
-fn check_network_refused(sandbox: Sandbox) {
+fn check_network_refused(sandbox: SandboxMode) {
     let Some(confinement) = confinement(sandbox, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let mark = fixture.dir.path().join("ran");
@@ -264,22 +264,19 @@ fn check_network_refused(sandbox: Sandbox) {
 
 #[test]
 fn network_none_fails_closed_with_landlock() {
-    check_network_refused(Sandbox::Landlock);
+    check_network_refused(SandboxMode::Landlock);
 }
 
 #[test]
 fn network_none_fails_closed_without_a_sandbox() {
-    check_network_refused(Sandbox::Off);
+    check_network_refused(SandboxMode::Off);
 }
 
 #[test]
-fn network_none_keeps_the_runner_from_asking_for_a_step() {
-    let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+fn network_none_rejects_http_check() {
+    let Some(confinement) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     let check = step("a", "http_check", json!({"url": "http://127.0.0.1:1/", "within": "1s"}));
     let outcome = fixture.run(Assignment { network: Network::None, ..check });
-    assert_eq!(
-        failed(&outcome),
-        (FailureCause::Invalid, "a step with `network: none` cannot ask an address")
-    );
+    assert_eq!(failed(&outcome), (FailureCause::Invalid, "a step with `network: none` cannot send requests"));
 }

@@ -1,4 +1,4 @@
-//! What a script sees, and what its end means.
+//! What a script sees, and how its exit is interpreted.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use berth_runner::SCRIPT_BYTES_MAX;
 use crate::fixture::{Fixture, failed, script, succeeded};
 
 #[test]
-fn output_of_both_kinds_arrives_in_order() {
+fn stdout_and_stderr_arrive_in_order() {
     let fixture = Fixture::new();
     let run =
         "i=0; while [ $i -lt 200 ]; do echo out$i; echo err$i >&2; i=$((i+1)); done; printf '\\377\\376 end'";
@@ -20,7 +20,7 @@ fn output_of_both_kinds_arrives_in_order() {
 }
 
 #[test]
-fn the_environment_is_exactly_what_was_declared() {
+fn step_environment_is_exactly_as_declared() {
     let fixture = Fixture::new();
     let mut assignment = script("a", "env | sort; cat; pwd; ls -A; cat README; umask");
     assignment.has_source = true;
@@ -52,7 +52,7 @@ fn the_environment_is_exactly_what_was_declared() {
 }
 
 #[test]
-fn sb02_reserved_variables_are_refused() {
+fn step_with_reserved_variable_is_rejected() {
     let fixture = Fixture::new();
     for name in ["BERTH_OUTPUT", "LD_PRELOAD", "PATH", "GIT_DIR", "IFS"] {
         let mut assignment = script(name, "true");
@@ -65,7 +65,7 @@ fn sb02_reserved_variables_are_refused() {
 }
 
 #[test]
-fn a_script_is_run_as_it_was_written() {
+fn script_text_is_run_unchanged() {
     let fixture = Fixture::new();
     let outcome = fixture.run(script("a", "#!/bin/sh\necho $0 $#\nno-such-command"));
     assert!(failed(&outcome).1.contains("127"), "{outcome:?}");
@@ -85,7 +85,7 @@ fn a_script_is_run_as_it_was_written() {
 }
 
 #[test]
-fn the_first_command_that_fails_ends_the_script() {
+fn script_stops_at_first_failing_command() {
     let fixture = Fixture::new();
     let outcome = fixture.run(script("a", "echo one\nfalse\necho two"));
     assert_eq!(failed(&outcome), (FailureCause::Exited, "exited with 1"));
@@ -93,7 +93,7 @@ fn the_first_command_that_fails_ends_the_script() {
 }
 
 #[test]
-fn ends_are_told_apart() {
+fn script_exit_statuses_are_distinguished() {
     let fixture = Fixture::new();
     for (id, run, cause, part) in [
         ("exit", "exit 3", FailureCause::Exited, "exited with 3"),
@@ -112,7 +112,7 @@ fn ends_are_told_apart() {
 }
 
 #[test]
-fn outputs_are_read_from_their_file_alone() {
+fn outputs_come_from_output_file_only() {
     let fixture = Fixture::new();
     let run = "echo image=printed; echo '::set-output name=image::x'; echo '##vso[task.setvariable]'\n\
                { echo image=app:1; echo 'notes<<E'; echo a; echo b; echo E; echo other=1; } >> $BERTH_OUTPUT";
@@ -145,7 +145,7 @@ fn outputs_are_read_from_their_file_alone() {
 }
 
 #[test]
-fn secret_files_lie_in_memory_and_go_with_the_step() {
+fn secret_files_are_on_tmpfs_and_removed_with_the_step() {
     let fixture = Fixture::new();
     let mut assignment = script(
         "a",
@@ -163,8 +163,8 @@ fn secret_files_lie_in_memory_and_go_with_the_step() {
 }
 
 #[test]
-fn without_a_tmpfs_secret_files_are_refused() {
-    let fixture = Fixture::with(|settings| settings.secret_places = vec!["/proc".into(), "/nowhere".into()]);
+fn secret_files_without_tmpfs_are_rejected() {
+    let fixture = Fixture::with(|settings| settings.secret_dirs = vec!["/proc".into(), "/nowhere".into()]);
     let mut assignment = script("a", "true");
     assignment.secret_files.insert("KEY".into(), SecretText::new("hunter22".into()));
     let outcome = fixture.run(assignment);
@@ -173,7 +173,7 @@ fn without_a_tmpfs_secret_files_are_refused() {
 }
 
 #[test]
-fn artifacts_are_kept_and_fetched() {
+fn artifacts_are_uploaded_and_fetched() {
     let fixture = Fixture::new();
     let mut build = script("build", "mkdir dist; echo page > dist/site");
     build.artifacts.insert("site".into(), "dist/site".into());
@@ -200,7 +200,7 @@ fn artifacts_are_kept_and_fetched() {
 }
 
 #[test]
-fn what_cannot_be_begun_says_why() {
+fn step_that_cannot_start_explains_why() {
     let fixture = Fixture::new();
     let mut assignment = script("artifact", "true");
     assignment.needs_artifacts = vec!["nothing".into()];
@@ -213,7 +213,7 @@ fn what_cannot_be_begun_says_why() {
 }
 
 #[test]
-fn a_step_cannot_have_more_memory_than_it_may() {
+fn step_above_memory_limit_fails() {
     let fixture = Fixture::with(|settings| settings.step_memory_bytes_max = Some(256 * 1024 * 1024));
     succeeded(&fixture.run(script("small", "head -c 1000 /dev/zero | tail -c 1000 > /dev/null")));
     let outcome =
@@ -223,14 +223,14 @@ fn a_step_cannot_have_more_memory_than_it_may() {
 }
 
 #[test]
-fn read_only_directories_do_not_stay_behind() {
+fn read_only_directories_are_removed() {
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "mkdir -p x/y; touch x/y/z; chmod -R 555 x")));
 }
 
 #[test]
-fn a_step_that_replaces_what_we_would_read_does_not_hold_its_own_end_up() {
-    let fixture = Fixture::with(|settings| settings.places = 1);
+fn step_that_replaces_output_file_does_not_block() {
+    let fixture = Fixture::with(|settings| settings.slots = 1);
     succeeded(&fixture.run(script("pipe", "mkfifo ../secrets")));
     succeeded(&fixture.run(script("after", "true")));
 }

@@ -1,4 +1,4 @@
-//! Told to stop, a step stops: all of it.
+//! Cancellation stops all processes of a step.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use berth_testkit::outcome;
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
 
-/// Starts a script that says `ready`, cancels it, and looks for what it left. `SLEEP` in the text is the mark.
+/// Starts a script that prints `ready`, cancels it, and looks for remaining processes. `SLEEP` in the text is the
+/// mark.
 fn check_cancel(text: &str) -> Duration {
     let fixture = Fixture::new();
     let mark = unique_sleep();
@@ -23,7 +24,7 @@ fn check_cancel(text: &str) -> Duration {
 }
 
 #[test]
-fn a_source_on_its_way_ends_with_the_time_of_its_step() {
+fn checkout_in_progress_ends_with_step_timeout() {
     let fixture = Fixture::new();
     fixture.link.keep_sources_back();
     let mut step = script("a", "echo never");
@@ -34,19 +35,19 @@ fn a_source_on_its_way_ends_with_the_time_of_its_step() {
 }
 
 #[test]
-fn a_step_that_listens_stops_at_once() {
+fn cancelled_step_stops_on_sigterm() {
     let took = check_cancel("echo ready; sleep SLEEP");
     assert!(took < Duration::from_millis(900), "before the grace is over: {took:?}");
 }
 
 #[test]
-fn a_step_that_ignores_term_is_killed_after_the_grace() {
+fn step_ignoring_sigterm_is_killed_after_grace() {
     let took = check_cancel("trap '' TERM; echo ready; while :; do sleep SLEEP; done");
     assert!(took >= Duration::from_secs(1), "not before: {took:?}");
 }
 
 #[test]
-fn a_step_has_time_to_clean_up() {
+fn cancelled_step_can_clean_up() {
     let fixture = Fixture::new();
     let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
     fixture.link.give(script("a", run));
@@ -59,43 +60,43 @@ fn a_step_has_time_to_clean_up() {
 }
 
 #[test]
-fn e05_daemons_in_sessions_of_their_own_are_found() {
+fn cancel_kills_daemons_in_own_sessions() {
     check_cancel("setsid sleep SLEEP & echo ready; sleep 1000");
 }
 
 #[test]
-fn e05_a_daemon_that_closed_its_pipes_is_found() {
+fn cancel_kills_daemon_with_closed_pipes() {
     check_cancel("setsid sleep SLEEP >/dev/null 2>&1 </dev/null & echo ready; sleep 1000");
 }
 
 #[test]
-fn e05_a_daemon_forked_twice_is_found() {
+fn cancel_kills_double_forked_daemon() {
     check_cancel(
         "(setsid sh -c '(trap \"\" TERM HUP; sleep SLEEP) >/dev/null 2>&1 &' &) ; sleep 0.2; echo ready; sleep 1000",
     );
 }
 
 #[test]
-fn e05_a_daemon_that_cleared_its_environment_is_found() {
+fn cancel_kills_daemon_with_cleared_environment() {
     check_cancel(
         "(env -i setsid sh -c '(sleep SLEEP) >/dev/null 2>&1 &' &) ; sleep 0.2; echo ready; sleep 1000",
     );
 }
 
 #[test]
-fn e05_a_stopped_process_is_killed() {
+fn cancel_kills_stopped_process() {
     check_cancel("sleep SLEEP & kill -STOP $!; echo ready; kill -STOP $$");
 }
 
 #[test]
-fn e05_a_bomb_of_forks_is_ended() {
+fn cancel_kills_fork_bomb() {
     check_cancel(
         "trap '' TERM; f() { while :; do sleep SLEEP & sleep 0.01; done; }; f & f & echo ready; sleep 1000",
     );
 }
 
 #[test]
-fn what_is_left_in_the_background_ends_with_the_step() {
+fn background_processes_end_with_the_step() {
     let fixture = Fixture::new();
     for (id, text) in [
         ("plain", "sleep SLEEP & echo done"),
@@ -114,7 +115,7 @@ fn what_is_left_in_the_background_ends_with_the_step() {
 }
 
 #[test]
-fn daemons_of_one_step_end_while_another_runs_on() {
+fn daemons_end_with_their_step_while_another_step_runs() {
     let fixture = Fixture::new();
     let (one, other) = (unique_sleep(), unique_sleep());
     fixture.link.give(script("long", &format!("setsid sleep {other} & echo ready; sleep {other}")));
@@ -128,7 +129,7 @@ fn daemons_of_one_step_end_while_another_runs_on() {
 }
 
 #[test]
-fn a_daemon_that_cleared_everything_ends_with_its_step_while_an_older_step_runs_on() {
+fn daemon_without_marks_ends_with_its_step_while_older_step_runs() {
     if !std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| mounts.contains(" - cgroup2 ")) {
         outcome::impossible("cgroup v2", "this machine has none mounted");
         return;
@@ -147,7 +148,7 @@ fn a_daemon_that_cleared_everything_ends_with_its_step_while_an_older_step_runs_
 }
 
 #[test]
-fn no_zombies_are_left() {
+fn step_leaves_no_zombies() {
     let fixture = Fixture::new();
     let run = "i=0; while [ $i -lt 20 ]; do (setsid sh -c 'true &' &); i=$((i+1)); done; sleep 0.2";
     succeeded(&fixture.run(script("a", run)));
@@ -157,14 +158,14 @@ fn no_zombies_are_left() {
 }
 
 #[test]
-fn the_last_output_behind_the_shell_arrives() {
+fn late_output_of_background_process_arrives() {
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "(sleep 0.03; echo late) & echo early")));
     assert_eq!(fixture.link.text_of("a"), "early\nlate\n");
 }
 
 #[test]
-fn a_step_that_takes_too_long_is_stopped() {
+fn step_is_stopped_at_its_timeout() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     let mut assignment = script("a", &format!("echo begun; sleep {mark}"));
@@ -176,7 +177,7 @@ fn a_step_that_takes_too_long_is_stopped() {
 }
 
 #[test]
-fn the_end_of_the_runner_interrupts_its_steps() {
+fn runner_shutdown_interrupts_steps() {
     let mut fixture = Fixture::new();
     let mark = unique_sleep();
     for id in ["a", "b"] {
@@ -188,16 +189,16 @@ fn the_end_of_the_runner_interrupts_its_steps() {
     for id in ["a", "b"] {
         let report = fixture.link.report_of(id);
         assert_eq!((report.outcome, report.next_nonce), (Outcome::Interrupted, None));
-        assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner ends\n"));
+        assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner is shutting down\n"));
     }
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }
 
 #[test]
-fn sb04_a_cancel_at_any_instant_leaves_nothing_running() {
-    let fixture = Fixture::with(|settings| settings.places = 2);
+fn cancel_at_any_instant_leaves_no_processes() {
+    let fixture = Fixture::with(|settings| settings.slots = 2);
     let mark = unique_sleep();
-    // A simple generator: the instants are spread, and the same in every run.
+    // A simple generator: the instants are spread out, and the same in every run.
     let mut seed = 42_u64;
     for number in 0..200 {
         let id = format!("s{number}");
@@ -219,14 +220,14 @@ fn sb04_a_cancel_at_any_instant_leaves_nothing_running() {
 }
 
 #[test]
-fn a_daemon_that_is_not_found_and_keeps_the_pipe_full_does_not_hold_the_step() {
+fn undetected_daemon_filling_the_pipe_does_not_block_the_step() {
     let fixture = Fixture::new();
-    // While another step runs, an orphan without a mark may be that one's, so it is left alone.
+    // While another step runs, an unmarked orphan may belong to it, so it is left alone.
     fixture.link.give(script("other", "echo ready; sleep 1000"));
     fixture.link.wait_for_log("other", "ready");
     let run = "for i in 1 2 3; do (env -i setsid yes hunter-0 &); done; sleep 0.1; echo done";
     let mut assignment = script("a", run);
-    // So much masking takes longer than the writing does: the pipe never runs dry.
+    // Masking is slower than writing, so the pipe stays full.
     assignment.masked = (0..500).map(|number| SecretText::new(format!("hunter-{number}-22"))).collect();
     succeeded(&fixture.run(assignment));
     fixture.link.order("other", Order::Cancel, None);

@@ -1,4 +1,4 @@
-//! Sources and artifacts on their way, when the server stops in the middle: nobody waits for them longer than they want.
+//! Transfers that stall: abandoned as soon as they are no longer wanted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use berth_api::remote::Welcome;
 use berth_api::runner::{AttemptRef, Link as _, LinkError};
-use berth_runner::remote::{Client, Remote};
+use berth_runner::remote::{RemoteLink, ServerClient};
 
-/// The limit of a transfer is 15 minutes.
+/// The transfer timeout is 15 minutes.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A server that says this much to whoever comes, and then nothing. The receiver tells that somebody has come.
-fn silent_after(said: &'static [u8]) -> (Remote, Receiver<TcpStream>) {
+/// A server that sends these bytes to each client, and then nothing. The receiver signals a connection.
+fn silent_after(said: &'static [u8]) -> (RemoteLink, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let (sender, visitors) = channel();
@@ -41,7 +41,10 @@ fn silent_after(said: &'static [u8]) -> (Remote, Receiver<TcpStream>) {
         epoch: None,
         labels: Vec::new(),
     };
-    (Remote::new(Arc::new(Client::new(&format!("http://{address}"), "credential")), &welcome), visitors)
+    (
+        RemoteLink::new(Arc::new(ServerClient::new(&format!("http://{address}"), "credential")), &welcome),
+        visitors,
+    )
 }
 
 fn attempt() -> AttemptRef {
@@ -52,7 +55,7 @@ fn attempt() -> AttemptRef {
 /// Wanted until the server has been reached.
 fn check_ends<T: std::fmt::Debug>(
     said: &'static [u8],
-    ask: impl FnOnce(&Remote, &dyn Fn() -> bool) -> Result<T, LinkError>,
+    ask: impl FnOnce(&RemoteLink, &dyn Fn() -> bool) -> Result<T, LinkError>,
 ) {
     let (remote, visitors) = silent_after(said);
     let is_wanted = Arc::new(AtomicBool::new(true));
@@ -70,7 +73,7 @@ fn check_ends<T: std::fmt::Debug>(
 }
 
 #[test]
-fn what_is_fetched_is_not_waited_for_when_nobody_wants_it() {
+fn unwanted_download_is_abandoned() {
     let into = tempfile::tempdir().expect("a directory");
     check_ends(b"", |remote, wanted| remote.checkout(&attempt(), into.path(), wanted));
     let half = b"HTTP/1.1 200 OK\r\ncontent-type: application/zstd\r\ncontent-length: 1000000\r\n\r\n\x28\xb5\x2f\xfd";
@@ -81,14 +84,14 @@ fn what_is_fetched_is_not_waited_for_when_nobody_wants_it() {
 }
 
 #[test]
-fn what_is_sent_is_not_waited_for_when_nobody_wants_it() {
+fn unwanted_upload_is_abandoned() {
     let home = tempfile::tempdir().expect("a directory");
     let workspace = home.path().join("workspace");
     std::fs::create_dir(&workspace).expect("a directory");
     std::fs::write(workspace.join("page"), "hello").expect("a file");
     let place = (workspace.as_path(), "page");
     check_ends(b"", |remote, wanted| remote.keep_artifact(&attempt(), "site", place, wanted));
-    // Nor is it packed.
+    // Packing stops as well.
     let (remote, _visitors) = silent_after(b"");
     let kept = remote.keep_artifact(&attempt(), "site", place, &|| false);
     assert!(matches!(kept, Err(LinkError::Unavailable(_))), "{kept:?}");

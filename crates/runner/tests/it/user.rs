@@ -1,10 +1,10 @@
-//! Steps run as an unprivileged user where the runner is root.
+//! Steps run as an unprivileged user if the runner is root.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use berth_api::runner::SecretText;
-use berth_runner::{Confinement, Runner, Sandbox, StartError, StepUser, UserError};
+use berth_runner::{Confinement, RunnerStartError, SandboxMode, StepRunner, StepUserAccount, StepUserError};
 use berth_testkit::outcome;
 use serde_json::json;
 
@@ -12,13 +12,13 @@ use crate::fixture::{Fixture, confinement, script, settings, succeeded};
 use crate::link::TestLink;
 use crate::registry::{custom, offer};
 
-/// Every system has it, and nothing belongs to it.
+/// Exists on every system and owns nothing.
 const USER: &str = "nobody";
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
-/// Nothing where this is not root.
-fn user() -> Option<StepUser> {
-    match StepUser::find(USER) {
+/// `None` unless run as root.
+fn user() -> Option<StepUserAccount> {
+    match StepUserAccount::find(USER) {
         Ok(user) => Some(user),
         Err(error) => {
             outcome::impossible("another user for steps", &error.to_string());
@@ -31,7 +31,7 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("mode");
 }
 
-fn fixture(sandbox: Sandbox) -> Option<Fixture> {
+fn fixture(sandbox: SandboxMode) -> Option<Fixture> {
     let user = user()?;
     confinement(sandbox, &[])?;
     let confinement = Confinement::choose_as(Some(user), sandbox, &[], &[]).expect("it works here");
@@ -41,7 +41,7 @@ fn fixture(sandbox: Sandbox) -> Option<Fixture> {
     }))
 }
 
-fn check_user(sandbox: Sandbox) {
+fn check_user(sandbox: SandboxMode) {
     let Some(fixture) = fixture(sandbox) else { return };
     let key = tempfile::NamedTempFile::new_in("/var/tmp").expect("a file");
     let run = format!(
@@ -79,17 +79,17 @@ fn check_user(sandbox: Sandbox) {
 
 #[test]
 fn step_runs_as_another_user_without_a_sandbox() {
-    check_user(Sandbox::Off);
+    check_user(SandboxMode::Off);
 }
 
 #[test]
 fn step_runs_as_another_user_with_landlock() {
-    check_user(Sandbox::Landlock);
+    check_user(SandboxMode::Landlock);
 }
 
 #[test]
 fn step_runs_as_another_user_with_bubblewrap() {
-    check_user(Sandbox::Bubblewrap);
+    check_user(SandboxMode::Bubblewrap);
 }
 
 #[test]
@@ -98,9 +98,12 @@ fn work_directory_that_the_user_cannot_enter_is_refused_at_start() {
     let dir = tempfile::tempdir().expect("directory");
     set_mode(dir.path(), 0o700);
     let mut settings = settings(dir.path().join("work"));
-    settings.confinement = Confinement::choose_as(Some(user), Sandbox::Off, &[], &[]).expect("no sandbox");
-    let refused = Runner::start(settings, std::sync::Arc::new(TestLink::default())).err();
-    let Some(StartError::User(error @ UserError::Outside { .. })) = refused else { panic!("{refused:?}") };
+    settings.confinement =
+        Confinement::choose_as(Some(user), SandboxMode::Off, &[], &[]).expect("no sandbox");
+    let refused = StepRunner::start(settings, std::sync::Arc::new(TestLink::default())).err();
+    let Some(RunnerStartError::User(error @ StepUserError::Outside { .. })) = refused else {
+        panic!("{refused:?}")
+    };
     assert!(error.to_string().contains("the user nobody, as which steps run, cannot enter"), "{error}");
 }
 
@@ -109,7 +112,7 @@ fn user_that_does_not_exist_or_is_root_is_refused() {
     if user().is_none() {
         return;
     }
-    let why = |name: &str| StepUser::find(name).expect_err("refused").to_string();
+    let why = |name: &str| StepUserAccount::find(name).expect_err("refused").to_string();
     assert!(why("no-such-user").contains("there is no user no-such-user"), "{}", why("no-such-user"));
     assert!(why("root").contains("name an unprivileged user"), "{}", why("root"));
 }

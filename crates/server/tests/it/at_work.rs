@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_engine::Embedded;
-use berth_runner::{Confinement, Runner, Sandbox, Settings};
+use berth_runner::{Confinement, RunnerOptions, SandboxMode, StepRunner};
 use berth_server::app::App;
 use berth_server::jobs;
 use tokio::task::JoinHandle;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 pub(crate) struct AtWork {
     app: Arc<App>,
     loops: JoinHandle<()>,
-    runner: Option<Runner>,
+    runner: Option<StepRunner>,
     _dir: tempfile::TempDir,
 }
 
@@ -33,12 +33,12 @@ impl AtWork {
 }
 
 /// A runner without a sandbox, for tests that are about something else.
-pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> Runner {
+pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> StepRunner {
     let link = Arc::new(Embedded::new(app.services().clone()));
-    let confinement = Confinement::choose(Sandbox::Off, &[], &[]).unwrap();
-    let settings = Settings {
+    let confinement = Confinement::choose(SandboxMode::Off, &[], &[]).unwrap();
+    let settings = RunnerOptions {
         labels: vec!["linux".into()],
-        ..Settings::new(dir.join("work"), link.boot().to_owned(), confinement)
+        ..RunnerOptions::new(dir.join("work"), link.boot().to_owned(), confinement)
     };
-    Runner::start(settings, link).unwrap()
+    StepRunner::start(settings, link).unwrap()
 }

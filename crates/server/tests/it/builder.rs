@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use berth_runner::registry::{self, BuildRequest};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::registry::{self, RegistryBuildRequest};
+use berth_runner::{Confinement, SandboxMode};
 use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
 
 pub(crate) struct InSandbox {
@@ -14,13 +14,13 @@ pub(crate) struct InSandbox {
 impl InSandbox {
     /// Without a sandbox, for tests that are about something else.
     pub(crate) fn off() -> Self {
-        Self { confinement: Confinement::choose(Sandbox::Off, &[], &[]).unwrap() }
+        Self { confinement: Confinement::choose(SandboxMode::Off, &[], &[]).unwrap() }
     }
 }
 
 impl Builder for InSandbox {
     fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
-        let request = BuildRequest {
+        let request = RegistryBuildRequest {
             source: asked.source.to_owned(),
             scratch: asked.scratch.to_owned(),
             timeout: asked.timeout,
@@ -31,14 +31,14 @@ impl Builder for InSandbox {
             env: BTreeMap::new(),
         };
         match registry::build(&request, log) {
-            Ok(registry::Built { start, input, steps }) => Ok(Built { start, input, steps }),
-            Err(registry::BuildFailed::Registry(why)) => Err(BuildFailed::Failed(why)),
-            Err(registry::BuildFailed::Machine(why)) => Err(BuildFailed::Machine(why)),
-            Err(registry::BuildFailed::Stopped) => Err(BuildFailed::Stopped),
+            Ok(registry::BuiltRegistry { start, input, steps }) => Ok(Built { start, input, steps }),
+            Err(registry::RegistryBuildError::Registry(why)) => Err(BuildFailed::Failed(why)),
+            Err(registry::RegistryBuildError::Machine(why)) => Err(BuildFailed::Machine(why)),
+            Err(registry::RegistryBuildError::Stopped) => Err(BuildFailed::Stopped),
         }
     }
 
     fn clear(&self, dir: &Path) {
-        berth_runner::remove(dir);
+        berth_runner::remove_tree(dir);
     }
 }

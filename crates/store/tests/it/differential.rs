@@ -9,7 +9,9 @@ mod dump;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use berth_sim::locks::{Answer, Ask, Command, Model, Place, Step, Turn, sequence};
+use berth_sim::locks::{
+    EnvironmentIndex, LockAnswer, LockCommand, LockModel, LockRequest, LockStep, WorldChange, sequence,
+};
 use berth_store::StoreError;
 use berth_testkit::outcome;
 
@@ -83,7 +85,7 @@ fn compare(database: &Database, number: u32, seed: u64) -> Result<(), String> {
 
 /// Runs the sequence of a seed on both sides; `number` is that of no other run in this database.
 fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, String> {
-    let model = Model::of_run(number);
+    let model = LockModel::of_run(number);
     let run = Run::begin(database, number, &model.world);
     run.mirror(&model.around);
     let mut pair = Pair { model, run, database };
@@ -94,7 +96,7 @@ fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, Stri
 }
 
 struct Pair<'d> {
-    model: Model,
+    model: LockModel,
     run: Run<'d>,
     database: &'d Database,
 }
@@ -104,11 +106,11 @@ impl Pair<'_> {
         dump::compare(&self.model, &self.run, &mut self.database.beside.lock().unwrap())
     }
 
-    fn perform(&mut self, command: &Command) -> Result<(), String> {
+    fn perform(&mut self, command: &LockCommand) -> Result<(), String> {
         match command {
-            Command::Turn(turn) => self.turn(*turn),
-            Command::Ask { place, ask } => self.ask(*place, ask),
-            Command::Race { place, first, second } => {
+            LockCommand::Turn(turn) => self.turn(*turn),
+            LockCommand::Ask { place, ask } => self.ask(*place, ask),
+            LockCommand::Race { place, first, second } => {
                 let looked = [self.look(*place, first)?, self.look(*place, second)?];
                 for (step, looked) in looked.into_iter().flatten() {
                     let ask = step.ask.clone();
@@ -121,11 +123,15 @@ impl Pair<'_> {
         }
     }
 
-    fn turn(&mut self, turn: Turn) -> Result<(), String> {
+    fn turn(&mut self, turn: WorldChange) -> Result<(), String> {
         self.model.turn(turn);
         let is_in_rows = matches!(
             turn,
-            Turn::RevokePerson(_) | Turn::RevokeToken(_) | Turn::Stop | Turn::Resume | Turn::Track(_)
+            WorldChange::RevokePerson(_)
+                | WorldChange::RevokeToken(_)
+                | WorldChange::Stop
+                | WorldChange::Resume
+                | WorldChange::Track(_)
         );
         if is_in_rows {
             self.run.mirror(&self.model.around);
@@ -134,9 +140,9 @@ impl Pair<'_> {
     }
 
     /// Looks and writes in one transaction.
-    fn ask(&mut self, place: Place, ask: &Ask) -> Result<(), String> {
+    fn ask(&mut self, place: EnvironmentIndex, ask: &LockRequest) -> Result<(), String> {
         let asked = self.asked(place, ask);
-        let step = self.model.look(place, ask);
+        let step = self.model.load_and_decide(place, ask);
         let looked = self.run.perform(asked).map_err(|error| format!("the store fails: {error}"))?;
         compare_looks(step.as_ref(), &looked)?;
         if let Some(step) = step {
@@ -147,16 +153,20 @@ impl Pair<'_> {
         Ok(())
     }
 
-    fn look(&mut self, place: Place, ask: &Ask) -> Result<Option<(Step, Looked)>, String> {
+    fn look(
+        &mut self,
+        place: EnvironmentIndex,
+        ask: &LockRequest,
+    ) -> Result<Option<(LockStep, Looked)>, String> {
         let asked = self.asked(place, ask);
-        let step = self.model.look(place, ask);
+        let step = self.model.load_and_decide(place, ask);
         let looked = self.run.look(asked).map_err(|error| format!("the store fails: {error}"))?;
         compare_looks(step.as_ref(), &looked)?;
         Ok(step.map(|step| (step, looked)))
     }
 
     /// Writes what was decided before. A store that finds it outdated leaves no trace of it.
-    fn commit(&mut self, step: Step, looked: Looked) -> Result<Step, String> {
+    fn commit(&mut self, step: LockStep, looked: Looked) -> Result<LockStep, String> {
         let rows = |pair: &Self| dump::rows(&mut pair.database.beside.lock().unwrap(), pair.run.org);
         let step = self.model.commit_unwatched(step);
         let before = step.is_outdated.then(|| rows(self));
@@ -174,21 +184,21 @@ impl Pair<'_> {
     }
 
     /// A new pipeline is as stopped, and as tracked, as the others.
-    fn follow(&self, step: &Step) {
-        if step.ask == Ask::Recreate && !step.is_outdated {
+    fn follow(&self, step: &LockStep) {
+        if step.ask == LockRequest::Recreate && !step.is_outdated {
             self.run.mirror(&self.model.around);
         }
     }
 
     /// With the moment that the model is going to draw.
-    fn asked(&self, place: Place, ask: &Ask) -> Asked {
+    fn asked(&self, place: EnvironmentIndex, ask: &LockRequest) -> Asked {
         let around = self.model.around.clone();
         let moment = around.clone().moment();
         Asked { place, ask: ask.clone(), around, moment }
     }
 }
 
-fn compare_looks(step: Option<&Step>, looked: &Looked) -> Result<(), String> {
+fn compare_looks(step: Option<&LockStep>, looked: &Looked) -> Result<(), String> {
     let (Some(step), Some(decision)) = (step, &looked.decision) else {
         return same("whether there is an answer", &step.is_some(), &looked.decision.is_some());
     };
@@ -198,9 +208,9 @@ fn compare_looks(step: Option<&Step>, looked: &Looked) -> Result<(), String> {
     same("effects", &step.decision.effects, &decision.effects)
 }
 
-fn answer(given: &Answer) -> Answer {
+fn answer(given: &LockAnswer) -> LockAnswer {
     match given {
-        Answer::Ticket(ticket) => Answer::Ticket(Box::new(as_recorded(ticket.as_ref().clone()))),
+        LockAnswer::Ticket(ticket) => LockAnswer::Ticket(Box::new(as_recorded(ticket.as_ref().clone()))),
         other => other.clone(),
     }
 }

@@ -1,6 +1,7 @@
-//! What people and runners are told must be so.
+//! Checks the responses to people and runners.
 //!
-//! L3, L4, L5, L10 and the answers of the API: a "yes" has happened, a "no" has its reason, and names who holds it.
+//! L3, L4, L5, L10 and the answers of the API: a success has happened, a refusal has a reason and names the
+//! holder.
 
 use berth_core::decision::Refusal;
 use berth_core::deployment::environment::report::Order;
@@ -13,41 +14,46 @@ use berth_core::environment::release::Released;
 use berth_core::environment::{EndReason, Lock, Session, Ticket};
 
 use super::clock::is_busy;
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure, work};
-use crate::locks::answer::Answer;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure, work};
+use crate::locks::answer::LockAnswer;
 use crate::locks::cast;
-use crate::locks::command::{Ask, Outcomes};
+use crate::locks::command::{LockRequest, ReportedOutcome};
 
-pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+pub(super) fn check(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     match (&seen.step.ask, &seen.step.decision.answer) {
-        (_, Answer::Refused(refusal)) => check_refusal(memory, before, refusal, seen),
-        (ask, Answer::Claimed(claimed)) => check_claimed(before, ask, claimed, moves, seen),
-        (_, Answer::Released(released)) => check_released(memory, released, moves, seen),
-        (ask, Answer::Session(session)) => check_session(ask, session, moves, seen),
-        (Ask::Deploy { by, on_conflict, .. }, Answer::Deployment(it)) => {
+        (_, LockAnswer::Refused(refusal)) => check_refusal(memory, before, refusal, seen),
+        (ask, LockAnswer::Claimed(claimed)) => check_claimed(before, ask, claimed, moves, seen),
+        (_, LockAnswer::Released(released)) => check_released(memory, released, moves, seen),
+        (ask, LockAnswer::Session(session)) => check_session(ask, session, moves, seen),
+        (LockRequest::Deploy { by, on_conflict, .. }, LockAnswer::Deployment(it)) => {
             check_deploy(before, *by, *on_conflict, it, seen)
         }
-        (Ask::Grant { .. }, Answer::Deployment(it)) => {
+        (LockRequest::Grant { .. }, LockAnswer::Deployment(it)) => {
             let attempt = it.attempt().map(|attempt| &attempt.nonce);
             let fine = attempt == seen.step.subject.nonce.as_ref() && seen.after.deployments.contains(it);
-            ensure!(fine, "E2", "a grant is answered that is not there");
+            ensure!(fine, "E2", "a granted attempt is not stored");
             Ok(())
         }
-        (Ask::Cancel { .. }, Answer::Deployment(it)) => {
+        (LockRequest::Cancel { .. }, LockAnswer::Deployment(it)) => {
             let fine = it.status.is_final() || matches!(it.status, DeploymentStatus::Cancelling(_));
             ensure!(fine, "E9", "deployment {} is {} after its cancellation", it.number, it.status.as_str());
             Ok(())
         }
-        (Ask::Leave { .. }, Answer::Ticket(it)) => {
+        (LockRequest::Leave { .. }, LockAnswer::Ticket(it)) => {
             let waits = seen.after.tickets.iter().any(|other| other.id == it.id);
-            ensure!(!waits, "L17", "ticket {} left and is still in line", it.number);
+            ensure!(!waits, "L17", "ticket {} was cancelled and is still queued", it.number);
             Ok(())
         }
-        (Ask::Report { outcome, .. }, Answer::Order(order)) => {
+        (LockRequest::Report { outcome, .. }, LockAnswer::Order(order)) => {
             check_report(before, *outcome, *order, moves, seen)
         }
-        (Ask::Beat { .. }, Answer::Order(order)) => check_beat(before, *order, seen),
+        (LockRequest::Beat { .. }, LockAnswer::Order(order)) => check_beat(before, *order, seen),
         _ => Ok(()),
     }
 }
@@ -56,22 +62,32 @@ fn holds(lock: &Lock, session: &Session) -> bool {
     lock.session.as_ref().is_some_and(|active| active.id == session.id)
 }
 
-fn check_claimed(before: &Lock, ask: &Ask, claimed: &Claimed, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_claimed(
+    before: &Lock,
+    ask: &LockRequest,
+    claimed: &Claimed,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     match claimed {
         Claimed::Session(opened) => {
-            ensure!(holds(seen.after, &opened.session), "L3", "a claim was answered and somebody else holds");
+            ensure!(
+                holds(seen.after, &opened.session),
+                "L3",
+                "a claim succeeded, but another session is active"
+            );
             let by = ask.person().map(|person| cast::person(person).id);
-            ensure!(by == Some(opened.session.holder.id), "L3", "a claim was answered for somebody else");
+            ensure!(by == Some(opened.session.holder.id), "L3", "a claim succeeded for a different person");
             let wanted = match ask {
-                Ask::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
-                Ask::Force { commit, .. } => *commit,
+                LockRequest::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
+                LockRequest::Force { commit, .. } => *commit,
                 _ => None,
             };
-            let planned = moves.planned().find(|it| Some(it.id) == opened.deployment);
+            let planned = moves.planned_deployments().find(|it| Some(it.id) == opened.deployment);
             let fine = planned.map(|it| it.commit.clone()) == wanted.map(cast::commit);
             ensure!(fine, "claim", "commit {wanted:?} was wished, {planned:?} is deployed");
-            if let (Ask::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
-                let mut taken = moves.ended();
+            if let (LockRequest::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
+                let mut taken = moves.ended_sessions();
                 let fine = taken.any(|it| {
                     it.fence == expected
                         && it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden)
@@ -84,23 +100,23 @@ fn check_claimed(before: &Lock, ask: &Ask, claimed: &Claimed, moves: &Moves<'_>,
     Ok(())
 }
 
-fn check_queued(before: &Lock, ask: &Ask, ticket: &Ticket, seen: &Seen<'_>) -> Checked {
+fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &ObservedStep<'_>) -> Checked {
     let Some(holder) = &seen.after.session else {
-        ensure!(false, "L3", "somebody was sent to the line of a free environment");
+        ensure!(false, "L3", "a claim was queued for a free environment");
         return Ok(());
     };
     let is_there = seen.after.tickets.contains(ticket);
     ensure!(is_there, "L17", "a ticket was given that does not wait");
     let now = seen.step.moment.now;
     match (ask, &ticket.takeover) {
-        (Ask::Claim { wait_seconds: Some(seconds), .. }, None) => {
+        (LockRequest::Claim { wait_seconds: Some(seconds), .. }, None) => {
             let last = seen.after.tickets.last().map(|it| it.id);
-            ensure!(last == Some(ticket.id), "L17", "a newcomer is not the last in line");
+            ensure!(last == Some(ticket.id), "L17", "a new ticket is not the last in the queue");
             let fine = ticket.expires_at == now.plus_seconds(*seconds);
-            ensure!(fine, "L17", "a place in line is kept for another time than asked");
+            ensure!(fine, "L17", "a ticket's expiry differs from the request");
         }
-        (Ask::Force { mode, .. }, Some(plan)) => {
-            ensure!(plan.target == holder.id, "L5", "a takeover is meant for somebody else");
+        (LockRequest::Force { mode, .. }, Some(plan)) => {
+            ensure!(plan.target == holder.id, "L5", "a take-over targets a different session");
             let expected = seen.step.subject.expected;
             ensure!(expected.is_none_or(|it| it == holder.fence), "L5", "a takeover ignores its fence");
             let runs = is_live(before, holder);
@@ -111,23 +127,28 @@ fn check_queued(before: &Lock, ask: &Ask, ticket: &Ticket, seen: &Seen<'_>) -> C
             };
             ensure!(fine, "L5", "a takeover {mode:?} is planned for {:?}", plan.at);
         }
-        _ => ensure!(false, "L3", "a ticket nobody asked for"),
+        _ => ensure!(false, "L3", "a ticket without a request"),
     }
     Ok(())
 }
 
 fn is_live(lock: &Lock, session: &Session) -> bool {
     let mut all = lock.deployments.iter();
-    all.any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some())
+    all.any(|it| it.work == Work::Session(session.id) && it.attempt().is_some())
 }
 
-/// L4: it ended now, or it had ended and nothing about that changes.
-fn check_released(memory: &Memory, released: &Released, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+/// L4: the session ended now, or had ended before and stays unchanged.
+fn check_released(
+    memory: &EnvironmentMemory,
+    released: &Released,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
     let session = &released.session;
     ensure!(session.id == named.id, "L4", "session {} was named, {} answered", named.number, session.number);
     ensure!(!holds(seen.after, named), "L4", "session {} was released and still holds", named.number);
-    let ended_now = moves.ended().find(|it| it.id == named.id);
+    let ended_now = moves.ended_sessions().find(|it| it.id == named.id);
     let reason = ended_now.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     ensure!(
         released.released == (reason == Some(EndReason::Released)),
@@ -140,20 +161,25 @@ fn check_released(memory: &Memory, released: &Released, moves: &Moves<'_>, seen:
     Ok(())
 }
 
-fn check_session(ask: &Ask, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_session(
+    ask: &LockRequest,
+    session: &Session,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(named) = &seen.step.subject.session else { return Ok(()) };
-    ensure!(holds(seen.after, session), "L8", "a session is answered that does not hold");
+    ensure!(holds(seen.after, session), "L8", "a returned session is not active");
     let by = ask.person().map(|person| cast::person(person).id);
-    ensure!(by == Some(named.holder.id), "holder", "somebody else than the holder was obeyed");
+    ensure!(by == Some(named.holder.id), "holder", "a request of a person other than the holder succeeded");
     match ask {
-        Ask::Extend { .. } => {
+        LockRequest::Extend { .. } => {
             let fine = session.id == named.id && session.extensions == named.extensions + 1;
             ensure!(fine, "L16", "an extension is not counted");
             let nearer = named.expires_at.is_some_and(|at| session.expires_at.is_none_or(|new| new < at));
             ensure!(!nearer, "L21", "an extension brought the end nearer");
         }
-        Ask::HandOver { .. } => {
-            let ended = moves.ended().find(|it| it.id == named.id);
+        LockRequest::HandOver { .. } => {
+            let ended = moves.ended_sessions().find(|it| it.id == named.id);
             let successor = ended.and_then(|it| it.end.as_ref()).and_then(|end| end.successor);
             ensure!(successor == Some(session.id), "L5", "a hand-over does not name its successor");
         }
@@ -167,16 +193,16 @@ fn check_deploy(
     by: u8,
     on_conflict: OnConflict,
     deployment: &EnvironmentDeployment,
-    seen: &Seen<'_>,
+    seen: &ObservedStep<'_>,
 ) -> Checked {
     let Some(session) = seen.after.session.as_ref() else {
-        ensure!(false, "L8", "a deployment was accepted and nobody holds the environment");
+        ensure!(false, "L8", "a deployment was accepted without an active session");
         return Ok(());
     };
     let named = seen.step.subject.session.as_ref().map(|it| it.id);
-    let fine = named == Some(session.id) && deployment.target.work == Work::Session(session.id);
+    let fine = named == Some(session.id) && deployment.work == Work::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
-    ensure!(session.holder.id == cast::person(by).id, "holder", "somebody else than the holder deploys");
+    ensure!(session.holder.id == cast::person(by).id, "holder", "a person other than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
     ensure!(
         session.commit.as_ref() == Some(&deployment.commit),
@@ -185,19 +211,19 @@ fn check_deploy(
     );
     let busy = is_busy(before, session.id);
     ensure!(on_conflict != OnConflict::Reject || !busy, "deploy", "a conflict was not rejected");
-    let own = seen.after.deployments.iter().filter(|it| it.target.work == deployment.target.work);
+    let own = seen.after.deployments.iter().filter(|it| it.work == deployment.work);
     let waiting = own.filter(|it| it.status == DeploymentStatus::Queued && it.id != deployment.id).count();
     ensure!(on_conflict != OnConflict::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
     Ok(())
 }
 
-/// L10: it counts if and only if the attempt is the one and its session holds; and then it is stored.
+/// L10: a report counts if and only if it is for the current attempt and its session is active; then it is stored.
 fn check_report(
     before: &Lock,
-    outcome: Outcomes,
+    outcome: ReportedOutcome,
     order: Order,
-    moves: &Moves<'_>,
-    seen: &Seen<'_>,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
 ) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
@@ -212,10 +238,10 @@ fn check_report(
         return Ok(());
     }
     let is_over = stored.is_some_and(DeploymentStatus::is_final);
-    ensure!(is_over, "drain", "{outcome:?} was reported of deployment {} and it goes on", named.number);
+    ensure!(is_over, "drain", "{outcome:?} was reported of deployment {}, which continues", named.number);
     let counted = matches!(stored, Some(DeploymentStatus::Succeeded | DeploymentStatus::Failed(_)));
     let fine = (order == Order::Continue) == counted;
-    ensure!(fine, "L10", "{order:?} was answered to a report that was stored: {counted}");
+    ensure!(fine, "L10", "a report got {order:?}; stored: {counted}");
     let runs = before
         .deployments
         .iter()
@@ -224,12 +250,12 @@ fn check_report(
     Ok(())
 }
 
-fn check_beat(before: &Lock, order: Order, seen: &Seen<'_>) -> Checked {
+fn check_beat(before: &Lock, order: Order, seen: &ObservedStep<'_>) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
     let attempt = named.attempt();
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
-    let is_current = match named.target.work {
+    let is_current = match named.work {
         Work::Reset => true,
         Work::Session(id) => before.session.as_ref().is_some_and(|it| it.id == id),
     };
@@ -238,11 +264,16 @@ fn check_beat(before: &Lock, order: Order, seen: &Seen<'_>) -> Checked {
         DeploymentStatus::Running if is_current => Order::Continue,
         _ => Order::Cancel,
     };
-    ensure!(order == expected, "L10", "a sign of life is answered {order:?} instead of {expected:?}");
+    ensure!(order == expected, "L10", "a heartbeat got {order:?} instead of {expected:?}");
     Ok(())
 }
 
-fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<'_>) -> Checked {
+fn check_refusal(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    refusal: &Refusal,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let (ask, lock) = (&seen.step.ask, seen.after);
     let by = ask.person().map(|person| cast::person(person).id);
     let named = seen.step.subject.session.as_ref();
@@ -253,9 +284,9 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
             ensure!(fine, "L3", "a refusal does not name the holder");
             let is_self = by == Some(locked.session.holder.id);
             ensure!(locked.is_self == is_self, "L3", "self is {} in a refusal", locked.is_self);
-            ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal miscounts the line");
+            ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal has the wrong queue length");
             ensure!(
-                matches!(ask, Ask::Claim { wait_seconds: None, .. }),
+                matches!(ask, LockRequest::Claim { wait_seconds: None, .. }),
                 "L3",
                 "refused, and would have waited"
             );
@@ -266,15 +297,17 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
             let record = memory.ended.get(&told.session.id);
             let fine = told.session.end.is_some() && record.is_none_or(|it| *it == told.session);
             ensure!(fine, "L8", "a refusal does not tell how the session ended");
-            ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal tells another fence");
+            ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal has the wrong fence");
         }
         Refusal::NotSessionHolder(holder) => {
             let owner = match ask {
-                Ask::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
+                LockRequest::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
                 _ => named.filter(|named| holds(lock, named)).map(|it| &it.holder),
             };
-            let may_force =
-                matches!(ask, Ask::Release { may_force: true, .. } | Ask::Leave { may_force: true, .. });
+            let may_force = matches!(
+                ask,
+                LockRequest::Release { may_force: true, .. } | LockRequest::Leave { may_force: true, .. }
+            );
             let fine = owner == Some(holder) && by != Some(holder.id) && !may_force;
             ensure!(fine, "holder", "{} was refused as a stranger", ask);
         }
@@ -294,11 +327,13 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
     Ok(())
 }
 
-fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
+fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let fine = match &seen.step.ask {
-        Ask::Claim { .. } => !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX,
-        Ask::Force { mode, .. } => {
+        LockRequest::Claim { .. } => {
+            !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX
+        }
+        LockRequest::Force { mode, .. } => {
             let active = lock.session.as_ref().map(|session| session.id);
             let announced =
                 |it: &Ticket| it.takeover.as_ref().is_some_and(|plan| Some(plan.target) == active);
@@ -306,13 +341,13 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
                 || lock.tickets.len() >= TICKETS_WAITING_MAX
                 || (*mode != Mode::Now && lock.tickets.iter().any(announced))
         }
-        Ask::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
-        Ask::Deploy { on_conflict, .. } => {
+        LockRequest::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
+        LockRequest::Deploy { on_conflict, .. } => {
             let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
             (*on_conflict == OnConflict::Reject && busy)
                 || lock.deployments.len() >= DEPLOYMENTS_UNFINISHED_MAX
         }
-        Ask::Grant { .. } => {
+        LockRequest::Grant { .. } => {
             let named = seen.step.subject.deployment.as_ref();
             let present = named.and_then(|named| lock.deployments.iter().find(|it| it.id == named.id));
             present.is_none_or(|it| {
@@ -326,7 +361,7 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// Somebody has announced to take the environment over from its present holder.
+/// Whether a take-over from the current holder is announced.
 fn is_announced(lock: &Lock) -> bool {
     let active = lock.session.as_ref().map(|session| session.id);
     let plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());

@@ -1,7 +1,7 @@
-//! When sessions end by themselves, worked out from what was asked and not from what the rules wrote.
+//! Computes when sessions expire from the requests, not from what the rules wrote.
 //!
-//! L21 and the rules about idle time: an extension counts, a deployment that runs is not idle, no clock that goes back
-//! brings an end nearer.
+//! L21 and the rules for idle time: an extension counts, a running deployment is not idle, and a clock that is set
+//! back brings no expiry forward.
 
 use berth_core::deployment::Work;
 use berth_core::environment::limits::WARNING_S_MAX;
@@ -10,14 +10,14 @@ use berth_core::id::SessionId;
 use berth_core::pipeline::model::ReleaseRule;
 use berth_core::time::Timestamp;
 
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure};
-use crate::locks::answer::Answer;
-use crate::locks::command::Ask;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
+use crate::locks::command::LockRequest;
 
 /// The oracle's own account of the active session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Clock {
+pub(super) struct SessionClock {
     pub(super) session: SessionId,
     ttl_seconds: Option<i64>,
     pub(super) expires_at: Option<Timestamp>,
@@ -25,8 +25,8 @@ pub(super) struct Clock {
     active_at: Timestamp,
 }
 
-impl Clock {
-    /// When it ends, and why, if a deployment of it is unfinished or not.
+impl SessionClock {
+    /// When and why it ends, depending on unfinished deployments.
     pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, EndReason)> {
         let expiry = self.expires_at.map(|at| (at, EndReason::Expired));
         let idle = self.idle_seconds.filter(|_| !is_busy);
@@ -37,7 +37,7 @@ impl Clock {
         }
     }
 
-    /// From then on the end has to be announced.
+    /// When the end has to be announced.
     pub(super) fn announces(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
         let (at, reason) = self.end(is_busy)?;
         let length = if reason == EndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
@@ -52,16 +52,20 @@ impl Clock {
         }
     }
 
-    fn open(session: &Session, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Self {
+    fn open(session: &Session, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Self {
         let configuration = &before.environment.configuration;
-        let granted = moves.granted().find_map(|ticket| match &ticket.status {
+        let granted = moves.granted_tickets().find_map(|ticket| match &ticket.status {
             TicketStatus::Granted { session: id, .. } if *id == session.id => Some(&ticket.wish),
             _ => None,
         });
         let wished = match (granted, &seen.step.ask) {
-            (Some(Wish { ttl_seconds, .. }), _) | (None, Ask::Claim { ttl_seconds, .. }) => *ttl_seconds,
-            // What was agreed goes on.
-            (None, Ask::HandOver { .. }) => seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds),
+            (Some(Wish { ttl_seconds, .. }), _) | (None, LockRequest::Claim { ttl_seconds, .. }) => {
+                *ttl_seconds
+            }
+            // The agreed end stays.
+            (None, LockRequest::HandOver { .. }) => {
+                seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds)
+            }
             _ => None,
         };
         let default = configuration.ttl.map(|ttl| ttl.as_secs().cast_signed());
@@ -85,16 +89,21 @@ pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
     lock.deployments.iter().any(|it| it.target.work == Work::Session(session))
 }
 
-/// Who ended by time ended at its time; and whoever was overdue has ended.
-pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+/// A session that expired did so on time, and every overdue session has ended.
+pub(super) fn check_ends(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(clock) = &memory.clock else { return Ok(()) };
-    // To say what to do asks nothing of time.
-    if matches!(seen.step.ask, Ask::Beat { .. }) {
+    // Resolving does not depend on time.
+    if matches!(seen.step.ask, LockRequest::Beat { .. }) {
         return Ok(());
     }
     let now = seen.step.moment.now;
     let due = clock.end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
-    let ended = moves.ended().find(|it| it.id == clock.session);
+    let ended = moves.ended_sessions().find(|it| it.id == clock.session);
     let reason = ended.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     match due {
         Some((at, why)) => ensure!(
@@ -103,7 +112,7 @@ pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen
             "the session was over since {at} ({}), but what became of it is {reason:?}",
             why.as_str()
         ),
-        // The command itself may have made it idle: then it is due now, and not before.
+        // The command itself may have made the session idle: then it is due now, not earlier.
         None => ensure!(
             !matches!(reason, Some(EndReason::Expired | EndReason::Idle)),
             "L21",
@@ -114,16 +123,18 @@ pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen
     Ok(())
 }
 
-impl Memory {
-    /// Carries the account on over one step.
-    pub(super) fn learn_time(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
+impl EnvironmentMemory {
+    /// Updates the account after one step.
+    pub(super) fn learn_time(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let now = seen.step.moment.now;
-        if let Some(session) = moves.opened().find(|it| it.end.is_none()) {
-            self.clock = Some(Clock::open(session, before, moves, seen));
+        if let Some(session) = moves.opened_sessions().find(|it| it.end.is_none()) {
+            self.clock = Some(SessionClock::open(session, before, moves, seen));
         } else if let Some(clock) = &mut self.clock {
             match (&seen.step.ask, &seen.step.decision.answer) {
-                (Ask::Extend { ttl_seconds, .. }, Answer::Session(_)) => clock.put_off(*ttl_seconds, now),
-                (Ask::Deploy { .. }, Answer::Deployment(_)) => clock.put_off(None, now),
+                (LockRequest::Extend { ttl_seconds, .. }, LockAnswer::Session(_)) => {
+                    clock.put_off(*ttl_seconds, now)
+                }
+                (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.put_off(None, now),
                 _ => {}
             }
             let ours = Work::Session(clock.session);

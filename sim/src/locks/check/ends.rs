@@ -1,21 +1,26 @@
-//! Why sessions end, and what every end brings.
+//! Checks why sessions end and what follows.
 //!
-//! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause somebody can point to, nothing of the session is left
-//! to start, the reset takes its number, the next one in line is granted.
+//! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause, nothing of the session can still start, the
+//! reset gets its fence, and the next ticket is granted.
 
 use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::claim::Claimed;
 use berth_core::environment::{Condition, EndReason, Lock, Session, Ticket, TicketStatus};
 use berth_core::pipeline::model::OnRelease;
 
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure};
-use crate::locks::answer::Answer;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
 use crate::locks::cast;
-use crate::locks::command::Ask;
+use crate::locks::command::LockRequest;
 
-pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    for session in moves.ended() {
+pub(super) fn check(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
+    for session in moves.ended_sessions() {
         check_cause(before, session, moves, seen)?;
         check_reset(memory, before, session, moves, seen)?;
     }
@@ -23,7 +28,12 @@ pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Se
     check_openings(moves, seen)
 }
 
-fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_cause(
+    before: &Lock,
+    session: &Session,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
     let Some(end) = &session.end else { return Ok(()) };
     let (number, now) = (session.number, seen.step.moment.now);
     ensure!(end.at == now, "L6", "session {number} ended at another time than now");
@@ -31,15 +41,15 @@ fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<
     let is_named = seen.step.subject.session.as_ref().is_some_and(|it| it.id == session.id);
     let is_holder = |by: u8| cast::person(by).id == session.holder.id;
     let fine = match (end.reason, ask) {
-        (EndReason::Released, Ask::Release { by, may_force, .. }) => {
+        (EndReason::Released, LockRequest::Release { by, may_force, .. }) => {
             is_named && (is_holder(*by) || *may_force)
         }
-        (EndReason::HandedOver, Ask::HandOver { by, .. }) => is_named && is_holder(*by),
-        (EndReason::EnvironmentDeleted, Ask::Delete { .. }) => true,
+        (EndReason::HandedOver, LockRequest::HandOver { by, .. }) => is_named && is_holder(*by),
+        (EndReason::EnvironmentDeleted, LockRequest::Delete { .. }) => true,
         (EndReason::Overridden, ask) => {
             is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
         }
-        // Their time is looked at by the clock.
+        // Expiry is checked by the clock.
         (EndReason::Expired | EndReason::Idle, _) => end.by.id.is_none(),
         _ => false,
     };
@@ -47,8 +57,9 @@ fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<
     Ok(())
 }
 
-fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
-    let (Ask::Force { by, .. }, Answer::Claimed(claimed)) = (ask, &seen.step.decision.answer) else {
+fn is_taken_by(ask: &LockRequest, session: &Session, seen: &ObservedStep<'_>) -> bool {
+    let (LockRequest::Force { by, .. }, LockAnswer::Claimed(claimed)) = (ask, &seen.step.decision.answer)
+    else {
         return false;
     };
     let is_by = session.end.as_ref().is_some_and(|end| end.by.id == Some(cast::person(*by).id));
@@ -58,18 +69,23 @@ fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
         && expected.is_none_or(|fence| fence == session.fence)
 }
 
-/// A takeover comes at its moment: not before the grace is over, not while what it waits for still runs.
-fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> bool {
+/// A take-over happens on time: not before the grace period is over, not while the work it waits for is running.
+fn is_due_takeover(
+    before: &Lock,
+    session: &Session,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> bool {
     let ours = |ticket: &&Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == session.id);
-    let Some(ticket) = moves.granted().find(ours) else { return false };
-    let is_known =
-        before.tickets.iter().any(|it| it.id == ticket.id) || matches!(seen.step.ask, Ask::Force { .. });
+    let Some(ticket) = moves.granted_tickets().find(ours) else { return false };
+    let is_known = before.tickets.iter().any(|it| it.id == ticket.id)
+        || matches!(seen.step.ask, LockRequest::Force { .. });
     let Some(plan) = &ticket.takeover else { return false };
     let runs = seen
         .after
         .deployments
         .iter()
-        .any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some());
+        .any(|it| it.work == Work::Session(session.id) && it.attempt().is_some());
     is_known
         && match plan.at {
             Some(at) => at <= seen.step.moment.now,
@@ -77,20 +93,20 @@ fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &S
         }
 }
 
-/// A changed environment is put back, where its definition says so and nothing else will do it.
+/// A changed environment is reset if its definition says so and nothing else will do it.
 fn check_reset(
-    memory: &Memory,
+    memory: &EnvironmentMemory,
     before: &Lock,
     session: &Session,
-    moves: &Moves<'_>,
-    seen: &Seen<'_>,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
 ) -> Checked {
     let reason = session.end.as_ref().map(|end| end.reason);
     let is_plain = matches!(reason, Some(EndReason::Released | EndReason::Expired | EndReason::Idle));
     let is_under_way = before
         .deployments
         .iter()
-        .any(|it| it.target.work == Work::Reset && !matches!(it.status, DeploymentStatus::Cancelling(_)));
+        .any(|it| it.work == Work::Reset && !matches!(it.status, DeploymentStatus::Cancelling(_)));
     let environment = &before.environment;
     let wanted = is_plain
         && environment.configuration.on_release == OnRelease::DeployTracked
@@ -99,8 +115,8 @@ fn check_reset(
         && seen.around.is_tracked
         && !is_under_way;
     let planned = moves
-        .planned()
-        .find(|it| it.target.work == Work::Reset && it.target.fence.counter() == session.fence.counter() + 1);
+        .planned_deployments()
+        .find(|it| it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1);
     ensure!(
         planned.is_some() == wanted,
         "reset",
@@ -110,25 +126,25 @@ fn check_reset(
         if planned.is_some() { "" } else { "not " }
     );
     if let Some(reset) = planned {
-        ensure!(reset.commit == cast::tracked(), "reset", "it deploys {}", reset.commit);
+        ensure!(reset.commit == cast::tracked_commit(), "reset", "it deploys {}", reset.commit);
     }
     Ok(())
 }
 
-/// L17: in order, valid, and with what they asked for.
-fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+/// L17: tickets are granted in order, while valid, and as requested.
+fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let now = seen.step.moment.now;
     let is_valid = |ticket: &Ticket| is_valid(ticket, seen);
-    for ticket in moves.granted() {
+    for ticket in moves.granted_tickets() {
         let number = ticket.number;
         ensure!(is_valid(ticket), "L17", "ticket {number} was granted and is not valid");
         let place = |it: &Ticket| (it.takeover.is_none(), it.number);
-        // A takeover passes those who wait for somebody else's end, as a forced claim does.
+        // A take-over passes tickets that wait for the end of the session, like a forced claim.
         let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
         let taken = target(ticket).filter(|target| {
             let overridden =
                 |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden);
-            moves.ended().any(|it| it.id == *target && overridden(it))
+            moves.ended_sessions().any(|it| it.id == *target && overridden(it))
         });
         let earlier = before.tickets.iter().filter(|it| place(it) < place(ticket) && is_valid(it));
         let earlier = earlier.filter(|it| taken.is_none() || target(it) == taken);
@@ -136,11 +152,11 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
         let passed = earlier.filter(|it| !has_left(it)).count();
         ensure!(passed == 0, "L17", "ticket {number} was granted before {passed} others");
         let TicketStatus::Granted { at, session, deployment } = &ticket.status else { continue };
-        let opened = moves.opened().find(|it| it.id == *session);
+        let opened = moves.opened_sessions().find(|it| it.id == *session);
         let fine = opened.is_some_and(|it| it.holder == ticket.holder) && *at == now;
-        ensure!(fine, "L17", "ticket {number} was granted to nobody or to somebody else");
+        ensure!(fine, "L17", "ticket {number} was granted to no or a different person");
         let wanted = ticket.wish.commit.as_ref().filter(|_| ticket.wish.deploy);
-        let planned = moves.planned().find(|it| Some(it.id) == *deployment);
+        let planned = moves.planned_deployments().find(|it| Some(it.id) == *deployment);
         ensure!(
             planned.map(|it| &it.commit) == wanted,
             "rule 6",
@@ -156,10 +172,10 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
             TicketStatus::Cancelled { at, .. } => {
                 let is_named = seen.step.subject.ticket.as_ref().is_some_and(|it| it.id == ticket.id);
                 let is_asked = match &seen.step.ask {
-                    Ask::Leave { by, may_force, .. } => {
+                    LockRequest::Leave { by, may_force, .. } => {
                         is_named && (*may_force || ticket.holder.id == cast::person(*by).id)
                     }
-                    Ask::Undeclare | Ask::Delete { .. } => true,
+                    LockRequest::Undeclare | LockRequest::Delete { .. } => true,
                     _ => false,
                 };
                 *at == now && (is_asked || !is_entitled(ticket, seen))
@@ -170,31 +186,33 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// L3: somebody gets in by a claim, a place in line, a takeover or a hand-over, and only where the definition has it.
-fn check_openings(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    for session in moves.opened() {
+/// L3: sessions are opened by a claim, a ticket, a take-over or a hand-over, and only in declared environments.
+fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+    for session in moves.opened_sessions() {
         let granted = moves
-            .granted()
+            .granted_tickets()
             .any(|it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id));
         let asked = match &seen.step.ask {
-            Ask::Claim { by, .. } | Ask::Force { by, .. } => cast::person(*by).id == session.holder.id,
-            Ask::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
+            LockRequest::Claim { by, .. } | LockRequest::Force { by, .. } => {
+                cast::person(*by).id == session.holder.id
+            }
+            LockRequest::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
             _ => false,
         };
-        ensure!(granted || asked, "L3", "session {} was opened by nobody's wish", session.number);
+        ensure!(granted || asked, "L3", "session {} was opened without a request", session.number);
         let was_declared = seen.step.before.as_ref().is_some_and(|it| it.environment.is_declared);
         ensure!(was_declared, "L18", "session {} was opened in a place that is gone", session.number);
     }
     Ok(())
 }
 
-pub(super) fn is_entitled(ticket: &Ticket, seen: &Seen<'_>) -> bool {
+pub(super) fn is_entitled(ticket: &Ticket, seen: &ObservedStep<'_>) -> bool {
     let people = &seen.around.revoked_people;
     let tokens = &seen.around.revoked_tokens;
     !people.iter().any(|person| cast::person(*person).id == ticket.holder.id)
         && !tokens.iter().any(|person| ticket.token == Some(cast::token(*person)))
 }
 
-pub(super) fn is_valid(ticket: &Ticket, seen: &Seen<'_>) -> bool {
+pub(super) fn is_valid(ticket: &Ticket, seen: &ObservedStep<'_>) -> bool {
     is_entitled(ticket, seen) && ticket.expires_at > seen.step.moment.now
 }

@@ -1,28 +1,31 @@
-//! L16: each move has exactly one event, in the same commit, and no event tells of what did not happen.
+//! L16: each change has exactly one event in the same commit, and no event reports something that did not happen.
 
 use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
 
-use super::moves::Moves;
-use super::{Checked, Seen, ensure};
-use crate::locks::answer::Answer;
-use crate::locks::command::{Ask, Outcomes};
+use super::moves::StepChanges;
+use super::{Checked, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
+use crate::locks::command::{LockRequest, ReportedOutcome};
 
-/// An event, and the record it must be about.
-type Told = (EventKind, String);
+/// An event kind and the record it must be about.
+type ExpectedEvent = (EventKind, String);
 
-pub(super) fn check(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+pub(super) fn check(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let events = &seen.step.decision.events;
     let mut expected = expected(moves, seen);
-    let mut told: Vec<Told> = events.iter().map(|event| (event.kind, about(event))).collect();
+    let mut told: Vec<ExpectedEvent> = events.iter().map(|event| (event.kind, about(event))).collect();
     expected.sort_unstable();
     told.sort_unstable();
     ensure!(told == expected, "L16", "events are {told:?}\n    moves are {expected:?}");
-    let is_definition = matches!(seen.step.ask, Ask::Redeclare { .. } | Ask::Undeclare | Ask::Delete { .. });
+    let is_definition = matches!(
+        seen.step.ask,
+        LockRequest::Redeclare { .. } | LockRequest::Undeclare | LockRequest::Delete { .. }
+    );
     let is_silent = events.is_empty() && !seen.step.decision.changes.is_empty();
-    ensure!(!is_silent || is_definition, "L16", "something changed and nothing tells of it");
+    ensure!(!is_silent || is_definition, "L16", "a change without an event");
     for event in events {
         check_facts(event, moves, seen)?;
     }
@@ -49,10 +52,10 @@ fn about(event: &NewEvent) -> String {
     .unwrap_or_default()
 }
 
-fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
+fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEvent> {
     let mut told = Vec::new();
     let handed_over = |id: SessionId| {
-        moves.ended().any(|it| {
+        moves.ended_sessions().any(|it| {
             it.end
                 .as_ref()
                 .is_some_and(|end| end.successor == Some(id) && end.reason == EndReason::HandedOver)
@@ -60,7 +63,7 @@ fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
     };
     for (old, new) in &moves.sessions {
         let id = new.id.to_string();
-        // A hand-over is one move: its event tells of both sides.
+        // A hand-over is one change: its event covers both sides.
         if old.is_none() && !handed_over(new.id) {
             told.push((EventKind::SessionClaimed, id.clone()));
         }
@@ -74,7 +77,7 @@ fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
             told.push((EventKind::SessionExpiring, id));
         }
     }
-    told.extend(drained(moves, seen));
+    told.extend(drained_event(moves, seen));
     for (old, new) in &moves.tickets {
         let id = new.id.to_string();
         if old.is_none() {
@@ -102,8 +105,8 @@ const fn kind_of(reason: EndReason) -> EventKind {
     }
 }
 
-/// The last of the old work has stopped, whether somebody waited for it or not.
-fn drained(moves: &Moves<'_>, seen: &Seen<'_>) -> Option<Told> {
+/// The last of the old work has stopped, whether or not the holder waited for it.
+fn drained_event(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Option<ExpectedEvent> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
     let somebody_waited =
         moves.sessions.iter().any(|(old, new)| completed(new) && !old.is_some_and(completed));
@@ -112,7 +115,7 @@ fn drained(moves: &Moves<'_>, seen: &Seen<'_>) -> Option<Told> {
     (somebody_waited || is_over).then_some((EventKind::EnvironmentDrained, id))
 }
 
-fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
+fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<ExpectedEvent>) {
     for (old, new) in &moves.deployments {
         let id = new.id.to_string();
         if old.is_none() {
@@ -129,7 +132,7 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
             DeploymentStatus::Queued | DeploymentStatus::Waiting | DeploymentStatus::Cancelling(_) => {}
             DeploymentStatus::Running => told.push((EventKind::DeploymentStarted, id)),
             DeploymentStatus::Succeeded => {
-                if new.target.work == Work::Reset {
+                if new.work == Work::Reset {
                     told.push((EventKind::EnvironmentReset, id.clone()));
                 }
                 told.push((EventKind::DeploymentSucceeded, id));
@@ -137,8 +140,9 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
             DeploymentStatus::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
             DeploymentStatus::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
             DeploymentStatus::Cancelled(_) => {
-                // E9: a success that comes too late is told, and changes nothing.
-                let late = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Succeeded, .. });
+                // E9: a late success is recorded, but changes nothing.
+                let late =
+                    matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Succeeded, .. });
                 if late && (was_running || was_cancelling) {
                     told.push((EventKind::FinishedAfterCancel, id.clone()));
                 }
@@ -146,16 +150,17 @@ fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
             }
         }
     }
-    // The one exception to "never two at once" is on record.
-    if let (Ask::Deploy { .. }, Answer::Deployment(it)) = (&seen.step.ask, &seen.step.decision.answer)
-        && it.target.overrides_drain.is_some()
+    // The one exception to "never two at once" is recorded.
+    if let (LockRequest::Deploy { .. }, LockAnswer::Deployment(it)) =
+        (&seen.step.ask, &seen.step.decision.answer)
+        && it.overrides_drain.is_some()
     {
         told.push((EventKind::DrainOverridden, seen.after.environment.id.to_string()));
     }
 }
 
-/// Old and new fence, why, and whose doing it was.
-fn check_facts(event: &NewEvent, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+/// Old and new fence, the reason, and the actor.
+fn check_facts(event: &NewEvent, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let number = |name: &str| event.data.get(name).and_then(serde_number);
     let (kind, id) = (event.kind, about(event));
     let session = || moves.sessions.iter().find(|(_, new)| new.id.to_string() == id).map(|(_, new)| *new);
@@ -163,20 +168,20 @@ fn check_facts(event: &NewEvent, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
         EventKind::SessionClaimed => {
             let (old, new) = (number("previousFence"), number("fence"));
             let fine = old < new && new == session().map(|it| it.fence.number());
-            ensure!(fine, "L16", "an opening tells fence {old:?} to {new:?}");
+            ensure!(fine, "L16", "an opening event has fences {old:?} to {new:?}");
         }
         EventKind::SessionHandedOver => {
             let (old, new) = (number("fence"), number("newFence"));
             let fine = old < new && new == Some(seen.after.environment.fence.number());
-            ensure!(fine, "L16", "a hand-over tells fence {old:?} to {new:?}");
+            ensure!(fine, "L16", "a hand-over event has fences {old:?} to {new:?}");
         }
         EventKind::SessionReleased | EventKind::SessionOverridden | EventKind::SessionExpired => {
             let told = event.data.get("endReason").and_then(|value| value.as_str());
             let ended = session().and_then(|it| it.end.as_ref()).map(|end| end.reason.as_str());
-            ensure!(told == ended, "L16", "an end tells {told:?} and is {ended:?}");
+            ensure!(told == ended, "L16", "an end event has {told:?}, but the reason is {ended:?}");
             let is_ours =
                 kind != EventKind::SessionExpired || event.by.as_ref().is_some_and(|by| by.id.is_none());
-            ensure!(is_ours, "L16", "an expiry is told as somebody's doing");
+            ensure!(is_ours, "L16", "an expiry event names a person");
         }
         _ => {}
     }

@@ -1,7 +1,7 @@
-//! The oracle: looks at every step and says which promise it breaks, if any.
+//! The oracle: checks every step and reports which promise it breaks.
 //!
-//! It shares no code with the rules. It keeps its own account of when sessions end, of what is in the environment and
-//! of which numbers were given, and compares. Checks are named after the promises they hold (`L1` to `L22`, `E1`, …).
+//! It shares no code with the rules. It keeps its own account of expiry times, of the content of environments and
+//! of issued fences, and compares. Checks are named after the promises they verify (`L1` to `L22`, `E1`, …).
 
 mod answers;
 mod clock;
@@ -19,61 +19,61 @@ use berth_core::environment::{Condition, Lock, Session};
 use berth_core::id::{DeploymentId, EnvironmentId, SessionId, TicketId};
 use berth_core::name::{CommitId, EnvName};
 
-use super::model::Step;
+use super::model::LockStep;
 use super::surroundings::Surroundings;
-use clock::Clock;
+use clock::SessionClock;
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct LockViolation {
     pub rule: &'static str,
     pub what: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for LockViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is broken: {}", self.rule, self.what)
     }
 }
 
-pub(super) type Checked = Result<(), Violation>;
+pub(super) type Checked = Result<(), LockViolation>;
 
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
         if !$fine {
-            return Err($crate::locks::check::Violation { rule: $rule, what: format!($($what)+) });
+            return Err($crate::locks::check::LockViolation { rule: $rule, what: format!($($what)+) });
         }
     };
 }
 pub(super) use ensure;
 
 /// One step as the oracle sees it.
-pub(super) struct Seen<'a> {
-    pub(super) step: &'a Step,
-    /// As it is stored now.
+pub(super) struct ObservedStep<'a> {
+    pub(super) step: &'a LockStep,
+    /// As stored now.
     pub(super) after: &'a Lock,
     pub(super) around: &'a Surroundings,
 }
 
-/// What the oracle remembers.
+/// The oracle's state.
 #[derive(Debug, Clone, Default)]
-pub struct Checker {
-    environments: BTreeMap<EnvironmentId, Memory>,
-    /// The highest number a name has had.
+pub struct LockOracle {
+    environments: BTreeMap<EnvironmentId, EnvironmentMemory>,
+    /// The highest fence of each name.
     fences: BTreeMap<EnvName, Fence>,
 }
 
-/// What it remembers of one environment.
+/// The oracle's state of one environment.
 #[derive(Debug, Clone)]
-struct Memory {
+struct EnvironmentMemory {
     version: i64,
     fence: Fence,
     sessions: i64,
     tickets: i64,
     deployments: i64,
-    /// The session without an end.
+    /// The open session.
     open: Option<SessionId>,
-    clock: Option<Clock>,
+    clock: Option<SessionClock>,
     ended: BTreeMap<SessionId, Session>,
     tickets_left: BTreeSet<TicketId>,
     deployments_ended: BTreeSet<DeploymentId>,
@@ -82,7 +82,7 @@ struct Memory {
     announced: BTreeSet<(SessionId, berth_core::time::Timestamp)>,
 }
 
-impl Memory {
+impl EnvironmentMemory {
     fn new(version: i64, fence: Fence) -> Self {
         Self {
             version,
@@ -102,8 +102,8 @@ impl Memory {
     }
 }
 
-impl Checker {
-    pub(super) fn look(&mut self, seen: &Seen<'_>) -> Checked {
+impl LockOracle {
+    pub(super) fn check_step(&mut self, seen: &ObservedStep<'_>) -> Checked {
         let environment = &seen.after.environment;
         let highest = self.fences.entry(environment.name.clone()).or_default();
         ensure!(
@@ -115,7 +115,7 @@ impl Checker {
         );
         let Some(before) = &seen.step.before else {
             if seen.step.is_outdated {
-                // Somebody else was first to bring the name back.
+                // Another participant recreated the name first.
                 return Ok(());
             }
             ensure!(
@@ -124,17 +124,18 @@ impl Checker {
                 "a name that was at {highest} begins at {}",
                 environment.fence
             );
-            self.environments.insert(environment.id, Memory::new(environment.version, environment.fence));
+            self.environments
+                .insert(environment.id, EnvironmentMemory::new(environment.version, environment.fence));
             return Ok(());
         };
         *highest = environment.fence;
         let memory = self
             .environments
             .entry(environment.id)
-            .or_insert_with(|| Memory::new(before.environment.version, before.environment.fence));
+            .or_insert_with(|| EnvironmentMemory::new(before.environment.version, before.environment.fence));
         let is_old = before.environment.version != memory.version;
         if seen.step.is_outdated {
-            ensure!(is_old, "L1", "a decision was turned away although nobody else had written");
+            ensure!(is_old, "L1", "a decision was rejected without a concurrent write");
             ensure!(
                 environment.version == memory.version,
                 "L16",
@@ -143,7 +144,7 @@ impl Checker {
             return Ok(());
         }
         if is_old && seen.step.decision.changes.is_empty() {
-            // It writes nothing and was true when it was loaded: that is when it happened.
+            // A refusal writes nothing and was correct when it was loaded.
             return Ok(());
         }
         check_version(memory, seen, is_old)?;
@@ -159,8 +160,8 @@ impl Checker {
     }
 }
 
-fn check_version(memory: &Memory, seen: &Seen<'_>, is_old: bool) -> Checked {
-    let Seen { step, after, .. } = seen;
+fn check_version(memory: &EnvironmentMemory, seen: &ObservedStep<'_>, is_old: bool) -> Checked {
+    let ObservedStep { step, after, .. } = seen;
     if step.decision.changes.is_empty() {
         ensure!(step.decision.events.is_empty(), "L16", "events without a change");
         ensure!(

@@ -1,49 +1,53 @@
-//! What moved in a step, read from the records that were written; and whether each record may move so.
+//! Derives what changed in a step from the written records, and checks each transition.
 //!
-//! L1, L2, L6, L7, E1: one open session, fences without gaps, ends that never change, deployments that stay ended.
+//! L1, L2, L6, L7, E1: one open session, fences without gaps, immutable ends, deployments that stay ended.
 
 use berth_core::decision::{Change, Record};
 use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Environment, Lock, Session, Ticket, TicketStatus};
 
-use super::{Checked, Memory, Seen, Violation, ensure};
+use super::{Checked, EnvironmentMemory, LockViolation, ObservedStep, ensure};
 
 /// The records of one decision, each with the one it replaces.
 #[derive(Default)]
-pub(super) struct Moves<'a> {
+pub(super) struct StepChanges<'a> {
     pub(super) environment: Option<&'a Environment>,
     pub(super) sessions: Vec<(Option<&'a Session>, &'a Session)>,
     pub(super) tickets: Vec<(Option<&'a Ticket>, &'a Ticket)>,
     pub(super) deployments: Vec<(Option<&'a EnvironmentDeployment>, &'a EnvironmentDeployment)>,
 }
 
-impl<'a> Moves<'a> {
-    pub(super) fn opened(&self) -> impl Iterator<Item = &'a Session> {
+impl<'a> StepChanges<'a> {
+    pub(super) fn opened_sessions(&self) -> impl Iterator<Item = &'a Session> {
         self.sessions.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
     }
 
-    pub(super) fn ended(&self) -> impl Iterator<Item = &'a Session> {
+    pub(super) fn ended_sessions(&self) -> impl Iterator<Item = &'a Session> {
         self.sessions.iter().filter(|(_, new)| new.end.is_some()).map(|(_, new)| *new)
     }
 
-    pub(super) fn granted(&self) -> impl Iterator<Item = &'a Ticket> {
+    pub(super) fn granted_tickets(&self) -> impl Iterator<Item = &'a Ticket> {
         let tickets = self.tickets.iter().map(|(_, new)| *new);
         tickets.filter(|it| matches!(it.status, TicketStatus::Granted { .. }))
     }
 
-    pub(super) fn planned(&self) -> impl Iterator<Item = &'a EnvironmentDeployment> {
+    pub(super) fn planned_deployments(&self) -> impl Iterator<Item = &'a EnvironmentDeployment> {
         self.deployments.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
     }
 }
 
-pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> Result<Moves<'a>, Violation> {
-    let mut moves = Moves::default();
+pub(super) fn follow<'a>(
+    memory: &EnvironmentMemory,
+    before: &'a Lock,
+    seen: &ObservedStep<'a>,
+) -> Result<StepChanges<'a>, LockViolation> {
+    let mut moves = StepChanges::default();
     let mut open = memory.open;
     for Change::Put(record) in &seen.step.decision.changes {
         match record {
             Record::Pipeline(_)
-            | Record::StagesDeployment(_)
+            | Record::Rollout(_)
             | Record::Run(_)
             | Record::Approval(_)
             | Record::Stage(_)
@@ -58,7 +62,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
                 let old = before.session.as_ref().filter(|old| old.id == it.id);
                 check_session(memory, old, it)?;
                 match &it.end {
-                    // In the order of writing there is never a second one: a unique index would refuse it.
+                    // There is never a second open session in write order: a unique index would reject it.
                     None => ensure!(
                         open.is_none_or(|open| open == it.id),
                         "L1",
@@ -82,7 +86,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
                 ensure!(
                     !memory.tickets_left.contains(&it.id),
                     "L17",
-                    "ticket {} had left the line and was written again",
+                    "ticket {} had left the queue and was written again",
                     it.number
                 );
                 moves.tickets.push((old, it.as_ref()));
@@ -101,7 +105,7 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
     Ok(moves)
 }
 
-fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Checked {
+fn check_session(memory: &EnvironmentMemory, old: Option<&Session>, new: &Session) -> Checked {
     ensure!(
         !memory.ended.contains_key(&new.id),
         "L6",
@@ -122,9 +126,9 @@ fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Check
     Ok(())
 }
 
-/// E1: states move only along the graph, and ended is ended for ever.
+/// E1: states change only along the graph, and final states are final.
 fn check_deployment(
-    memory: &Memory,
+    memory: &EnvironmentMemory,
     old: Option<&EnvironmentDeployment>,
     new: &EnvironmentDeployment,
 ) -> Checked {
@@ -138,12 +142,10 @@ fn check_deployment(
     );
     let Some(old) = old else {
         let fine = matches!(new.status, DeploymentStatus::Queued | DeploymentStatus::Cancelled(_));
-        ensure!(fine, "E1", "deployment {number} began as {}", new.status.as_str());
+        ensure!(fine, "E1", "deployment {number} started as {}", new.status.as_str());
         return Ok(());
     };
-    let kept = |it: &EnvironmentDeployment| {
-        (it.number, it.target.work, it.target.fence, it.commit.clone(), it.created_at)
-    };
+    let kept = |it: &EnvironmentDeployment| (it.number, it.work, it.fence, it.commit.clone(), it.created_at);
     ensure!(kept(old) == kept(new), "L8", "deployment {number} became another one");
     let may = match (&old.status, &new.status) {
         (DeploymentStatus::Queued, DeploymentStatus::Queued | DeploymentStatus::Running) => true,
@@ -162,12 +164,12 @@ fn check_deployment(
     Ok(())
 }
 
-fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+fn check_counts(memory: &EnvironmentMemory, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     let environment = &seen.after.environment;
-    let mut sessions: Vec<_> = moves.opened().map(|it| it.number).collect();
+    let mut sessions: Vec<_> = moves.opened_sessions().map(|it| it.number).collect();
     let mut tickets: Vec<_> =
         moves.tickets.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| new.number).collect();
-    let mut deployments: Vec<_> = moves.planned().map(|it| it.number).collect();
+    let mut deployments: Vec<_> = moves.planned_deployments().map(|it| it.number).collect();
     for (what, last, now, new) in [
         ("sessions", memory.sessions, environment.sessions, &mut sessions),
         ("tickets", memory.tickets, environment.tickets, &mut tickets),
@@ -180,11 +182,16 @@ fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
     Ok(())
 }
 
-/// L2, L7: the numbers of sessions and resets follow each other without gaps, in the order in which they came.
-fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    let sessions = moves.opened().map(|it| (it.fence, it.claimed_at, false));
-    let resets = moves.planned().filter(|it| it.target.work == Work::Reset);
-    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.target.fence, it.created_at, true))).collect();
+/// L2, L7: fences of sessions and resets are consecutive, in order.
+fn check_fences(
+    memory: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
+    let sessions = moves.opened_sessions().map(|it| (it.fence, it.claimed_at, false));
+    let resets = moves.planned_deployments().filter(|it| it.work == Work::Reset);
+    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
     chain.sort_unstable();
     let mut last = memory.fence;
     for (fence, made_at, is_reset) in chain {
@@ -207,10 +214,11 @@ fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'
     Ok(())
 }
 
-fn check_reset_follows(before: &Lock, moves: &Moves<'_>, fence: Fence) -> Checked {
+fn check_reset_follows(before: &Lock, moves: &StepChanges<'_>, fence: Fence) -> Checked {
     let last = before.session.as_ref().map(|session| session.id);
-    let planner = moves.ended().find(|it| it.fence.counter() + 1 == fence.counter());
-    let fine = planner.is_some_and(|it| Some(it.id) == last || moves.opened().any(|new| new.id == it.id));
+    let planner = moves.ended_sessions().find(|it| it.fence.counter() + 1 == fence.counter());
+    let fine =
+        planner.is_some_and(|it| Some(it.id) == last || moves.opened_sessions().any(|new| new.id == it.id));
     ensure!(fine, "L7", "reset {fence} does not follow the session whose end planned it");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What must be true of every state that is ever written, whatever led to it.
+//! Invariants of every written state.
 
 use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::{Condition, Lock, State, Ticket};
@@ -7,12 +7,12 @@ use berth_core::time::Timestamp;
 
 use super::clock::is_busy;
 use super::ends::is_valid;
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure, work};
-use crate::locks::command::Ask;
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure, work};
+use crate::locks::command::LockRequest;
 
-impl Memory {
-    pub(super) fn learn(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
+impl EnvironmentMemory {
+    pub(super) fn learn(&mut self, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
         let environment = &seen.after.environment;
         self.learn_time(before, moves, seen);
         self.learn_content(moves, seen);
@@ -22,7 +22,7 @@ impl Memory {
         self.tickets = environment.tickets;
         self.deployments = environment.deployments;
         self.open = seen.after.session.as_ref().map(|session| session.id);
-        self.ended.extend(moves.ended().map(|it| (it.id, it.clone())));
+        self.ended.extend(moves.ended_sessions().map(|it| (it.id, it.clone())));
         let left = moves.tickets.iter().filter(|(_, it)| it.status.as_str() != "waiting");
         self.tickets_left.extend(left.map(|(_, it)| it.id));
         let ended = moves.deployments.iter().filter(|(_, it)| it.status.is_final());
@@ -30,21 +30,21 @@ impl Memory {
     }
 }
 
-pub(super) fn check(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
+pub(super) fn check(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     check_work(lock)?;
     check_gone(seen)?;
     check_drain(lock)?;
     check_content(memory, lock)?;
-    // An answer to a sign of life writes nothing and lets nothing happen.
-    if !matches!(seen.step.ask, Ask::Beat { .. }) {
+    // A response to a heartbeat writes nothing.
+    if !matches!(seen.step.ask, LockRequest::Beat { .. }) {
         check_time(memory, seen)?;
         check_line(seen)?;
     }
     if seen.step.decision.changes.is_empty() { Ok(()) } else { check_agenda(memory, seen) }
 }
 
-/// L20, L22: nothing waits for an ended session, and two never touch the environment at once.
+/// L20, L22: nothing waits for an ended session, and no two deployments touch the environment at once.
 fn check_work(lock: &Lock) -> Checked {
     let active = lock.session.as_ref();
     if let Some(session) = active {
@@ -64,7 +64,7 @@ fn check_work(lock: &Lock) -> Checked {
         let fine = !is_left || matches!(it.status, DeploymentStatus::Cancelling(_));
         ensure!(fine, "L20", "deployment {} of an ended session is {}", it.number, it.status.as_str());
     }
-    // Whoever would not wait is on record and does not count.
+    // Work whose holder overrode the drain is recorded and does not count.
     let live = || {
         let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
         live.filter(|it| it.target.overrides_drain.is_none())
@@ -83,8 +83,8 @@ fn check_work(lock: &Lock) -> Checked {
     Ok(())
 }
 
-/// L18: in a deleted environment nothing is left to start, and what runs is told to stop.
-fn check_gone(seen: &Seen<'_>) -> Checked {
+/// L18: in a deleted environment nothing can start, and running work is told to stop.
+fn check_gone(seen: &ObservedStep<'_>) -> Checked {
     let place = usize::from(seen.step.place);
     let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
     if is_present && !seen.around.deleted[place] {
@@ -104,12 +104,17 @@ fn left_over(lock: &Lock) -> Vec<DeploymentId> {
     old.map(|it| it.id).collect()
 }
 
-/// The holder waits for exactly the work of those before, and learns when it is over.
+/// The holder waits for exactly the work of earlier sessions, and learns when it is over.
 fn check_drain(lock: &Lock) -> Checked {
     let left = left_over(lock);
     let Some(session) = &lock.session else { return Ok(()) };
     match &session.drain {
-        None => ensure!(left.is_empty(), "drain", "{} of old still run and nobody waits", left.len()),
+        None => ensure!(
+            left.is_empty(),
+            "drain",
+            "{} old deployments still run and the holder does not wait",
+            left.len()
+        ),
         Some(drain) => {
             let all_known = left.iter().all(|id| drain.pending.contains(id));
             ensure!(all_known, "drain", "old work runs that the holder does not wait for");
@@ -125,7 +130,7 @@ fn check_drain(lock: &Lock) -> Checked {
     Ok(())
 }
 
-fn check_content(memory: &Memory, lock: &Lock) -> Checked {
+fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
     let environment = &lock.environment;
     let told = environment.condition;
     ensure!(told == memory.condition, "condition", "it is {:?} and says {told:?}", memory.condition);
@@ -148,8 +153,8 @@ fn check_content(memory: &Memory, lock: &Lock) -> Checked {
     Ok(())
 }
 
-/// L17, L21: no session outlives its time; its end is announced once, before it comes.
-fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
+/// L17, L21: no session outlives its expiry; its end is announced once, in advance.
+fn check_time(memory: &mut EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let now = seen.step.moment.now;
     let (Some(session), Some(clock)) = (&seen.after.session, &memory.clock) else { return Ok(()) };
     ensure!(clock.session == session.id, "L1", "the account is of another session");
@@ -177,8 +182,8 @@ fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// L17: nobody with a valid ticket waits for a free environment, and only valid tickets wait.
-fn check_line(seen: &Seen<'_>) -> Checked {
+/// L17: no valid ticket waits for a free environment, and only valid tickets wait.
+fn check_line(seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let is_free = lock.session.is_none() && lock.environment.is_declared;
     for ticket in &lock.tickets {
@@ -186,7 +191,7 @@ fn check_line(seen: &Seen<'_>) -> Checked {
         ensure!(!is_free, "L17", "the environment is free and ticket {} waits", ticket.number);
     }
     let place = |it: &Ticket| (it.takeover.is_none(), it.number);
-    ensure!(lock.tickets.is_sorted_by_key(place), "L17", "the line is not in order of arrival");
+    ensure!(lock.tickets.is_sorted_by_key(place), "L17", "the queue is not in order of arrival");
     let (Some(session), Some(first)) = (&lock.session, lock.tickets.first()) else { return Ok(()) };
     if let Some(plan) = first.takeover.as_ref().filter(|plan| plan.target == session.id) {
         let runs = lock
@@ -199,8 +204,8 @@ fn check_line(seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// What the store finds an environment by says what is so.
-fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
+/// The columns by which the store finds an environment are correct.
+fn check_agenda(memory: &EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked {
     let lock = seen.after;
     let agenda = &lock.environment.agenda;
     let counts = (lock.tickets.len(), lock.deployments.len());
@@ -216,7 +221,7 @@ fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-fn due_at(memory: &Memory, lock: &Lock) -> Option<Timestamp> {
+fn due_at(memory: &EnvironmentMemory, lock: &Lock) -> Option<Timestamp> {
     let mut times: Vec<Timestamp> = lock.tickets.iter().map(|ticket| ticket.expires_at).collect();
     if let (Some(session), Some(clock)) = (&lock.session, &memory.clock) {
         let is_busy = is_busy(lock, session.id);

@@ -1,18 +1,23 @@
-//! What may happen to deployments, and when.
+//! Checks changes of deployments.
 //!
-//! L8, L9, L10, L20, L22, E3, E9: nothing starts that may not, nothing late is believed, nothing passes to the next
-//! holder.
+//! L8, L9, L10, L20, L22, E3, E9: nothing starts that may not, late reports are ignored, and nothing passes to the
+//! next holder.
 
 use berth_core::deployment::{Cause, DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::{Condition, Lock};
 
-use super::moves::Moves;
-use super::{Checked, Memory, Seen, ensure};
-use crate::locks::answer::Answer;
-use crate::locks::command::{Ask, Outcomes};
+use super::moves::StepChanges;
+use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
+use crate::locks::answer::LockAnswer;
+use crate::locks::command::{LockRequest, ReportedOutcome};
 
-pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    for new in moves.planned() {
+pub(super) fn check(
+    _: &EnvironmentMemory,
+    before: &Lock,
+    moves: &StepChanges<'_>,
+    seen: &ObservedStep<'_>,
+) -> Checked {
+    for new in moves.planned_deployments() {
         check_planned(new, before, moves)?;
     }
     for (old, new) in &moves.deployments {
@@ -32,25 +37,25 @@ pub(super) fn check(_: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_
     Ok(())
 }
 
-/// L8: it bears the fence of the session that asked for it, which was active at the commit.
-fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &Moves<'_>) -> Checked {
-    let Work::Session(id) = new.target.work else { return Ok(()) };
-    let mut sessions = before.session.iter().chain(moves.opened());
+/// L8: a deployment has the fence of the session that requested it, which was active at the commit.
+fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges<'_>) -> Checked {
+    let Work::Session(id) = new.work else { return Ok(()) };
+    let mut sessions = before.session.iter().chain(moves.opened_sessions());
     let session = sessions.find(|it| it.id == id);
     ensure!(
-        session.is_some_and(|it| it.fence == new.target.fence),
+        session.is_some_and(|it| it.fence == new.fence),
         "L8",
         "deployment {} bears fence {} which is not its session's",
         new.number,
-        new.target.fence
+        new.fence
     );
     Ok(())
 }
 
-/// L9, L22, E3: the last look before something touches the environment.
-fn check_started(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
+/// L9, L22, E3: the last check before a deployment touches the environment.
+fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
-    let is_granted = matches!(seen.step.ask, Ask::Grant { .. })
+    let is_granted = matches!(seen.step.ask, LockRequest::Grant { .. })
         && seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id)
         && new.attempt().map(|it| &it.nonce) == seen.step.subject.nonce.as_ref();
     ensure!(is_granted, "E2", "deployment {number} started without its runner's asking");
@@ -59,21 +64,19 @@ fn check_started(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// Why a deployment may not start, in the oracle's own words. Looks past the deployment itself.
+/// Why a deployment may not start, ignoring the deployment itself.
 pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
     let active = lock.session.as_ref();
-    let is_own = |it: &EnvironmentDeployment| {
-        active.is_some_and(|session| it.target.work == Work::Session(session.id))
-    };
-    let is_current = |it: &EnvironmentDeployment| {
-        is_own(it) && active.is_some_and(|session| session.fence == it.target.fence)
-    };
+    let is_own =
+        |it: &EnvironmentDeployment| active.is_some_and(|session| it.work == Work::Session(session.id));
+    let is_current =
+        |it: &EnvironmentDeployment| is_own(it) && active.is_some_and(|session| session.fence == it.fence);
     let others = || lock.deployments.iter().filter(|it| it.id != wanted.id);
     let is_live = |it: &EnvironmentDeployment| it.attempt().is_some();
     if is_paused {
         return Some("the pipeline is stopped");
     }
-    if wanted.target.work == Work::Reset {
+    if wanted.work == Work::Reset {
         let any = others().any(|it| is_live(it) && !is_own(it));
         let own = others().any(|it| is_live(it) && is_own(it));
         return any.then_some("older work runs").or(own.then_some("the holder's work runs"));
@@ -84,36 +87,36 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
     if others().any(|it| is_own(it) && it.number < wanted.number) {
         return Some("an earlier one of its session has not ended");
     }
-    if wanted.target.overrides_drain.is_some() {
+    if wanted.overrides_drain.is_some() {
         return None;
     }
-    let old = others().any(|it| is_live(it) && it.target.work != Work::Reset && !is_own(it));
-    let reset = others().any(|it| it.target.work == Work::Reset);
+    let old = others().any(|it| is_live(it) && it.work != Work::Reset && !is_own(it));
+    let reset = others().any(|it| it.work == Work::Reset);
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
-/// L10, E9: only the attempt itself, only while it counts.
-fn check_reported(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
+/// L10, E9: only reports of the attempt itself count, and only while it is current.
+fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
-    let Ask::Report { outcome, .. } = &seen.step.ask else {
+    let LockRequest::Report { outcome, .. } = &seen.step.ask else {
         ensure!(false, "L10", "deployment {number} ended without a report");
         return Ok(());
     };
     ensure!(is_from_attempt(new, seen), "L10", "a report of another attempt ended deployment {number}");
-    let is_current = match new.target.work {
+    let is_current = match new.work {
         Work::Reset => true,
         Work::Session(id) => {
-            // A takeover that waited for this very end may have come in the same step.
+            // A take-over that waited for this end may be part of the same step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
-            before.is_some_and(|it| it.id == id && it.fence == new.target.fence) && !ended_now
+            before.is_some_and(|it| it.id == id && it.fence == new.fence) && !ended_now
         }
     };
     ensure!(is_current, "L10", "deployment {number} of an ended session ended as {}", new.status.as_str());
     let fine = match (outcome, &new.status) {
-        (Outcomes::Succeeded, DeploymentStatus::Succeeded) => true,
-        (Outcomes::Failed, DeploymentStatus::Failed(failure)) => failure.cause == Cause::StepFailed,
-        (Outcomes::Stopped | Outcomes::Lost, DeploymentStatus::Failed(failure)) => {
+        (ReportedOutcome::Succeeded, DeploymentStatus::Succeeded) => true,
+        (ReportedOutcome::Failed, DeploymentStatus::Failed(failure)) => failure.cause == Cause::StepFailed,
+        (ReportedOutcome::Stopped | ReportedOutcome::Lost, DeploymentStatus::Failed(failure)) => {
             failure.cause == Cause::Lost
         }
         _ => false,
@@ -131,40 +134,40 @@ fn ends_by_time(change: &berth_core::decision::Change, id: berth_core::id::Sessi
     session.id == id && matches!(reason, Some(EndReason::Expired | EndReason::Idle))
 }
 
-fn is_from_attempt(new: &EnvironmentDeployment, seen: &Seen<'_>) -> bool {
+fn is_from_attempt(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> bool {
     let subject = &seen.step.subject;
     let attempt = subject.deployment.as_ref().filter(|it| it.id == new.id).and_then(|it| it.attempt());
     attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref())
 }
 
-/// What was told to stop has stopped when its attempt says so, and not before.
-fn check_confirmed(new: &EnvironmentDeployment, seen: &Seen<'_>) -> Checked {
-    let fine = matches!(seen.step.ask, Ask::Report { .. }) && is_from_attempt(new, seen);
-    ensure!(fine, "L22", "deployment {} counts as stopped though nobody said so", new.number);
+/// Work that was told to stop has stopped when its attempt says so, not before.
+fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
+    let fine = matches!(seen.step.ask, LockRequest::Report { .. }) && is_from_attempt(new, seen);
+    ensure!(fine, "L22", "deployment {} is stopped without a report", new.number);
     Ok(())
 }
 
-/// Somebody wanted it: the session ended, somebody asked, or somebody would not wait for the reset.
-fn check_cancelled(new: &EnvironmentDeployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    let ended = moves.ended().any(|it| Work::Session(it.id) == new.target.work);
+/// A cancellation has a cause: the session ended, a request, or a holder that did not wait for the reset.
+fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
+    let ended = moves.ended_sessions().any(|it| Work::Session(it.id) == new.work);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
-    let asked = matches!(seen.step.ask, Ask::Cancel { .. }) && named;
-    let is_reset = new.target.work == Work::Reset;
-    let overridden = is_reset && matches!(seen.step.ask, Ask::Deploy { override_drain: true, .. });
-    let deleted = is_reset && matches!(seen.step.ask, Ask::Delete { .. });
+    let asked = matches!(seen.step.ask, LockRequest::Cancel { .. }) && named;
+    let is_reset = new.work == Work::Reset;
+    let overridden = is_reset && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
+    let deleted = is_reset && matches!(seen.step.ask, LockRequest::Delete { .. });
     ensure!(
         ended || asked || overridden || deleted,
         "L20",
-        "deployment {} was cancelled by nobody",
+        "deployment {} was cancelled without a cause",
         new.number
     );
     Ok(())
 }
 
-impl Memory {
-    /// Carries on what is in the environment, from what happened alone.
-    pub(super) fn learn_content(&mut self, moves: &Moves<'_>, seen: &Seen<'_>) {
-        let is_lost = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Lost, .. });
+impl EnvironmentMemory {
+    /// Tracks what is in the environment, from events alone.
+    pub(super) fn learn_content(&mut self, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) {
+        let is_lost = matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Lost, .. });
         for (old, new) in &moves.deployments {
             let has_run = old.is_some_and(|old| old.attempt().is_some());
             match &new.status {
@@ -174,16 +177,16 @@ impl Memory {
                 status if status.is_final() && has_run && is_lost => self.condition = Condition::Unknown,
                 DeploymentStatus::Succeeded => {
                     self.deployed_commit = Some(new.commit.clone());
-                    let is_reset = new.target.work == Work::Reset;
+                    let is_reset = new.work == Work::Reset;
                     self.condition = if is_reset { Condition::Clean } else { Condition::Dirty };
                 }
                 _ => {}
             }
         }
-        let deployed = matches!(&seen.step.decision.answer, Answer::Deployment(_));
-        let overridden = deployed && matches!(seen.step.ask, Ask::Deploy { override_drain: true, .. });
-        let reset =
-            moves.deployments.iter().any(|(old, new)| old.is_some() && new.target.work == Work::Reset);
+        let deployed = matches!(&seen.step.decision.answer, LockAnswer::Deployment(_));
+        let overridden =
+            deployed && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
+        let reset = moves.deployments.iter().any(|(old, new)| old.is_some() && new.work == Work::Reset);
         if overridden && reset && self.condition == Condition::Clean {
             self.condition = Condition::Dirty;
         }

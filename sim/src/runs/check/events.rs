@@ -1,18 +1,18 @@
-//! Exactly one event per move: neither a move that nobody hears of, nor news of something that did not happen.
+//! Exactly one event per change: no silent change, and no event without one.
 
 use berth_core::deployment::run::{Resolution, StageStatus, StepRun, StepStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::step::OnLost;
 
-use super::{Checked, Seen, ensure};
-use crate::runs::command::Ends;
-use crate::runs::scene::Asked;
+use super::{Checked, ObservedRunStep, ensure};
+use crate::runs::command::SimulatedEnd;
+use crate::runs::scene::RunRequest;
 
-/// The kind, and the name of the step or stage it is about.
-type News<'a> = (EventKind, &'a str);
+/// The kind, and the name of the step or stage.
+type RunEvent<'a> = (EventKind, &'a str);
 
-pub(super) fn check(seen: &Seen<'_>) -> Checked {
-    let mut told: Vec<News<'_>> = seen.told.events.iter().map(about).collect();
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
+    let mut told: Vec<RunEvent<'_>> = seen.told.events.iter().map(about).collect();
     if !seen.told.is_change {
         return Ok(());
     }
@@ -21,17 +21,17 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     stages(seen, &mut expected);
     expected.sort_unstable();
     told.sort_unstable();
-    ensure!(expected == told, "events", "{:?}: told {told:?}, happened {expected:?}", seen.asked);
+    ensure!(expected == told, "events", "{:?}: events {told:?}, expected {expected:?}", seen.asked);
     Ok(())
 }
 
-fn about(event: &NewEvent) -> News<'_> {
+fn about(event: &NewEvent) -> RunEvent<'_> {
     let step = event.subjects.iter().find(|subject| subject.kind == "step");
     let name = step.and_then(|subject| subject.name.as_deref());
     (event.kind, name.or_else(|| event.data["stage"].as_str()).unwrap_or_default())
 }
 
-fn steps<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>, told: &mut Vec<News<'_>>) {
+fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told: &mut Vec<RunEvent<'_>>) {
     for (at, before, after) in seen.steps() {
         let name = after.step.as_str();
         let has_failed = after.status == StepStatus::Failed;
@@ -39,14 +39,14 @@ fn steps<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>, told: &mut Vec<News<
             expected.push((EventKind::StepStarted, name));
         }
         match seen.asked {
-            Asked::Report { at: it, ends, .. } if *it == at => {
-                reported(seen, before, after, *ends, expected);
-                if *ends == Ends::NeverStarted && has_failed {
-                    // It may have been put back before its stage failed, and may say so.
+            RunRequest::Report { at: it, ends, .. } if *it == at => {
+                reported_event(seen, before, after, *ends, expected);
+                if *ends == SimulatedEnd::NeverStarted && has_failed {
+                    // It may have been put back before its stage failed, with an event.
                     told.retain(|news| *news != (EventKind::StepRetried, name));
                 }
             }
-            Asked::Resolve { at: it, resolution } if *it == at => {
+            RunRequest::Resolve { at: it, resolution } if *it == at => {
                 expected.push((EventKind::StepResolved, name));
                 match resolution {
                     Resolution::Ran => {}
@@ -54,7 +54,7 @@ fn steps<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>, told: &mut Vec<News<
                     _ => expected.push((EventKind::StepRetried, name)),
                 }
             }
-            Asked::Retry { stage, .. } if after.stage == *stage && has_failed => {
+            RunRequest::Retry { stage, .. } if after.stage == *stage && has_failed => {
                 expected.push((EventKind::StepFailed, name));
             }
             _ if has_failed && before.status != StepStatus::Failed => {
@@ -65,16 +65,16 @@ fn steps<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>, told: &mut Vec<News<
     }
 }
 
-fn reported<'a>(
-    seen: &Seen<'a>,
+fn reported_event<'a>(
+    seen: &ObservedRunStep<'a>,
     before: &StepRun,
     after: &'a StepRun,
-    ends: Ends,
-    expected: &mut Vec<News<'a>>,
+    ends: SimulatedEnd,
+    expected: &mut Vec<RunEvent<'a>>,
 ) {
     let name = after.step.as_str();
     if seen.before.stages[before.stage].status == StageStatus::Cancelling {
-        let has_succeeded = ends == Ends::Succeeded;
+        let has_succeeded = ends == SimulatedEnd::Succeeded;
         let kind = if has_succeeded { EventKind::FinishedAfterCancel } else { EventKind::StepCancelled };
         return expected.push((kind, name));
     }
@@ -89,11 +89,11 @@ fn reported<'a>(
     }
 }
 
-fn stages<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>) {
+fn stages<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>) {
     let pairs = seen.before.stages.iter().zip(&seen.after.stages);
     for (at, (before, after)) in pairs.enumerate() {
         let name = after.name.as_str();
-        let is_retried = matches!(seen.asked, Asked::Retry { stage, .. } if *stage == at);
+        let is_retried = matches!(seen.asked, RunRequest::Retry { stage, .. } if *stage == at);
         if is_retried {
             expected.push((EventKind::StageRetried, name));
         }
@@ -103,7 +103,7 @@ fn stages<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>) {
         if before.status == after.status && !is_retried {
             continue;
         }
-        let is_cancel = matches!(seen.asked, Asked::Cancel | Asked::CancelStage { .. });
+        let is_cancel = matches!(seen.asked, RunRequest::Cancel | RunRequest::CancelStage { .. });
         match after.status {
             StageStatus::Succeeded => expected.push((EventKind::StageSucceeded, name)),
             StageStatus::Failed => expected.push((EventKind::StageFailed, name)),

@@ -1,11 +1,11 @@
-//! E2 and E3: who may begin, and when; and that asking twice is asking once.
+//! E2 and E3: when steps may be granted, and that requests are idempotent.
 
 use berth_core::deployment::run::{Attempt, StageStatus, StepStatus};
 
-use super::{Checked, Memory, Seen, ensure};
-use crate::runs::scene::{Answer, Asked};
+use super::{Checked, ObservedRunStep, StepMemory, ensure};
+use crate::runs::scene::{RunAnswer, RunRequest};
 
-pub(super) fn check(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checked {
     for (at, before, after) in seen.steps() {
         if let (None, Some(live)) = (&before.live, &after.live) {
             check_opened(seen, memory, at, live)?;
@@ -16,15 +16,15 @@ pub(super) fn check(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
         let is_running = after.status == StepStatus::Running;
         ensure!(after.live.is_some() == is_running, "E2", "{} is {:?}", after.step, after.status);
     }
-    let Asked::Grant { at, nonce } = seen.asked else { return Ok(()) };
+    let RunRequest::Grant { at, nonce } = seen.asked else { return Ok(()) };
     let live = seen.before.steps[*at].live.as_ref();
     match (&seen.told.answer, live) {
-        (Answer::Granted(attempt), Some(live)) => {
+        (RunAnswer::Granted(attempt), Some(live)) => {
             ensure!(live.nonce == *nonce, "E2", "{nonce} got the attempt of {}", live.nonce);
             ensure!(attempt.as_ref() == live, "E2", "the same nonce got another grant");
             ensure!(!seen.told.is_change, "E2", "the same nonce was granted twice");
         }
-        (Answer::Granted(attempt), None) => {
+        (RunAnswer::Granted(attempt), None) => {
             let opened = seen.after.steps[*at].live.as_ref();
             ensure!(opened == Some(attempt), "E2", "what was granted is not what was stored");
             ensure!(attempt.nonce == *nonce, "E2", "the grant bears another nonce");
@@ -38,11 +38,11 @@ pub(super) fn check(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
     Ok(())
 }
 
-/// At the commit of the grant, by the plan and the state before it.
-fn check_opened(seen: &Seen<'_>, memory: &[Memory], at: usize, live: &Attempt) -> Checked {
+/// Checked at the commit of the grant, against the plan and the previous state.
+fn check_opened(seen: &ObservedRunStep<'_>, memory: &[StepMemory], at: usize, live: &Attempt) -> Checked {
     let step = &seen.before.steps[at];
     let name = &step.step;
-    let is_asked = matches!(seen.asked, Asked::Grant { at: it, .. } if *it == at);
+    let is_asked = matches!(seen.asked, RunRequest::Grant { at: it, .. } if *it == at);
     ensure!(is_asked, "E3", "{name} began by {:?}", seen.asked);
     ensure!(live.number == step.tries + 1, "E14", "{name} began attempt {}", live.number);
     let stage = &seen.before.stages[step.stage];
@@ -69,6 +69,6 @@ fn check_opened(seen: &Seen<'_>, memory: &[Memory], at: usize, live: &Attempt) -
         "E3",
         "{name} began before its pause was over"
     );
-    ensure!(!memory[at].is_unanswered, "on_lost", "{name} began again and nobody was asked");
+    ensure!(!memory[at].is_unanswered, "on_lost", "{name} started again without being resolved");
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! The oracle: looks at every step and says which promise it breaks, if any.
+//! The oracle: checks every step and reports which promise it breaks.
 //!
-//! It shares no code with the rules: it reads the plan, remembers what was said to it, and compares. Checks are named
-//! after the promises they hold (`E1`, `E3`, …).
+//! It shares no code with the rules: it reads the plan, remembers reports, and compares. Checks are named after
+//! the promises they verify (`E1`, `E3`, …).
 
 mod events;
 mod grants;
@@ -16,44 +16,44 @@ use std::fmt;
 use berth_core::deployment::run::{Plan, PlannedStep, Run, StepRun};
 use berth_core::time::Timestamp;
 
-use super::scene::{Answer, Asked, Told};
+use super::scene::{RunAnswer, RunDecision, RunRequest};
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct RunViolation {
     pub rule: &'static str,
     pub what: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for RunViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is broken: {}", self.rule, self.what)
     }
 }
 
-pub(super) type Checked = Result<(), Violation>;
+pub(super) type Checked = Result<(), RunViolation>;
 
 macro_rules! ensure {
     ($fine:expr, $rule:literal, $($what:tt)+) => {
         if !$fine {
-            return Err($crate::runs::check::Violation { rule: $rule, what: format!($($what)+) });
+            return Err($crate::runs::check::RunViolation { rule: $rule, what: format!($($what)+) });
         }
     };
 }
 pub(super) use ensure;
 
 /// One step as the oracle sees it.
-pub(super) struct Seen<'a> {
+pub(super) struct ObservedRunStep<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) asked: &'a Asked,
+    pub(super) asked: &'a RunRequest,
     pub(super) before: &'a Run,
-    pub(super) told: &'a Told,
-    /// As it is stored now.
+    pub(super) told: &'a RunDecision,
+    /// As stored now.
     pub(super) after: &'a Run,
     pub(super) now: Timestamp,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ObservedRunStep<'a> {
     fn planned(&self, step: &StepRun) -> &'a PlannedStep {
         &self.plan.stages[step.stage].steps[step.index]
     }
@@ -65,38 +65,39 @@ impl<'a> Seen<'a> {
     }
 
     fn is_refused(&self) -> bool {
-        matches!(self.told.answer, Answer::Refused(_))
+        matches!(self.told.answer, RunAnswer::Refused(_))
     }
 }
 
-/// What the oracle remembers of each step since its stage was begun.
+/// The oracle's state of each step since its stage started.
 #[derive(Debug, Clone, Default)]
-struct Memory {
-    /// It may not be granted before.
+struct StepMemory {
+    /// It may not be granted earlier.
     earliest: Option<Timestamp>,
-    /// Something of it ran, as far as anybody knows.
+    /// As far as is known, part of it ran.
     has_run: bool,
-    /// Nobody has said what became of it.
+    /// Its outcome is unknown and unresolved.
     is_unanswered: bool,
 }
 
+/// The oracle's state.
 #[derive(Debug, Clone)]
-pub struct Checker {
-    steps: Vec<Memory>,
+pub struct RunOracle {
+    steps: Vec<StepMemory>,
 }
 
-impl Checker {
-    pub(super) fn new(plan: &Plan, run: &Run) -> Result<Self, Violation> {
+impl RunOracle {
+    pub(super) fn new(plan: &Plan, run: &Run) -> Result<Self, RunViolation> {
         progress::check(plan, run, super::scene::START)?;
-        Ok(Self { steps: vec![Memory::default(); run.steps.len()] })
+        Ok(Self { steps: vec![StepMemory::default(); run.steps.len()] })
     }
 
-    pub(super) fn look(&mut self, seen: &Seen<'_>) -> Checked {
+    pub(super) fn check_step(&mut self, seen: &ObservedRunStep<'_>) -> Checked {
         if !seen.told.is_change {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
-            ensure!(seen.before == seen.after, "written", "{:?}: a change nobody decided", seen.asked);
-        } else if *seen.asked != Asked::Overtaken {
-            // The head of one that is overtaken tells it, in the same commit.
+            ensure!(seen.before == seen.after, "written", "{:?}: a change without a decision", seen.asked);
+        } else if *seen.asked != RunRequest::Overtaken {
+            // For a superseded run the event comes from its deployment, in the same commit.
             ensure!(!seen.told.events.is_empty(), "events", "{:?}: a change without an event", seen.asked);
         }
         moves::check(seen)?;
@@ -110,20 +111,20 @@ impl Checker {
         progress::check(seen.plan, seen.after, seen.now)
     }
 
-    fn remember(&mut self, seen: &Seen<'_>) {
+    fn remember(&mut self, seen: &ObservedRunStep<'_>) {
         if !seen.told.is_change {
             return;
         }
         match seen.asked {
-            Asked::Report { at, ends, .. } => {
+            RunRequest::Report { at, ends, .. } => {
                 let step = &seen.after.steps[*at];
                 reports::remember(&mut self.steps[*at], seen.planned(step), *ends, seen.now);
             }
-            Asked::Resolve { at, .. } => self.steps[*at].is_unanswered = false,
-            Asked::Retry { stage, .. } => {
+            RunRequest::Resolve { at, .. } => self.steps[*at].is_unanswered = false,
+            RunRequest::Retry { stage, .. } => {
                 for (memory, step) in self.steps.iter_mut().zip(&seen.after.steps) {
                     if step.stage >= *stage {
-                        *memory = Memory::default();
+                        *memory = StepMemory::default();
                     }
                 }
             }

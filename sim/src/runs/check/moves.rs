@@ -1,12 +1,12 @@
-//! E1: states move only along the published graph.
+//! E1: states change only along the published graph.
 
 use berth_core::deployment::run::limits::ATTEMPTS_MAX;
 use berth_core::deployment::run::{StageKind, StageStatus, StepStatus, When};
 
-use super::{Checked, Seen, ensure};
-use crate::runs::scene::Asked;
+use super::{Checked, ObservedRunStep, ensure};
+use crate::runs::scene::RunRequest;
 
-pub(super) fn check(seen: &Seen<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     ensure!(seen.before.steps.len() == seen.after.steps.len(), "E1", "a step came or went");
     for (at, before, after) in seen.steps() {
         ensure!(before.id == after.id && before.step == after.step, "E1", "{} is another step", before.step);
@@ -44,58 +44,58 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-/// One command may take a step over several edges; each pair here is such a way.
-fn step_may(seen: &Seen<'_>, at: usize, from: StepStatus, to: StepStatus) -> bool {
+/// One command may take a step over several edges; each pair here is such a path.
+fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepStatus, to: StepStatus) -> bool {
     use StepStatus::{Cancelled, Failed, Pending, Ready, Running, Skipped, Succeeded, Waiting};
-    let is_reported = matches!(seen.asked, Asked::Report { at: it, .. } if *it == at);
-    let is_resolved = matches!(seen.asked, Asked::Resolve { at: it, .. } if *it == at);
+    let is_reported = matches!(seen.asked, RunRequest::Report { at: it, .. } if *it == at);
+    let is_resolved = matches!(seen.asked, RunRequest::Resolve { at: it, .. } if *it == at);
     let stage = seen.after.stages[seen.after.steps[at].stage].status;
     match (from, to) {
         (Pending, Ready) | (Pending | Ready, Skipped) => true,
-        // Tried too often, or with a condition that makes no sense.
+        // Too many attempts, or an invalid condition.
         (Pending, Failed) => {
             let step = &seen.after.steps[at];
             step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, When::If(_))
         }
-        (Ready, Running) => matches!(seen.asked, Asked::Grant { at: it, .. } if *it == at),
+        (Ready, Running) => matches!(seen.asked, RunRequest::Grant { at: it, .. } if *it == at),
         (Ready | Waiting, Failed) => is_resolved || stage == StageStatus::Failed,
         (Running, Succeeded | Failed | Ready | Waiting | Cancelled | Skipped) => is_reported,
         (Waiting, Succeeded | Ready) => is_resolved,
         (Pending | Ready | Waiting, Cancelled) => stage == StageStatus::Cancelled,
         (Failed | Skipped | Succeeded, Pending | Ready | Skipped | Failed) if from != to => {
-            matches!(seen.asked, Asked::Retry { .. })
+            matches!(seen.asked, RunRequest::Retry { .. })
         }
         _ => from == to,
     }
 }
 
-fn stage_may(asked: &Asked, at: usize, from: StageStatus, to: StageStatus) -> bool {
+fn stage_may(asked: &RunRequest, at: usize, from: StageStatus, to: StageStatus) -> bool {
     use StageStatus::{Cancelled, Cancelling, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let is_cancel = match asked {
-        Asked::Cancel => true,
-        Asked::CancelStage { stage } => *stage == at,
+        RunRequest::Cancel => true,
+        RunRequest::CancelStage { stage } => *stage == at,
         _ => false,
     };
-    let is_retry = matches!(asked, Asked::Retry { stage, .. } if at >= *stage);
+    let is_retry = matches!(asked, RunRequest::Retry { stage, .. } if at >= *stage);
     match (from, to) {
         (Pending, Queued | Running | Succeeded | Skipped | Failed) => true,
-        (Queued, Running | Succeeded | Failed) => matches!(asked, Asked::Enter),
+        (Queued, Running | Succeeded | Failed) => matches!(asked, RunRequest::Enter),
         (Running, Waiting | Succeeded | Failed) => true,
-        (Waiting, Running | Succeeded | Failed) => matches!(asked, Asked::Resolve { .. }),
+        (Waiting, Running | Succeeded | Failed) => matches!(asked, RunRequest::Resolve { .. }),
         (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
-        (Queued, Skipped) => matches!(asked, Asked::Overtaken),
-        (Cancelling, Cancelled) => matches!(asked, Asked::Report { .. }),
-        // What is retried may be over again at once: nothing of it is left to do, or too much was tried.
+        (Queued, Skipped) => matches!(asked, RunRequest::Overtaken),
+        (Cancelling, Cancelled) => matches!(asked, RunRequest::Report { .. }),
+        // A retried stage may end at once: nothing is left to do, or there were too many attempts.
         (Failed, Pending | Queued | Running | Succeeded) => is_retry,
         (Skipped, Pending | Queued | Running | Succeeded | Failed) => is_retry,
         _ => from == to,
     }
 }
 
-/// A stage that belongs to one deployment at a time begins when it is entered, and never by itself.
-fn is_let_in(asked: &Asked, from: StageStatus, to: StageStatus) -> bool {
+/// An exclusive stage starts when it is entered, never by itself.
+fn is_let_in(asked: &RunRequest, from: StageStatus, to: StageStatus) -> bool {
     use StageStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let begins =
         matches!(from, Pending | Queued | Skipped | Failed) && matches!(to, Running | Waiting | Succeeded);
-    !begins || (from == Queued && *asked == Asked::Enter)
+    !begins || (from == Queued && *asked == RunRequest::Enter)
 }

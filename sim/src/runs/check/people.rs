@@ -1,23 +1,23 @@
-//! What people may do to a run: cancel (E9), retry (E10), resolve.
+//! Checks requests of people: cancel (E9), retry (E10), resolve.
 
 use berth_core::deployment::run::retry::From;
 use berth_core::deployment::run::{Resolution, StageStatus, StepStatus};
 
-use super::{Checked, Seen, ensure};
-use crate::runs::scene::Asked;
+use super::{Checked, ObservedRunStep, ensure};
+use crate::runs::scene::RunRequest;
 
-pub(super) fn check(seen: &Seen<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     match seen.asked {
-        Asked::Cancel => check_cancel(seen),
-        Asked::CancelStage { stage } => check_cancel_stage(seen, *stage),
-        Asked::Retry { stage, from } => check_retry(seen, *stage, *from),
-        Asked::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
-        Asked::Overtaken => check_overtaken(seen),
+        RunRequest::Cancel => check_cancel(seen),
+        RunRequest::CancelStage { stage } => check_cancel_stage(seen, *stage),
+        RunRequest::Retry { stage, from } => check_retry(seen, *stage, *from),
+        RunRequest::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
+        RunRequest::Overtaken => check_overtaken(seen),
         _ => Ok(()),
     }
 }
 
-fn check_cancel(seen: &Seen<'_>) -> Checked {
+fn check_cancel(seen: &ObservedRunStep<'_>) -> Checked {
     let current = seen.before.stages.iter().position(|stage| !stage.status.is_final());
     let Some(current) = current else {
         ensure!(!seen.told.is_change, "E9", "a run that has ended was cancelled");
@@ -29,7 +29,7 @@ fn check_cancel(seen: &Seen<'_>) -> Checked {
     Ok(())
 }
 
-fn check_cancel_stage(seen: &Seen<'_>, stage: usize) -> Checked {
+fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     use StageStatus::{Failed, Skipped, Succeeded};
     let status = seen.before.stages[stage].status;
     let is_over = matches!(status, Succeeded | Failed | Skipped);
@@ -37,8 +37,8 @@ fn check_cancel_stage(seen: &Seen<'_>, stage: usize) -> Checked {
     if is_over { Ok(()) } else { check_stopped(seen, stage) }
 }
 
-/// What runs goes on until it says that it has stopped; nothing else will.
-fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
+/// Running attempts continue until they report that they have stopped.
+fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     use StageStatus::{Cancelled, Cancelling};
     let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
     let is_alive = (0..seen.after.steps.len()).filter(of_stage).any(|at| seen.after.steps[at].live.is_some());
@@ -56,7 +56,7 @@ fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
     Ok(())
 }
 
-fn check_retry(seen: &Seen<'_>, stage: usize, from: From) -> Checked {
+fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: From) -> Checked {
     let status = seen.before.stages[stage].status;
     let may = status == StageStatus::Failed;
     ensure!(seen.is_refused() != may, "E10", "a retry of a stage that is {status:?}: {:?}", seen.told.answer);
@@ -72,14 +72,14 @@ fn check_retry(seen: &Seen<'_>, stage: usize, from: From) -> Checked {
         if before.stage == stage {
             let is_again = !matches!(after.status, StepStatus::Succeeded | StepStatus::Cancelled);
             ensure!(is_again, "E10", "{} is {:?} after a retry", after.step, after.status);
-            ensure!(after.outputs.is_empty(), "E10", "{} keeps outputs of before", after.step);
+            ensure!(after.outputs.is_empty(), "E10", "{} keeps outputs of an earlier attempt", after.step);
             ensure!(after.failures == 0, "E10", "{} begins with failures", after.step);
         }
     }
     Ok(())
 }
 
-fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked {
+fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: Resolution) -> Checked {
     let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
     let stage = seen.before.stages[before.stage].status;
     let is_open = matches!(stage, StageStatus::Running | StageStatus::Waiting);
@@ -97,7 +97,7 @@ fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked 
     }
     let is_right = match resolution {
         Resolution::Ran => after.status == StepStatus::Succeeded,
-        // One that was tried too often cannot be tried again.
+        // After too many attempts it cannot be retried.
         Resolution::Retry => matches!(after.status, StepStatus::Ready | StepStatus::Failed),
         Resolution::Fail => after.status == StepStatus::Failed,
     };
@@ -105,8 +105,8 @@ fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked 
     Ok(())
 }
 
-/// It ends where it waits, and what it has done stays.
-fn check_overtaken(seen: &Seen<'_>) -> Checked {
+/// A superseded run ends where it waits and keeps its results.
+fn check_overtaken(seen: &ObservedRunStep<'_>) -> Checked {
     let was_queued = seen.before.queued_for().is_some();
     ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");
     let is_over = seen.after.status().is_final();

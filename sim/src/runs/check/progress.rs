@@ -1,4 +1,4 @@
-//! E4: a run that has not ended always has something that moves it: never stuck silently. And one that has is quiet.
+//! E4: an unfinished run always has something that moves it on, and a finished one is quiet.
 
 use berth_core::deployment::run::{
     Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus, When,
@@ -16,7 +16,7 @@ pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     let Some(open) = open else { return check_quiet(run) };
     for earlier in &run.stages[..open] {
         let is_done = earlier.status == StageStatus::Succeeded;
-        ensure!(is_done, "E4", "the run goes on after {}, which is {:?}", earlier.name, earlier.status);
+        ensure!(is_done, "E4", "the run continues after {}, which is {:?}", earlier.name, earlier.status);
     }
     for later in &run.stages[open + 1..] {
         use StageStatus::{Cancelled, Pending, Skipped};
@@ -36,7 +36,7 @@ pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     };
     ensure!(is_moved, "E4", "stage {} is {status:?} and nothing moves it", run.stages[open].name);
     ensure!(!run.status().is_final(), "E4", "the run has ended before its stages");
-    ensure!(run.is_alive() == is_alive, "E4", "something lives outside the open stage");
+    ensure!(run.is_alive() == is_alive, "E4", "an attempt is live outside of the open stage");
     Ok(())
 }
 
@@ -53,7 +53,7 @@ fn check_quiet(run: &Run) -> Checked {
     Ok(())
 }
 
-/// What a stage says is what its steps say.
+/// The state of a stage matches its steps.
 fn check_stages(plan: &Plan, run: &Run) -> Checked {
     for (at, stage) in run.stages.iter().enumerate() {
         let steps = || run.steps.iter().filter(move |step| step.stage == at);
@@ -97,7 +97,7 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
     Ok(())
 }
 
-/// What has ended says when, and only that.
+/// Ended steps and stages have an end time, others do not.
 fn check_times(run: &Run) -> Checked {
     for stage in &run.stages {
         let is_over = stage.status.is_final() && stage.status != StageStatus::Skipped;
@@ -111,7 +111,7 @@ fn check_times(run: &Run) -> Checked {
         let says = step.finished_at.is_some();
         let is_right = match step.status {
             StepStatus::Succeeded | StepStatus::Failed => says || is_reused,
-            // What was told to stop has an end, what never began has none.
+            // Stopped steps have an end time, steps that never started have none.
             StepStatus::Cancelled => true,
             _ => !says,
         };
@@ -122,7 +122,7 @@ fn check_times(run: &Run) -> Checked {
     Ok(())
 }
 
-/// The whole is as its stages are, and gives their reason.
+/// The state of the run matches its stages, with their failure.
 fn check_status(run: &Run) -> Checked {
     let first = |status: StageStatus| run.stages.iter().find(|stage| stage.status == status);
     let open = run.stages.iter().find(|stage| !stage.status.is_final());
@@ -143,7 +143,7 @@ fn check_status(run: &Run) -> Checked {
                 && first(StageStatus::Cancelled).is_some_and(|stage| stage.cancel.as_ref() == Some(cancel))
         }
         (RunStatus::Succeeded, None) => {
-            // One that was overtaken has no more to do; its head says what that means.
+            // A superseded run has nothing left to do; its deployment has the status.
             let is_done = |stage: &&StageRun| stage.status == StageStatus::Succeeded;
             let mut rest = run.stages.iter().skip_while(is_done);
             rest.all(|stage| stage.status == StageStatus::Skipped)
@@ -160,7 +160,7 @@ fn check_ready_at(run: &Run, now: Timestamp) -> Checked {
     ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.ready_at());
     if let Some(at) = run.ready_at() {
         ensure!(!run.ready(at).is_empty(), "ready_at", "nothing is ready at {at}");
-        // The beginning of time stands for "at any time".
+        // The epoch stands for "at any time".
         let earlier = Timestamp::from_micros(at.as_micros().saturating_sub(1).max(0));
         let is_early = earlier < at && !run.ready(earlier).is_empty();
         ensure!(!is_early, "ready_at", "something is ready before {at}");

@@ -1,24 +1,24 @@
-//! Repeats are calm: a request that arrives twice is answered twice and done once.
+//! Idempotency: a repeated request gets the same answer and has no further effect.
 
 use berth_core::deployment::environment::report::Order;
 
-use super::{Checked, Seen, ensure};
-use crate::runs::scene::{Answer, Asked, decide};
+use super::{Checked, ObservedRunStep, ensure};
+use crate::runs::scene::{RunAnswer, RunRequest, decide};
 
-pub(super) fn check(seen: &Seen<'_>) -> Checked {
-    if !seen.told.is_change || matches!(seen.asked, Asked::Enter | Asked::Retry { .. }) {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
+    if !seen.told.is_change || matches!(seen.asked, RunRequest::Enter | RunRequest::Retry { .. }) {
         return Ok(());
     }
     let again = decide(seen.after, seen.plan, seen.asked, seen.now);
     ensure!(again.change.is_none(), "repeats", "{:?} had an effect twice", seen.asked);
-    ensure!(again.events.is_empty(), "repeats", "{:?} was told twice", seen.asked);
+    ensure!(again.events.is_empty(), "repeats", "{:?} has two events", seen.asked);
     let is_right = match seen.asked {
-        Asked::Grant { .. } => again.answer == seen.told.answer,
-        Asked::Report { .. } => again.answer == Answer::Order(Order::Stale),
-        Asked::Cancel | Asked::CancelStage { .. } => again.answer == Answer::Done,
-        Asked::Resolve { .. } => matches!(again.answer, Answer::Refused(_)),
+        RunRequest::Grant { .. } => again.answer == seen.told.answer,
+        RunRequest::Report { .. } => again.answer == RunAnswer::Order(Order::Stale),
+        RunRequest::Cancel | RunRequest::CancelStage { .. } => again.answer == RunAnswer::Done,
+        RunRequest::Resolve { .. } => matches!(again.answer, RunAnswer::Refused(_)),
         _ => true,
     };
-    ensure!(is_right, "repeats", "{:?} was answered {:?} the second time", seen.asked, again.answer);
+    ensure!(is_right, "repeats", "{:?} got {:?} the second time", seen.asked, again.answer);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a report may do: E9, `on_lost`, and that a late one does nothing.
+//! Checks reports: E9, `on_lost`, and that a late one has no effect.
 
 use berth_core::deployment::environment::report::Order;
 use berth_core::deployment::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};
@@ -6,30 +6,30 @@ use berth_core::deployment::run::{Outcome, PlannedStep, StageStatus, StepStatus}
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 
-use super::{Checked, Memory, Seen, ensure};
-use crate::runs::command::Ends;
-use crate::runs::scene::{Answer, Asked};
+use super::{Checked, ObservedRunStep, StepMemory, ensure};
+use crate::runs::command::SimulatedEnd;
+use crate::runs::scene::{RunAnswer, RunRequest};
 
-pub(super) fn check(seen: &Seen<'_>) -> Checked {
+pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     let (at, nonce) = match seen.asked {
-        Asked::Report { at, nonce, .. } | Asked::Beat { at, nonce } => (*at, nonce),
+        RunRequest::Report { at, nonce, .. } | RunRequest::Beat { at, nonce } => (*at, nonce),
         _ => return Ok(()),
     };
     let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
     let is_ours = before.live.as_ref().is_some_and(|live| live.nonce == *nonce);
     let is_stopping = seen.before.stages[before.stage].status == StageStatus::Cancelling;
-    let Answer::Order(order) = seen.told.answer else { unreachable!("a report is answered by an order") };
+    let RunAnswer::Order(order) = seen.told.answer else { unreachable!("a report is answered by an order") };
     if !is_ours {
         ensure!(order == Order::Stale, "stale", "a late report of {} was answered {order:?}", before.step);
         ensure!(!seen.told.is_change, "stale", "a late report of {} was stored", before.step);
         return Ok(());
     }
-    let Asked::Report { ends, .. } = seen.asked else {
+    let RunRequest::Report { ends, .. } = seen.asked else {
         let right = if is_stopping { Order::Cancel } else { Order::Continue };
-        ensure!(order == right, "order", "{} lives on and was told {order:?}", before.step);
+        ensure!(order == right, "order", "{} is still live and got {order:?}", before.step);
         return Ok(());
     };
-    ensure!(after.live.is_none(), "E1", "the attempt of {} ended and lives", before.step);
+    ensure!(after.live.is_none(), "E1", "the attempt of {} has ended and is still live", before.step);
     if is_stopping {
         let status = after.status;
         ensure!(status == StepStatus::Cancelled, "E9", "{} was told to stop and is {status:?}", before.step);
@@ -39,27 +39,29 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     check_ended(seen, at, *ends)
 }
 
-fn check_ended(seen: &Seen<'_>, at: usize, ends: Ends) -> Checked {
+fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Checked {
     let after = &seen.after.steps[at];
     let (name, status) = (&after.step, after.status);
     let planned = seen.planned(after);
     match ends {
-        Ends::Succeeded => {
+        SimulatedEnd::Succeeded => {
             ensure!(status == StepStatus::Succeeded, "E1", "{name} succeeded and is {status:?}");
             let Outcome::Succeeded { outputs, .. } = ends.outcome(name.as_str()) else { return Ok(()) };
             ensure!(after.outputs == outputs, "E1", "the outputs of {name} were not kept");
         }
-        Ends::Failed if status == StepStatus::Ready => {
+        SimulatedEnd::Failed if status == StepStatus::Ready => {
             let attempts = planned.retry.map_or(1, |retry| retry.attempts);
-            ensure!(attempts > 1, "E1", "{name} failed and is tried again, which nobody asked for");
+            ensure!(attempts > 1, "E1", "{name} failed and is retried without a retry policy");
             ensure!(after.tries < ATTEMPTS_MAX, "E4", "{name} is ready and can never be granted");
         }
-        Ends::Failed => ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}"),
-        Ends::NeverStarted => {
+        SimulatedEnd::Failed => {
+            ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}")
+        }
+        SimulatedEnd::NeverStarted => {
             let is_back = matches!(status, StepStatus::Ready | StepStatus::Skipped | StepStatus::Failed);
             ensure!(is_back, "E1", "{name} never started and is {status:?}");
         }
-        Ends::Stopped | Ends::Interrupted | Ends::Lost => {
+        SimulatedEnd::Stopped | SimulatedEnd::Interrupted | SimulatedEnd::Lost => {
             let has_failed = seen.after.stages[after.stage].status == StageStatus::Failed;
             let is_right = match planned.on_lost {
                 OnLost::Ask => status == StepStatus::Waiting || (status == StepStatus::Failed && has_failed),
@@ -72,8 +74,8 @@ fn check_ended(seen: &Seen<'_>, at: usize, ends: Ends) -> Checked {
     Ok(())
 }
 
-/// A step shows its latest attempt: what ran in vain is not passed off as skipped when its stage fails.
-pub(super) fn check_left_over(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
+/// A step shows its latest attempt: one that ran without success is not shown as skipped when its stage fails.
+pub(super) fn check_left_over(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checked {
     for (at, _, after) in seen.steps() {
         if seen.after.stages[after.stage].status == StageStatus::Failed && memory[at].has_run {
             let is_told = matches!(after.status, StepStatus::Succeeded | StepStatus::Failed);
@@ -83,13 +85,13 @@ pub(super) fn check_left_over(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
     Ok(())
 }
 
-pub(super) fn remember(memory: &mut Memory, planned: &PlannedStep, ends: Ends, now: Timestamp) {
-    memory.has_run |= ends != Ends::NeverStarted;
+pub(super) fn remember(memory: &mut StepMemory, planned: &PlannedStep, ends: SimulatedEnd, now: Timestamp) {
+    memory.has_run |= ends != SimulatedEnd::NeverStarted;
     memory.is_unanswered = ends.is_unknown() && planned.on_lost == OnLost::Ask;
     let backoff = planned.retry.map_or(0, |retry| retry.backoff.as_secs());
     memory.earliest = match ends {
-        Ends::Failed => Some(now.plus_seconds(i64::try_from(backoff).unwrap_or(0))),
-        Ends::NeverStarted => Some(now.plus_seconds(NEVER_STARTED_PAUSE_S)),
+        SimulatedEnd::Failed => Some(now.plus_seconds(i64::try_from(backoff).unwrap_or(0))),
+        SimulatedEnd::NeverStarted => Some(now.plus_seconds(NEVER_STARTED_PAUSE_S)),
         _ => None,
     };
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command as Program, ExitCode};
 
 use berth_engine::vault::root_key_id;
-use berth_runner::{Confinement, StartError, StepUser};
+use berth_runner::{Confinement, RunnerStartError, StepUserAccount};
 use berth_server::admin;
 use berth_store::query::everywhere;
 use serde_json::json;
@@ -175,7 +175,8 @@ fn sandbox(found: &Found) -> Check {
     let name = "sandbox";
     let settings = &found.settings;
     let level = embedded::sandbox(settings.runner.sandbox, settings.local);
-    let user = settings.runner.user_name().map(StepUser::find).transpose().map_err(StartError::from);
+    let user =
+        settings.runner.user_name().map(StepUserAccount::find).transpose().map_err(RunnerStartError::from);
     let chosen = user.and_then(|user| {
         Confinement::choose_as(user, level, &[], &settings.runner.expose).map(|it| it.isolation())
     });

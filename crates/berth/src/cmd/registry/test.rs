@@ -9,7 +9,8 @@ use anyhow::Context as _;
 use berth_core::registry::{Answer, StepMetadata, step_key};
 use berth_runner::Confinement;
 use berth_runner::registry::{
-    BuildFailed, BuildRequest, Built, CallFailed, CallRequest, Called, build, call, task,
+    BuiltRegistry, RegistryBuildError, RegistryBuildRequest, RegistryCallError, RegistryCallOutcome,
+    RegistryCallRequest, build, call, execution_task,
 };
 use berth_server::limits::{REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX};
 use serde_json::{Map, Value};
@@ -117,7 +118,7 @@ impl Trial<'_> {
         self.execute(&built, step)
     }
 
-    fn build(&mut self) -> Result<Built, End> {
+    fn build(&mut self) -> Result<BuiltRegistry, End> {
         let (mut env, mut writable) = (passed_on(), Vec::new());
         // What npm has fetched before is not fetched again.
         let cache = std::env::home_dir().map(|home| home.join(".npm")).filter(|dir| dir.is_dir());
@@ -127,7 +128,7 @@ impl Trial<'_> {
         }
         let interrupt = self.interrupt.clone();
         let is_stopping = || interrupt.is_told();
-        let request = BuildRequest {
+        let request = RegistryBuildRequest {
             source: self.source.clone(),
             scratch: self.scratch.clone(),
             timeout: Duration::from_secs(REGISTRY_BUILD_S_MAX),
@@ -139,13 +140,13 @@ impl Trial<'_> {
         };
         match build(&request, &mut |bytes: &[u8]| self.screen.log(bytes)) {
             Ok(built) => Ok(built),
-            Err(BuildFailed::Stopped) => Err(End::Code(INTERRUPTED)),
-            Err(BuildFailed::Registry(told)) => self.wrong(&told),
-            Err(BuildFailed::Machine(told)) => Err(anyhow::anyhow!(told).into()),
+            Err(RegistryBuildError::Stopped) => Err(End::Code(INTERRUPTED)),
+            Err(RegistryBuildError::Registry(told)) => self.wrong(&told),
+            Err(RegistryBuildError::Machine(told)) => Err(anyhow::anyhow!(told).into()),
         }
     }
 
-    fn find<'b>(&mut self, built: &'b Built, wanted: &str) -> Result<&'b StepMetadata, End> {
+    fn find<'b>(&mut self, built: &'b BuiltRegistry, wanted: &str) -> Result<&'b StepMetadata, End> {
         let key = step_key(wanted);
         let found = built.steps.iter().find(|step| Some(&step.key) == key.as_ref());
         if let Some(step) = found {
@@ -180,13 +181,13 @@ impl Trial<'_> {
         Ok(())
     }
 
-    fn execute(&mut self, built: &Built, step: &StepMetadata) -> Result<(), End> {
+    fn execute(&mut self, built: &BuiltRegistry, step: &StepMetadata) -> Result<(), End> {
         let params = self.params();
         let by = Instant::now() + Duration::from_secs(self.args.timeout.as_secs());
         let (mut state, mut approver): (Option<Value>, Option<&str>) = (None, None);
         for number in 1..=CALLS_MAX {
             self.screen.tell(Mark::Doing, &format!("call {number} of {}", step.step_type))?;
-            let task = task(&step.step_type, &params, approver, state.as_ref());
+            let task = execution_task(&step.step_type, &params, approver, state.as_ref());
             match self.call(built, &task, by)? {
                 Answer::Succeeded { outputs } => {
                     let calls = if number == 1 { "one call".into() } else { format!("{number} calls") };
@@ -231,11 +232,11 @@ impl Trial<'_> {
     }
 
     /// One call, and everything about it that is a trap.
-    fn call(&mut self, built: &Built, task: &Value, by: Instant) -> Result<Answer, End> {
+    fn call(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<Answer, End> {
         let env = self.args.variables();
         let interrupt = self.interrupt.clone();
         let began = Instant::now();
-        let request = CallRequest {
+        let request = RegistryCallRequest {
             registry: &self.source,
             start: &built.start,
             input: built.input,
@@ -250,12 +251,12 @@ impl Trial<'_> {
         let screen = &mut self.screen;
         let called = match call(&request, &mut |bytes: &[u8]| screen.log(bytes)) {
             Ok(called) => called,
-            Err(CallFailed::TooLong(told)) => return self.wrong(&told),
-            Err(CallFailed::Machine(told)) => return Err(anyhow::anyhow!(told).into()),
+            Err(RegistryCallError::TooLong(told)) => return self.wrong(&told),
+            Err(RegistryCallError::Machine(told)) => return Err(anyhow::anyhow!(told).into()),
         };
         let limit = self.args.timeout;
         match called {
-            Called::Answered { answer, remark } => {
+            RegistryCallOutcome::Answered { answer, remark } => {
                 if let Some(remark) = remark {
                     let told =
                         format!("the process: {remark}. The file is the answer, so this changes nothing");
@@ -273,13 +274,13 @@ impl Trial<'_> {
                     Err(told) => self.wrong(&format!("{told}; nobody would know what the step has done")),
                 }
             }
-            Called::Unanswered(told) => self.wrong(&format!(
+            RegistryCallOutcome::Unanswered(told) => self.wrong(&format!(
                 "{told}; nobody would know what the step has done. Catch errors and answer FAILED"
             )),
-            Called::TimedOut => {
+            RegistryCallOutcome::TimedOut => {
                 self.wrong(&format!("it took longer than {limit}, which --timeout can change"))
             }
-            Called::Stopped => Err(End::Code(INTERRUPTED)),
+            RegistryCallOutcome::Stopped => Err(End::Code(INTERRUPTED)),
         }
     }
 

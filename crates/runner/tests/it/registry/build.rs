@@ -1,4 +1,4 @@
-//! Builds: from a checkout to what is offered.
+//! Builds: from a checkout to metadata.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use berth_core::registry::InputMode;
-use berth_runner::registry::{BuildFailed, BuildRequest, Built, build};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::registry::{BuiltRegistry, RegistryBuildError, RegistryBuildRequest, build};
+use berth_runner::{Confinement, SandboxMode};
 
 use super::ARGUMENTS;
 use crate::fixture::{confinement, sleepers, unique_sleep};
@@ -30,19 +30,22 @@ impl Yard {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
         }
         let bytes_max = 64 * 1024 * 1024;
-        let confinement = confinement(Sandbox::Off, &[]).expect("none");
+        let confinement = confinement(SandboxMode::Off, &[]).expect("none");
         Self { dir, confinement, timeout: Duration::from_secs(60), bytes_max }
     }
 
-    fn build(&self) -> (Result<Built, BuildFailed>, String) {
+    fn build(&self) -> (Result<BuiltRegistry, RegistryBuildError>, String) {
         self.build_until(&|_| false)
     }
 
-    /// `is_enough` says by what was printed so far when to stop.
-    fn build_until(&self, is_enough: &dyn Fn(&str) -> bool) -> (Result<Built, BuildFailed>, String) {
+    /// `is_enough` decides from the output so far when to stop.
+    fn build_until(
+        &self,
+        is_enough: &dyn Fn(&str) -> bool,
+    ) -> (Result<BuiltRegistry, RegistryBuildError>, String) {
         let printed = std::cell::RefCell::new(Vec::new());
         let is_stopping = || is_enough(&String::from_utf8_lossy(&printed.borrow()));
-        let request = BuildRequest {
+        let request = RegistryBuildRequest {
             source: self.dir.path().join("source"),
             scratch: self.dir.path().join("scratch"),
             timeout: self.timeout,
@@ -57,10 +60,10 @@ impl Yard {
         (built, printed)
     }
 
-    /// What its author is told.
+    /// The error shown to the author.
     fn told(&self) -> String {
         match self.build() {
-            (Err(BuildFailed::Registry(told)), _) => told,
+            (Err(RegistryBuildError::Registry(told)), _) => told,
             (other, printed) => panic!("wanted a bad registry, got {other:?}\n{printed}"),
         }
     }
@@ -70,14 +73,14 @@ impl Yard {
     }
 }
 
-/// A shell registry that answers this when it is asked for its steps.
+/// A shell registry that answers with this metadata.
 fn answering(metadata: &str) -> Yard {
     let run = format!("{ARGUMENTS}\nanswer '{metadata}'\n");
     Yard::new(&[("berth-registry.yaml", "start: sh ./run.sh\n"), ("run.sh", &run)])
 }
 
 #[test]
-fn a_registry_is_built_and_says_what_it_offers() {
+fn registry_build_returns_metadata() {
     let run = format!(
         "{ARGUMENTS}\ncase \"$input\" in *SYNTHESIZE-METADATA*) ;; *) exit 1 ;; esac\n\
          log '{{\"level\":\"info\",\"message\":\"asked\"}}'\nanswer \"$(cat made.json)\"\n"
@@ -113,7 +116,7 @@ fn a_registry_is_built_and_says_what_it_offers() {
 }
 
 #[test]
-fn metadata_by_its_old_names_is_read() {
+fn registry_metadata_with_old_names_is_parsed() {
     let steps = answering(
         r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"Old","jsonSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"string","default":"x"}}}}]}}"#,
     )
@@ -125,7 +128,7 @@ fn metadata_by_its_old_names_is_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_registry_is_told() {
+fn registry_build_error_is_explained() {
     let twice =
         r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPLOY"},{"stepType":"CUSTOM:deploy"}]}}"#;
     for (metadata, part) in [
@@ -141,7 +144,7 @@ fn what_is_wrong_with_a_registry_is_told() {
         assert!(told.contains(part), "{told}");
     }
     let silent = Yard::new(&[("berth-registry.yaml", "start: sh -c 'exit 4' x\n")]);
-    assert_eq!(silent.told(), "asked for its steps, it exited with 4, and wrote no answer");
+    assert_eq!(silent.told(), "the call for its metadata failed: it exited with 4, and wrote no answer");
     let broken = Yard::new(&[("berth-registry.yaml", "build: 'echo oh no; exit 7'\nstart: 'true'\n")]);
     let (built, printed) = broken.build();
     let told = built.expect_err("broken").to_string();
@@ -151,7 +154,7 @@ fn what_is_wrong_with_a_registry_is_told() {
 }
 
 #[test]
-fn a_build_has_limits() {
+fn registry_build_is_limited_in_time_and_size() {
     let mark = unique_sleep();
     let manifest = format!("build: 'setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
     let mut slow = Yard::new(&[("berth-registry.yaml", &manifest)]);
@@ -164,7 +167,7 @@ fn a_build_has_limits() {
     large.bytes_max = 1_000_000;
     assert!(large.told().starts_with("the built registry is larger than 1000000 bytes"));
 
-    // One that would not stop by itself.
+    // A build that does not stop by itself.
     let mut filling = Yard::new(&[(
         "berth-registry.yaml",
         "build: 'while :; do head -c 100000 /dev/zero >> big; sleep 0.02; done'\nstart: 'true'\n",
@@ -178,16 +181,16 @@ fn a_build_has_limits() {
 }
 
 #[test]
-fn a_build_is_stopped_with_all_that_it_has_started() {
+fn cancelled_registry_build_leaves_no_processes() {
     let mark = unique_sleep();
     let manifest = format!("build: 'echo ready; setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
     let yard = Yard::new(&[("berth-registry.yaml", &manifest)]);
     let (built, _) = yard.build_until(&|printed| printed.contains("\nready"));
-    assert!(matches!(built, Err(BuildFailed::Stopped)), "{built:?}");
+    assert!(matches!(built, Err(RegistryBuildError::Stopped)), "{built:?}");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }
 
-fn check_walls(sandbox: Sandbox) {
+fn check_walls(sandbox: SandboxMode) {
     let run = format!(
         "{ARGUMENTS}\ntouch x 2>/dev/null && echo LEAK registry\n\
          answer '{{\"status\":\"SUCCESS\",\"data\":{{\"metadata\":[{{\"stepType\":\"A\"}}]}}}}'\n"
@@ -210,11 +213,11 @@ fn check_walls(sandbox: Sandbox) {
 }
 
 #[test]
-fn sc05_a_build_is_kept_inside_by_bubblewrap() {
-    check_walls(Sandbox::Bubblewrap);
+fn registry_build_is_confined_by_bubblewrap() {
+    check_walls(SandboxMode::Bubblewrap);
 }
 
 #[test]
-fn sc05_a_build_is_kept_inside_by_landlock() {
-    check_walls(Sandbox::Landlock);
+fn registry_build_is_confined_by_landlock() {
+    check_walls(SandboxMode::Landlock);
 }

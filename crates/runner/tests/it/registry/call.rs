@@ -1,4 +1,4 @@
-//! One call: what goes in, and what counts as an answer.
+//! Single calls: inputs, and what counts as an answer.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::{call, custom, offer, unanswered};
 use crate::fixture::{Fixture, failed, sleepers, succeeded, unique_sleep};
 
 #[test]
-fn a_step_gets_its_task_and_its_outputs_are_kept() {
+fn custom_step_gets_task_and_returns_outputs() {
     let fixture = Fixture::new();
     offer(
         &fixture,
@@ -35,7 +35,7 @@ fn a_step_gets_its_task_and_its_outputs_are_kept() {
 }
 
 #[test]
-fn polls_and_approvals_hand_over_what_is_remembered() {
+fn custom_step_poll_and_approval_pass_state() {
     let fixture = Fixture::new();
     offer(
         &fixture,
@@ -66,7 +66,7 @@ fn polls_and_approvals_hand_over_what_is_remembered() {
 }
 
 #[test]
-fn the_file_is_the_answer_whatever_the_exit_code_says() {
+fn answer_file_counts_regardless_of_exit_code() {
     let fixture = Fixture::new();
     let outcome =
         call(&fixture, "a", r#"answer '{"status":"FAILED","error":"no quota","errorCode":"QUOTA"}'; exit 0"#);
@@ -76,14 +76,14 @@ fn the_file_is_the_answer_whatever_the_exit_code_says() {
 }
 
 #[test]
-fn without_a_file_that_can_be_understood_there_is_no_answer() {
+fn invalid_answer_file_is_unanswered() {
     let fixture = Fixture::new();
     for (id, body, part) in [
         ("crash", "exit 3", "it exited with 3, and wrote no answer"),
-        ("silent", "exit 0", "it ended without having written an answer"),
+        ("silent", "exit 0", "it exited without writing an answer"),
         ("missing", "no-such-program", "it exited with 127: a command was not found"),
         ("killed", "kill -9 $$", "ended by signal 9 (KILL)"),
-        ("empty", "answer ''", "it ended without having written an answer"),
+        ("empty", "answer ''", "it exited without writing an answer"),
         ("cut", r#"answer '{"status":"SUCC'"#, "its answer cannot be read"),
         ("garbage", "answer hello", "its answer cannot be read"),
         ("status", r#"answer '{"status":"DONE"}'"#, r#"has the status "DONE""#),
@@ -105,7 +105,7 @@ fn without_a_file_that_can_be_understood_there_is_no_answer() {
 }
 
 #[test]
-fn a_wrong_type_and_bad_params_are_the_steps_own_failures() {
+fn custom_step_failure_answer_fails_the_step() {
     let fixture = Fixture::new();
     let body = r#"case "$input" in
         *'"type":"DEPLOY"'*) ;;
@@ -125,7 +125,7 @@ fn a_wrong_type_and_bad_params_are_the_steps_own_failures() {
 }
 
 #[test]
-fn a_step_that_hangs_after_its_answer_is_ended_and_the_answer_counts() {
+fn custom_step_hanging_after_answer_succeeds() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     let began = Instant::now();
@@ -138,16 +138,16 @@ fn a_step_that_hangs_after_its_answer_is_ended_and_the_answer_counts() {
 }
 
 #[test]
-fn an_answer_in_pieces_is_waited_for() {
+fn partially_written_answer_is_awaited() {
     let fixture = Fixture::new();
-    // Longer than a process that has answered may stay.
+    // Longer than a process may run after its answer.
     let body = r#"printf '{"status":"SUCCESS","data":{' > "$output"; sleep 2.5
         printf '"a":"1"}' >> "$output"; sleep 0.1; printf '}' >> "$output""#;
     assert_eq!(succeeded(&call(&fixture, "a", body))["a"], "1");
 }
 
 #[test]
-fn a_step_that_hangs_before_its_answer_has_its_timeout() {
+fn custom_step_hanging_before_answer_times_out() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     offer(&fixture, "d", &format!(r#"printf '{{"status":' > "$output"; sleep {mark}"#));
@@ -157,7 +157,7 @@ fn a_step_that_hangs_before_its_answer_has_its_timeout() {
     let detail = "it took longer than its timeout of 1s, and wrote no answer";
     assert_eq!(outcome, Outcome::Unanswered { detail: detail.into() }, "it may have taken effect");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
-    // What was whole in time counts.
+    // A complete answer in time counts.
     offer(&fixture, "e", &format!(r#"answer '{{"status":"SUCCESS"}}'; sleep {mark}"#));
     let mut assignment = custom("b", "e", json!({}));
     assignment.timeout_s = 1;
@@ -165,7 +165,7 @@ fn a_step_that_hangs_before_its_answer_has_its_timeout() {
 }
 
 #[test]
-fn a_cancelled_call_is_stopped() {
+fn cancelled_custom_step_is_stopped() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     offer(&fixture, "d", &format!(r#"echo ready; sleep {mark}; answer '{{"status":"SUCCESS"}}'"#));
@@ -178,7 +178,7 @@ fn a_cancelled_call_is_stopped() {
 }
 
 #[test]
-fn when_the_runner_ends_an_answer_that_is_there_is_reported() {
+fn complete_answer_is_reported_on_shutdown() {
     let mark = unique_sleep();
     let mut fixture = Fixture::new();
     offer(&fixture, "d", &format!(r#"answer '{{"status":"SUCCESS"}}'; echo ready; sleep {mark}"#));
@@ -193,7 +193,7 @@ fn when_the_runner_ends_an_answer_that_is_there_is_reported() {
 }
 
 #[test]
-fn too_long_a_task_is_refused_before_anything_is_started() {
+fn task_above_argument_limit_is_rejected_before_start() {
     let fixture = Fixture::new();
     let body = r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"length\":${#input}}}""#;
     offer(&fixture, "d", body);
@@ -209,7 +209,7 @@ fn too_long_a_task_is_refused_before_anything_is_started() {
             && detail.contains("`input: file`")
     );
     assert_eq!(fixture.link.report_of("long").isolation, berth_api::runner::Isolation::None);
-    // As a file it has any length.
+    // A task file has no length limit.
     offer(&fixture, "f", r#"echo "${#input}"; answer '{"status":"SUCCESS"}'"#);
     let mut assignment = custom("file", "f", json!({"text": "x".repeat(500_000)}));
     assignment.custom.as_mut().expect("custom").input = CallInput::File;
@@ -218,7 +218,7 @@ fn too_long_a_task_is_refused_before_anything_is_started() {
 }
 
 #[test]
-fn both_logs_arrive_in_order_and_go_on_over_polls() {
+fn custom_step_logs_are_ordered_across_polls() {
     let fixture = Fixture::new();
     let body = r#"echo one; sleep 0.5; log '{"timestamp":"t","level":"info","message":"two"}'; sleep 0.5
         printf three; sleep 0.5; log '{"level":"warn","message":"four","data":{"a": 1}}'; sleep 0.5; echo five
@@ -240,7 +240,7 @@ fn both_logs_arrive_in_order_and_go_on_over_polls() {
 }
 
 #[test]
-fn the_limit_of_a_log_counts_all_calls() {
+fn log_limit_counts_all_calls() {
     let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 1_000);
     offer(
         &fixture,
@@ -260,8 +260,8 @@ fn the_limit_of_a_log_counts_all_calls() {
 }
 
 #[test]
-fn a_registry_is_fetched_once_and_the_longest_unused_goes() {
-    let fixture = Fixture::with(|settings| settings.places = 4);
+fn registry_cache_evicts_least_recently_used() {
+    let fixture = Fixture::with(|settings| settings.slots = 4);
     for number in 0..18 {
         offer(&fixture, &format!("d{number}"), r#"answer '{"status":"SUCCESS"}'"#);
     }
@@ -270,7 +270,7 @@ fn a_registry_is_fetched_once_and_the_longest_unused_goes() {
     }
     let kept = || std::fs::read_dir(fixture.dir.path().join("work/registries")).expect("directory").count();
     assert_eq!(kept(), 16);
-    // Used all the time, it is there; the first ones are not.
+    // The one used all the time is still cached; the first ones are not.
     succeeded(&fixture.run(custom("again", "d17", json!({}))));
     assert_eq!(fixture.link.fetched().len(), 18);
     succeeded(&fixture.run(custom("first", "d0", json!({}))));
@@ -283,8 +283,8 @@ fn a_registry_is_fetched_once_and_the_longest_unused_goes() {
 }
 
 #[test]
-fn many_calls_at_once_fetch_their_registry_once() {
-    let fixture = Fixture::with(|settings| settings.places = 8);
+fn concurrent_calls_fetch_registry_once() {
+    let fixture = Fixture::with(|settings| settings.slots = 8);
     offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
     for number in 0..8 {
         fixture.link.give(custom(&format!("s{number}"), "d", json!({})));
@@ -296,7 +296,7 @@ fn many_calls_at_once_fetch_their_registry_once() {
 }
 
 #[test]
-fn outputs_are_bounded_in_number_and_size() {
+fn custom_step_outputs_are_limited() {
     let fixture = Fixture::new();
     let many: Vec<String> = (0..101).map(|number| format!(r#""o{number}":1"#)).collect();
     let body = format!(r#"answer '{{"status":"SUCCESS","data":{{{}}}}}'"#, many.join(","));
@@ -308,7 +308,7 @@ fn outputs_are_bounded_in_number_and_size() {
 }
 
 #[test]
-fn artifacts_of_a_custom_step_are_kept() {
+fn custom_step_artifacts_are_uploaded() {
     let fixture = Fixture::new();
     offer(&fixture, "d", r#"echo page > "$BERTH_WORKSPACE/site"; answer '{"status":"SUCCESS"}'"#);
     let mut assignment = custom("a", "d", json!({}));

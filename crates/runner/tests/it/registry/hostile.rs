@@ -1,7 +1,7 @@
-//! Steps that put something else in place of what is read, leave processes behind, or write without end.
+//! Steps that replace files, leave processes behind, or write without end.
 
 use berth_api::runner::{Isolation, Network, Outcome, SecretText};
-use berth_runner::Sandbox;
+use berth_runner::SandboxMode;
 use serde_json::json;
 
 use super::{call, custom, offer, unanswered};
@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, confinement, failed, sleepers, succeeded, unique_s
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
 #[test]
-fn pa01_what_is_no_file_is_no_answer() {
+fn answer_that_is_not_a_regular_file_is_ignored() {
     let fixture = Fixture::new();
     let outside = fixture.dir.path().join("outside.json");
     std::fs::write(&outside, r#"{"status":"SUCCESS","data":{"stolen":"1"}}"#).expect("file");
@@ -26,14 +26,14 @@ fn pa01_what_is_no_file_is_no_answer() {
         let outcome = call(&fixture, id, &body);
         assert!(unanswered(&outcome).starts_with("its answer cannot be read"), "{id}: {outcome:?}");
     }
-    // The directory itself is another one now: what it holds is not what was asked for.
+    // The directory was replaced: its content does not count.
     let body = r#"mv "$(dirname "$output")" elsewhere-$$ 2>/dev/null || mv "$(dirname "$output")" "$TMPDIR/moved"
         mkdir "$(dirname "$output")"; answer '{"status":"SUCCESS"}'"#;
     unanswered(&call(&fixture, "directory", body));
 }
 
 #[test]
-fn pa01_a_log_is_only_read_from_its_own_file() {
+fn step_log_is_read_from_its_original_file_only() {
     let fixture = Fixture::new();
     let outside = fixture.dir.path().join("outside");
     std::fs::create_dir(&outside).expect("directory");
@@ -53,7 +53,7 @@ fn pa01_a_log_is_only_read_from_its_own_file() {
         succeeded(&call(&fixture, id, &body));
         assert_eq!(fixture.link.text_of(id), "", "{id}");
     }
-    // Emptied and begun again is fine.
+    // Truncating the file is allowed.
     let body = format!(
         r#"log '{{"message":"one, which is the longer one"}}'; sleep 0.2; : > "$logs/$id.jsonl"
            log '{{"message":"two"}}'; {SUCCESS}"#
@@ -63,7 +63,7 @@ fn pa01_a_log_is_only_read_from_its_own_file() {
 }
 
 #[test]
-fn huge_lines_and_logs_are_bounded() {
+fn step_log_lines_and_size_are_limited() {
     let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 1_000_000);
     let body = format!(
         r#"{{ printf '{{"message":"'; head -c 300000 /dev/zero | tr '\0' x; printf '"}}\n'; }} >> "$logs/$id.jsonl"
@@ -83,7 +83,7 @@ fn huge_lines_and_logs_are_bounded() {
 }
 
 #[test]
-fn what_a_call_leaves_behind_dies() {
+fn processes_left_by_custom_step_are_killed() {
     let fixture = Fixture::new();
     let mark = unique_sleep();
     let body = format!(
@@ -94,7 +94,7 @@ fn what_a_call_leaves_behind_dies() {
     assert_eq!(sleepers(&mark), Vec::<String>::new());
 }
 
-fn check_walls(sandbox: Sandbox, isolation: Isolation) {
+fn check_walls(sandbox: SandboxMode, isolation: Isolation) {
     let Some(confinement) = confinement(sandbox, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confinement);
     offer(&fixture, "other", SUCCESS);
@@ -116,23 +116,23 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
         assert!(log.contains(part), "{part}: {log}");
     }
     assert_eq!(fixture.link.report_of("a").isolation, isolation);
-    // Nothing of the registry was changed: the same call again.
+    // The registry was not changed: the same call succeeds again.
     assert!(!matches!(fixture.run(custom("b", "d", json!({}))), Outcome::Unanswered { .. }));
 }
 
 #[test]
-fn sb03_bubblewrap_keeps_a_custom_step_inside() {
-    check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
+fn custom_step_is_confined_by_bubblewrap() {
+    check_walls(SandboxMode::Bubblewrap, Isolation::Bubblewrap);
 }
 
 #[test]
-fn sb03_landlock_keeps_a_custom_step_inside() {
-    check_walls(Sandbox::Landlock, Isolation::Landlock);
+fn custom_step_is_confined_by_landlock() {
+    check_walls(SandboxMode::Landlock, Isolation::Landlock);
 }
 
 #[test]
-fn network_none_holds_for_a_custom_step() {
-    let Some(confined) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+fn network_none_applies_to_custom_step() {
+    let Some(confined) = confinement(SandboxMode::Bubblewrap, &[]) else { return };
     let fixture = Fixture::with(|settings| settings.confinement = confined);
     let body = format!("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; {SUCCESS}");
     offer(&fixture, "d", &body);

@@ -1,4 +1,4 @@
-//! Custom steps: real registries in the shell, called by the real protocol.
+//! Custom steps: real shell registries, called with the real protocol.
 
 mod build;
 mod call;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, step};
 
-/// Reads its arguments into `$input` (and `$file`), `$output`, `$logs` and `$id`, and `answer` writes what it is given.
+/// Parses the arguments into `$input` (and `$file`), `$output`, `$logs` and `$id`; `answer` writes its argument.
 pub(crate) const ARGUMENTS: &str = r#"
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -27,7 +27,7 @@ answer() { printf '%s' "$1" > "$output"; }
 log() { printf '%s\n' "$1" >> "$logs/$id.jsonl"; }
 "#;
 
-/// A registry whose only program does this.
+/// Offers a registry whose only program has this body.
 pub(crate) fn offer(fixture: &Fixture, digest: &str, body: &str) {
     let text = format!("{ARGUMENTS}\n{body}\n");
     fixture.link.offer_registry(digest, &[("run.sh", &text)]);
@@ -47,7 +47,7 @@ pub(crate) fn custom(id: &str, digest: &str, params: Value) -> Assignment {
     assignment
 }
 
-/// One call of a step that does this.
+/// One call of a step with this body.
 pub(crate) fn call(fixture: &Fixture, id: &str, body: &str) -> Outcome {
     offer(fixture, id, body);
     fixture.run(custom(id, id, json!({})))

@@ -1,4 +1,4 @@
-//! Registries in Node: through npm, by the argv protocol.
+//! Node registries: through npm, with the argv protocol.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,25 +6,28 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_core::registry::Answer;
-use berth_runner::registry::{BuildRequest, Built, CallRequest, Called, build, call, task};
-use berth_runner::{Confinement, Sandbox};
+use berth_runner::registry::{
+    BuiltRegistry, RegistryBuildRequest, RegistryCallOutcome, RegistryCallRequest, build, call,
+    execution_task,
+};
+use berth_runner::{Confinement, SandboxMode};
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
-/// Nothing when npm is not there.
+/// `None` if npm is not installed.
 fn npm(arguments: &[&str]) -> Option<String> {
     let told = Command::new("npm").args(arguments).output().ok()?;
     told.status.success().then(|| String::from_utf8_lossy(&told.stdout).into_owned())
 }
 
-fn built(dir: &Path, files: &[(&str, &str)]) -> Built {
+fn built(dir: &Path, files: &[(&str, &str)]) -> BuiltRegistry {
     for (name, text) in files {
         let path = dir.join("source").join(name);
         std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(&path, text).expect("file");
     }
-    let confinement = Confinement::choose(Sandbox::Local, &[], &[]).expect("a sandbox");
-    let request = BuildRequest {
+    let confinement = Confinement::choose(SandboxMode::Local, &[], &[]).expect("a sandbox");
+    let request = RegistryBuildRequest {
         source: dir.join("source"),
         scratch: dir.join("scratch"),
         timeout: Duration::from_secs(240),
@@ -39,10 +42,10 @@ fn built(dir: &Path, files: &[(&str, &str)]) -> Built {
     built.unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(&printed)))
 }
 
-fn called(dir: &Path, built: &Built, task: &Value) -> (Answer, String) {
+fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (Answer, String) {
     let mut printed = Vec::new();
-    let confinement = Confinement::choose(Sandbox::Local, &[], &[]).expect("a sandbox");
-    let request = CallRequest {
+    let confinement = Confinement::choose(SandboxMode::Local, &[], &[]).expect("a sandbox");
+    let request = RegistryCallRequest {
         registry: &dir.join("source"),
         start: &built.start,
         input: built.input,
@@ -56,7 +59,7 @@ fn called(dir: &Path, built: &Built, task: &Value) -> (Answer, String) {
     };
     let called = call(&request, &mut |bytes: &[u8]| printed.extend_from_slice(bytes)).expect("called");
     let printed = String::from_utf8_lossy(&printed).into_owned();
-    let Called::Answered { answer, .. } = called else { panic!("{called:?}\n{printed}") };
+    let RegistryCallOutcome::Answered { answer, .. } = called else { panic!("{called:?}\n{printed}") };
     (Answer::parse(&answer).unwrap_or_else(|told| panic!("{told}\n{printed}")), printed)
 }
 
@@ -74,12 +77,12 @@ if (task.job === "SYNTHESIZE-METADATA") {
   log(`deploys ${task.params.target}`);
   write({ status: "SUCCESS", data: { target: task.params.target, cwd: process.cwd(), tool: process.argv[2] } });
 }
-// Keeps the process alive: the file is the answer.
+// Keeps the process alive: only the file counts.
 if (task.params && task.params.hang) setInterval(() => {}, 1000);
 "#;
 
 #[test]
-fn a_registry_in_node_is_built_by_npm_and_called_without_it() {
+fn node_registry_is_built_by_npm_and_called_directly() {
     if npm(&["--version"]).is_none() {
         outcome::skip("npm", "install Node 20 or newer");
         return;
@@ -99,7 +102,7 @@ fn a_registry_in_node_is_built_by_npm_and_called_without_it() {
     assert_eq!(built.steps[0].key, "deploy");
     let params = json!({"target": "it's \"staging\" $HOME `x`\n", "hang": true});
     let params = params.as_object().expect("object");
-    let (answer, printed) = called(dir.path(), &built, &task("DEPLOY", params, None, None));
+    let (answer, printed) = called(dir.path(), &built, &execution_task("DEPLOY", params, None, None));
     let Answer::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!(outputs["target"], "it's \"staging\" $HOME `x`\n");
     assert_eq!(outputs["tool"], "its own argument");
@@ -108,7 +111,7 @@ fn a_registry_in_node_is_built_by_npm_and_called_without_it() {
 }
 
 const SDK: &str = "@devramps/sdk-typescript";
-/// With decorators, as the SDK's own documentation has it.
+/// With decorators, as in the SDK's documentation.
 const STEPS: &str = r#"
 import { PollingStep, SimpleStep, Step, StepOutputs, StepRegistry } from "@devramps/sdk-typescript";
 import { z } from "zod";
@@ -139,8 +142,8 @@ StepRegistry.run([new Deploy(), new Rollout()]);
 "#;
 
 #[test]
-fn a_registry_written_with_the_public_sdk_runs_unchanged() {
-    // Where npm does not have it, a packed copy can be named instead.
+fn node_registry_with_public_sdk_runs() {
+    // Where npm does not have it, the path of a packed copy can be given.
     let copy = std::env::var("BERTH_TEST_STEP_SDK").ok();
     if copy.is_none() && npm(&["view", SDK, "version"]).is_none() {
         outcome::impossible(
@@ -184,13 +187,14 @@ fn a_registry_written_with_the_public_sdk_runs_unchanged() {
     let params = params.as_object().expect("object");
     let own_type =
         |key: &str| built.steps.iter().find(|step| step.key == key).expect("step").step_type.clone();
-    let (answer, printed) = called(dir.path(), &built, &task(&own_type("deploy"), params, None, None));
+    let (answer, printed) =
+        called(dir.path(), &built, &execution_task(&own_type("deploy"), params, None, None));
     let Answer::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!((outputs["target"].as_str(), outputs["replicas"].as_str()), ("staging", "2"));
     assert!(printed.starts_with("deploys"), "{printed}");
     let mut state = None;
     for expected in [Some(0), Some(1), Some(2), None] {
-        let task = task(&own_type("rollout"), params, None, state.as_ref());
+        let task = execution_task(&own_type("rollout"), params, None, state.as_ref());
         state = match called(dir.path(), &built, &task).0 {
             Answer::Waiting { state, .. } => Some(state),
             Answer::Succeeded { outputs } => {
@@ -201,6 +205,6 @@ fn a_registry_written_with_the_public_sdk_runs_unchanged() {
         };
         assert_eq!(state, expected.map(|looks| json!({"looks": looks})));
     }
-    let (answer, _) = called(dir.path(), &built, &task("deploy", params, None, None));
+    let (answer, _) = called(dir.path(), &built, &execution_task("deploy", params, None, None));
     assert!(matches!(answer, Answer::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND"));
 }

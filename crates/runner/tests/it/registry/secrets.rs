@@ -1,4 +1,4 @@
-//! A registry that prints, remembers or hands out its secrets.
+//! A registry that prints, stores or returns its secrets.
 
 use berth_api::runner::{CallInput, Outcome, SecretText};
 use serde_json::json;
@@ -17,7 +17,7 @@ fn call(fixture: &Fixture, id: &str, body: &str) -> Outcome {
 }
 
 #[test]
-fn se05_nothing_that_a_registry_prints_or_logs_shows_a_secret() {
+fn secrets_in_custom_step_output_and_log_are_masked() {
     let fixture = Fixture::new();
     let body = r#"
         echo "raw $TOKEN"; printf '%s' "$TOKEN" | base64; printf '%s' "x$TOKEN" | base64; printf '%s\n' "$input"
@@ -50,7 +50,7 @@ fn se05_nothing_that_a_registry_prints_or_logs_shows_a_secret() {
 }
 
 #[test]
-fn se01_a_secret_is_neither_remembered_nor_an_output() {
+fn secret_in_polling_state_or_output_is_rejected() {
     let fixture = Fixture::new();
     for (id, body, part) in [
         (
@@ -77,7 +77,7 @@ fn se01_a_secret_is_neither_remembered_nor_an_output() {
     ] {
         let outcome = call(&fixture, id, body);
         let detail = match &outcome {
-            // It has begun something: it must not be begun again for it.
+            // It has started something, which must not be started again.
             Outcome::Unanswered { detail } => detail,
             other => failed(other).1,
         };
@@ -88,7 +88,7 @@ fn se01_a_secret_is_neither_remembered_nor_an_output() {
 }
 
 #[test]
-fn se03_what_people_are_told_is_masked() {
+fn secrets_in_custom_step_messages_are_masked() {
     let fixture = Fixture::new();
     let outcome =
         call(&fixture, "failed", r#"answer "{\"status\":\"FAILED\",\"error\":\"bad token $TOKEN\"}""#);
@@ -106,7 +106,7 @@ fn se03_what_people_are_told_is_masked() {
 }
 
 #[test]
-fn params_with_a_secret_lie_in_memory_only() {
+fn params_with_secret_are_written_to_tmpfs_only() {
     let fixture = Fixture::new();
     offer(&fixture, "d", r#"stat -f -c %T "$file"; grep -c hunter22 "$file"; answer '{"status":"SUCCESS"}'"#);
     let run = |id: &str, masked: bool| {
@@ -121,7 +121,7 @@ fn params_with_a_secret_lie_in_memory_only() {
     assert_eq!(run("secret", true), "tmpfs\n1\n");
     assert!(run("plain", false).ends_with("\n1\n"));
 
-    let fixture = Fixture::with(|settings| settings.secret_places = vec!["/proc".into()]);
+    let fixture = Fixture::with(|settings| settings.secret_dirs = vec!["/proc".into()]);
     offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
     let mut assignment = custom("refused", "d", json!({"token": SECRET}));
     assignment.masked = vec![SecretText::new(SECRET.into())];

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use berth_analysis::diff::{Entry, FILE_BYTES_MAX, File, Files};
+use berth_analysis::diff::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
 use berth_engine::git::{self, Kind, Mirror, Sha};
 
 use crate::limits::FIX_LOOKUPS_MAX;
@@ -24,26 +24,26 @@ impl CommitFiles {
         Self::new(self.mirror.clone(), self.commit.clone())
     }
 
-    fn file(&self, found: &git::Entry, is_executable: bool) -> Option<Entry> {
+    fn file(&self, found: &git::Entry, is_executable: bool) -> Option<TreeEntry> {
         if found.bytes > FILE_BYTES_MAX as u64 {
             return None;
         }
         let content = self.mirror.content(found).ok()?;
-        Some(Entry::File(File { content, is_executable }))
+        Some(TreeEntry::File(FileContent { content, is_executable }))
     }
 }
 
-impl Files for CommitFiles {
-    fn entry(&self, path: &str) -> Option<Entry> {
+impl CommitTree for CommitFiles {
+    fn entry(&self, path: &str) -> Option<TreeEntry> {
         let left = self.left.get().checked_sub(1)?;
         self.left.set(left);
         let found = self.mirror.entry(&self.commit, path).ok()??;
         match found.kind {
             Kind::File => self.file(&found, false),
             Kind::Executable => self.file(&found, true),
-            Kind::Symlink => Some(Entry::Symlink),
-            Kind::Directory => Some(Entry::Directory),
-            Kind::Submodule => Some(Entry::Submodule),
+            Kind::Symlink => Some(TreeEntry::Symlink),
+            Kind::Directory => Some(TreeEntry::Directory),
+            Kind::Submodule => Some(TreeEntry::Submodule),
         }
     }
 }

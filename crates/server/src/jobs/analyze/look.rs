@@ -1,7 +1,7 @@
 //! Analyzes one failure: loads its facts, runs the rules, and tests a fix on the failing commit.
 
-use berth_analysis::diff::{self, Permit};
-use berth_analysis::{Ending, Input, LINES_MAX, fingerprint, fix};
+use berth_analysis::diff::{self, DiffPermit};
+use berth_analysis::{AnalysisInput, LINES_MAX, StepEnding, fingerprint, fix};
 use berth_core::analysis::{Analysis, Answer, Settings, SuggestedFix};
 use berth_core::deployment::run::Outcome;
 use berth_core::deployment::{Cause, Failure};
@@ -94,7 +94,7 @@ async fn looked(services: &Services, org: OrgId, it: &Analysis) -> Result<Looked
             let input = input(&known, &log, good.as_ref());
             let analysis = berth_analysis::analyse(&input);
             let read = files.as_ref().filter(|_| wants_files);
-            let read = read.map(|files| fix::worth_reading(&input, &analysis, &files.afresh()));
+            let read = read.map(|files| fix::relevant_files(&input, &analysis, &files.afresh()));
             (by_rules(&known, &input, &analysis, files.as_ref()), read.unwrap_or_default())
         })
         .await?;
@@ -148,7 +148,7 @@ async fn model_fix(
     if holds_secret.await? {
         return left_out("it holds the value of a secret");
     }
-    let permit = Permit { definitions: settings.permits_definition };
+    let permit = DiffPermit { definitions: settings.permits_definition };
     let (text, applied) = services
         .git
         .run(org, move || {
@@ -263,11 +263,11 @@ fn tail(logs: &LogStore, key: &LogKey) -> Result<Tail, LogError> {
     Ok(Tail { lines: lines.into_iter().map(|line| line.text).collect(), first_line })
 }
 
-fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> Input<'a> {
-    Input {
+fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> AnalysisInput<'a> {
+    AnalysisInput {
         step_type: &known.step_type,
         run: known.run.as_deref(),
-        ending: Ending::recorded(known.failure.cause, known.exit_code, &known.failure.detail),
+        ending: StepEnding::from_record(known.failure.cause, known.exit_code, &known.failure.detail),
         lines: &log.lines,
         first_line: log.first_line,
         last_good: good.map(|good| good.lines.as_slice()),
@@ -276,14 +276,14 @@ fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> Input<'
 
 fn by_rules(
     known: &Known,
-    input: &Input<'_>,
-    analysis: &berth_analysis::Analysis,
+    input: &AnalysisInput<'_>,
+    analysis: &berth_analysis::AnalysisResult,
     files: Option<&CommitFiles>,
 ) -> Answer {
-    let permit = Permit { definitions: known.settings.permits_definition };
+    let permit = DiffPermit { definitions: known.settings.permits_definition };
     let suggested = match (analysis, files) {
-        (berth_analysis::Analysis::Found(finding), Some(files)) => {
-            fix::suggest(input, finding, files, permit)
+        (berth_analysis::AnalysisResult::Found(finding), Some(files)) => {
+            fix::suggest_fix(input, finding, files, permit)
         }
         _ => None,
     };

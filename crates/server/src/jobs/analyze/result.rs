@@ -1,6 +1,6 @@
 //! The stored result of an analysis. Evidence includes the text of its lines, so that it is readable without the log.
 
-use berth_analysis::{Analysis, LineRange, clean, template};
+use berth_analysis::{AnalysisResult, LineRange, clean, template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ impl Found {
     }
 
     /// The result of the rules; `first_line` is the number of the first of `lines`.
-    pub(super) fn of(analysis: &Analysis, lines: &[String], first_line: usize) -> Self {
+    pub(super) fn of(analysis: &AnalysisResult, lines: &[String], first_line: usize) -> Self {
         let shown = |ranges: &[LineRange]| {
             ranges.iter().map(|range| evidence(*range, lines, first_line)).collect::<Vec<_>>()
         };

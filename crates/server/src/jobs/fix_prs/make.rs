@@ -1,6 +1,6 @@
 //! Creates one fix pull request: validates the diff again, commits, pushes, and opens the pull request.
 
-use berth_analysis::diff::{self, Permit};
+use berth_analysis::diff::{self, DiffPermit};
 use berth_core::analysis::{Analysis, FixPullRequest, PullRequestState, SuggestedFix, pull};
 use berth_core::decision::Decision;
 use berth_core::event::Actor;
@@ -32,7 +32,7 @@ struct Fix {
     /// Branches that are never written.
     kept: Vec<String>,
     author_email: String,
-    permit: Permit,
+    permit: DiffPermit,
 }
 
 /// Why no pull request was created; shown to users.
@@ -105,7 +105,7 @@ fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Un
     let tracked = others.into_iter().filter_map(|it| it.outline.tracks);
     let kept = tracked.chain([base.clone()]).chain(repository.seen.default_branch.clone()).collect();
     let author_email = author_email(db, &asked.asked_by)?;
-    let permit = Permit { definitions: analysis_settings::load(db)?.permits_definition };
+    let permit = DiffPermit { definitions: analysis_settings::load(db)?.permits_definition };
     let pipeline = of.slug;
     let asked = asked.clone();
     Ok(Ok(Fix {
@@ -241,7 +241,7 @@ struct Job {
     credential: Option<Credential>,
     commit: Sha,
     diff: String,
-    permit: Permit,
+    permit: DiffPermit,
     message: String,
     author_email: String,
     at: berth_core::time::Timestamp,
@@ -270,7 +270,8 @@ impl Job {
         let applied = diff::apply(&self.diff, &files, self.permit);
         files.finish()?;
         let changed = applied.map_err(|refused| GitError::Refused(refused.to_string()))?;
-        let new = |file: diff::File| NewFile { content: file.content, is_executable: file.is_executable };
+        let new =
+            |file: diff::FileContent| NewFile { content: file.content, is_executable: file.is_executable };
         Ok(changed.into_iter().map(|it| FileChange { path: it.path, after: it.after.map(new) }).collect())
     }
 }

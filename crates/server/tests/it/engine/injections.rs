@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-use berth_analysis::diff::{File, diff};
+use berth_analysis::diff::{FileContent, diff};
 use serde_json::{Value, json};
 
 use super::analysis::id;
@@ -142,8 +142,8 @@ impl Case {
     /// The one change that may be suggested; none for names that hide something.
     fn fix(&self) -> Option<String> {
         let is_plain = |c: char| !c.is_control() && !UNSEEN.contains(&c) && !":\\".contains(c);
-        let before = File { content: SCRIPT.into(), is_executable: false };
-        let after = File { is_executable: true, ..before.clone() };
+        let before = FileContent { content: SCRIPT.into(), is_executable: false };
+        let after = FileContent { is_executable: true, ..before.clone() };
         self.file.chars().all(is_plain).then(|| diff(&self.file, &before, &after))
     }
 }

@@ -53,7 +53,7 @@ impl Builder for Endless {
     }
 
     fn clear(&self, dir: &Path) {
-        berth_runner::remove(dir);
+        berth_runner::remove_tree(dir);
     }
 }
 
@@ -116,7 +116,7 @@ impl Builder for Refusing {
     }
 
     fn clear(&self, dir: &Path) {
-        berth_runner::remove(dir);
+        berth_runner::remove_tree(dir);
     }
 }
 

@@ -17,7 +17,7 @@ use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline};
 use berth_core::step::Network;
 use berth_core::world::World;
-use berth_sim::locks::{Answer, Ask, Place, Records, Surroundings, cast, execute};
+use berth_sim::locks::{EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, cast, execute};
 use berth_store::records::member::{self, Member};
 use berth_store::records::organization::{self, Organization};
 use berth_store::records::token::{self, Token};
@@ -55,17 +55,17 @@ struct Ids {
 #[derive(Clone)]
 pub(super) struct Looked {
     pub(super) before: Option<Lock>,
-    pub(super) decision: Option<Decision<Answer>>,
-    place: Place,
-    ask: Ask,
+    pub(super) decision: Option<Decision<LockAnswer>>,
+    place: EnvironmentIndex,
+    ask: LockRequest,
     around: Surroundings,
 }
 
 /// One thing that is asked.
 #[derive(Clone)]
 pub(super) struct Asked {
-    pub(super) place: Place,
-    pub(super) ask: Ask,
+    pub(super) place: EnvironmentIndex,
+    pub(super) ask: LockRequest,
     pub(super) around: Surroundings,
     pub(super) moment: Moment,
 }
@@ -178,7 +178,7 @@ impl<'d> Run<'d> {
 
     /// Brings what is around the locks into rows. No rule is asked: in a server these are other people's commands.
     pub(super) fn mirror(&self, around: &Surroundings) {
-        let (org, tracked) = (self.org.to_string(), cast::tracked());
+        let (org, tracked) = (self.org.to_string(), cast::tracked_commit());
         let status = if around.is_paused { "stopped" } else { "active" };
         let people: Vec<String> =
             around.revoked_people.iter().map(|person| cast::person(*person).id.to_string()).collect();
@@ -221,7 +221,7 @@ pub(super) fn caller() -> Actor {
 fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
     let Asked { place, ask, around, moment } = asked;
     let id = match ask {
-        Ask::Recreate => around.next_environment(place),
+        LockRequest::Recreate => around.next_environment(place),
         _ => around.environment(place),
     };
     let rows = Rows { tx: RefCell::new(tx), ids };
@@ -234,17 +234,17 @@ fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
 fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
     let Looked { decision: Some(decision), place, ask, around, .. } = looked else { return Ok(()) };
     let incarnation = around.incarnations[usize::from(*place)];
-    if *ask == Ask::Recreate {
+    if *ask == LockRequest::Recreate {
         add_pipeline(tx, *place, incarnation + 1)?;
     }
     tx.commit(decision.clone())?;
     let id = cast::pipeline(*place, incarnation);
     match ask {
-        Ask::Delete { .. } => match pipeline::by_id(tx, id)? {
+        LockRequest::Delete { .. } => match pipeline::by_id(tx, id)? {
             Some(found) => tx.commit(state::delete(&found, None, tx.now()).unwrap()).map(drop),
             None => Ok(()),
         },
-        Ask::Redeclare { .. } | Ask::Undeclare => {
+        LockRequest::Redeclare { .. } | LockRequest::Undeclare => {
             tx.record(NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", id, None)))
         }
         _ => Ok(()),
@@ -267,7 +267,7 @@ fn add_member(tx: &mut Tx<'_>, run: u32, person: u8) -> Result<(), StoreError> {
     token::insert(tx, &token, format!("{run} {person}").as_bytes())
 }
 
-fn add_pipeline(tx: &mut Tx<'_>, place: Place, incarnation: u8) -> Result<(), StoreError> {
+fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Result<(), StoreError> {
     let outline = Outline {
         name: DisplayName::parse("pipeline").unwrap(),
         tracks: None,
@@ -285,7 +285,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: Place, incarnation: u8) -> Result<(), St
 }
 
 /// The name of the pipeline of a place, whatever its incarnation.
-pub(super) fn slug(place: Place) -> Slug {
+pub(super) fn slug(place: EnvironmentIndex) -> Slug {
     Slug::parse(&format!("pipeline-of-{}", cast::name(place))).unwrap()
 }
 
@@ -295,7 +295,7 @@ struct Rows<'a, 'c> {
 }
 
 // A row that cannot be read ends the transaction, and the run is told.
-impl Records for Rows<'_, '_> {
+impl LockRecords for Rows<'_, '_> {
     fn lock(&self, id: EnvironmentId) -> Option<Lock> {
         environment::by_id(*self.tx.borrow_mut(), id).unwrap()
     }
@@ -315,7 +315,7 @@ impl Records for Rows<'_, '_> {
         deployment::by_id(*self.tx.borrow_mut(), id).unwrap()?.into_environment().ok()
     }
 
-    fn last_fence(&self, place: Place) -> Fence {
+    fn last_fence(&self, place: EnvironmentIndex) -> Fence {
         environment::last_fence(*self.tx.borrow_mut(), &slug(place), &cast::name(place)).unwrap()
     }
 }

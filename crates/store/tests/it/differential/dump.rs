@@ -9,7 +9,7 @@ use berth_core::environment::{Lock, Session, Ticket};
 use berth_core::event::{Actor, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::pipeline::model::OnRelease;
-use berth_sim::locks::{Model, Place, Surroundings, cast};
+use berth_sim::locks::{EnvironmentIndex, LockModel, Surroundings, cast};
 use berth_store::query::{environments, events};
 use berth_store::records::{deployment, environment, session, ticket};
 use berth_store::{StoreError, Tx};
@@ -80,7 +80,7 @@ pub(super) fn as_recorded(ticket: Ticket) -> Ticket {
     Ticket { is_entitled: true, ..ticket }
 }
 
-pub(super) fn compare(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Result<(), String> {
+pub(super) fn compare(model: &LockModel, run: &Run<'_>, beside: &mut Beside) -> Result<(), String> {
     let (expected, found) = (of_model(model), of_rows(model, run, beside)?);
     same("environments", &expected.environments, &found.environments)?;
     same("environments by name", &expected.named, &found.named)?;
@@ -91,8 +91,8 @@ pub(super) fn compare(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Resu
     same("events", &expected.events, &found.events)
 }
 
-fn of_model(model: &Model) -> Dump {
-    let Model { world, around } = model;
+fn of_model(model: &LockModel) -> Dump {
+    let LockModel { world, around } = model;
     let load = |id| world.load(id).map(as_loaded);
     let told = |event: &NewEvent| Told {
         kind: event.kind.to_string(),
@@ -117,7 +117,7 @@ fn history(sessions: &BTreeMap<SessionId, Session>, of: EnvironmentId) -> Vec<Se
     history
 }
 
-fn of_rows(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Result<Dump, String> {
+fn of_rows(model: &LockModel, run: &Run<'_>, beside: &mut Beside) -> Result<Dump, String> {
     let ids = Ids {
         environments: ids(beside, run.org, "environments"),
         sessions: ids(beside, run.org, "sessions"),
@@ -194,7 +194,7 @@ fn by_id<I: Copy + Ord, T>(
 }
 
 /// Those whose pipeline was not deleted.
-fn live(around: &Surroundings) -> impl Iterator<Item = Place> {
+fn live(around: &Surroundings) -> impl Iterator<Item = EnvironmentIndex> {
     let deleted = around.deleted;
     (0..2).filter(move |place| !deleted[usize::from(*place)])
 }

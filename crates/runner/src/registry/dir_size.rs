@@ -1,20 +1,20 @@
-//! How large a directory is.
+//! Measures directories.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// An entry costs at least this much, so that a million empty files are not nothing.
+/// Minimum size of an entry, so that a million empty files count.
 const ENTRY_BYTES: u64 = 512;
 
-/// Bytes of all that is in it. Links are not followed. Counting ends once there are more than `bytes_max`.
-pub(super) fn of(dir: &Path, bytes_max: u64) -> io::Result<u64> {
+/// Returns the size of all entries below `dir`, without following symlinks. Stops counting above `bytes_max`.
+pub(super) fn dir_size(dir: &Path, bytes_max: u64) -> io::Result<u64> {
     let mut bytes = 0_u64;
     let mut waiting: Vec<PathBuf> = vec![dir.to_owned()];
     while let Some(dir) = waiting.pop() {
         let entries = match fs::read_dir(&dir) {
-            // It may be removed while it is looked at.
+            // It may be removed during the walk.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,
         };

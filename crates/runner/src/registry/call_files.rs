@@ -1,12 +1,11 @@
-//! The files of one call: where its task lies if it is a file, where it writes its answer, and where it logs.
+//! Files of one call: its answer and its log.
 //!
 //! ```text
-//! DIR/call-<random>/answer.json     not there until the process writes it
+//! DIR/call-<random>/answer.json     created by the process
 //! DIR/call-<random>/logs/<id>.jsonl
 //! ```
 //!
-//! The process may replace all of it. The directories are held open from the beginning, and nothing that stands in
-//! their place later is looked at.
+//! The process may replace any of them. The directories are opened before it starts, and only these are read.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -20,63 +19,63 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::de::IgnoredAny;
 
 use super::file;
-use super::journal::Journal;
-use crate::chance;
-use crate::process::{Beside, Host};
+use super::step_log::StepLogFile;
+use crate::process::{ProcessHost, ProcessMonitor};
+use crate::random;
 
 const ANSWER: &str = "answer.json";
-/// Where the kernel does not tell about changes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Also where it does, for what it may have missed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Of one look at what the kernel tells.
-const TOLD_READS_MAX: usize = 16;
-/// As much of an answer's end is looked at before all of it is.
+/// Poll interval without inotify.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Poll interval with inotify, for events it may have missed.
+const INOTIFY_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Reads from the inotify descriptor per poll.
+const INOTIFY_READS_MAX: usize = 16;
+/// How much of the file's end is checked before it is parsed.
 const TAIL_BYTES: u64 = 16;
 
-pub(super) struct Exchange {
+pub(super) struct CallFiles {
     pub(super) id: String,
     pub(super) answer_path: PathBuf,
     pub(super) log_dir: PathBuf,
     dir: OwnedFd,
     logs: OwnedFd,
-    told: Option<OwnedFd>,
-    journal: Journal,
+    inotify: Option<OwnedFd>,
+    journal: StepLogFile,
     bytes_max: u64,
-    /// What the answer looked like when it was found to be incomplete.
-    seen: Option<(u64, i64, i64)>,
+    /// Length and mtime of the last incomplete answer.
+    last_incomplete: Option<(u64, i64, i64)>,
     is_answered: bool,
 }
 
-impl Exchange {
+impl CallFiles {
     pub(super) fn new(parent: &Path, bytes_max: usize) -> io::Result<Self> {
-        let id = format!("call-{}", chance::name()?);
+        let id = format!("call-{}", random::random_hex()?);
         let path = parent.join(&id);
         let log_dir = path.join("logs");
         for dir in [&path, &log_dir] {
             DirBuilder::new().mode(0o700).create(dir)?;
         }
-        // Without it, the files are looked at more often.
-        let told = watch(&[&path, &log_dir]).inspect_err(|error| {
-            tracing::warn!("the kernel does not tell about changed files: {error}");
+        // Without inotify the files are polled more often.
+        let told = watch_dirs(&[&path, &log_dir]).inspect_err(|error| {
+            tracing::warn!(%error, "inotify unavailable; polling files");
         });
         Ok(Self {
             dir: open_dir(&path)?,
             logs: open_dir(&log_dir)?,
             answer_path: path.join(ANSWER),
             log_dir,
-            told: told.ok(),
-            journal: Journal::new(format!("{id}.jsonl")),
+            inotify: told.ok(),
+            journal: StepLogFile::new(format!("{id}.jsonl")),
             bytes_max: bytes_max as u64,
-            seen: None,
+            last_incomplete: None,
             is_answered: false,
             id,
         })
     }
 
-    /// After the process has ended: the rest of its log, and what it has answered. Nothing when there is no file, or an
-    /// empty one; `Err` says what is in its place.
-    pub(super) fn finish(mut self, host: &dyn Host) -> Result<Option<Vec<u8>>, String> {
+    /// Reads the rest of the log and the answer after the process has ended. Returns `None` if there is no file or
+    /// an empty one.
+    pub(super) fn finish(mut self, host: &dyn ProcessHost) -> Result<Option<Vec<u8>>, String> {
         self.journal.finish(self.logs.as_fd(), host);
         let wrong = |error: io::Error| format!("its answer cannot be read: {error}");
         let found = match file::open_in(self.dir.as_fd(), ANSWER) {
@@ -87,15 +86,15 @@ impl Exchange {
         Ok((!bytes.iter().all(u8::is_ascii_whitespace)).then_some(bytes))
     }
 
-    /// A file that was only begun is no answer: it is one when it is whole.
+    /// Whether the answer is complete; a partially written file does not count.
     fn has_answer(&mut self) -> bool {
         let Ok(found) = file::open_in(self.dir.as_fd(), ANSWER) else { return false };
         let Ok(meta) = found.metadata() else { return false };
         let looks = Some((meta.len(), meta.mtime(), meta.mtime_nsec()));
-        if self.seen == looks || meta.len() > self.bytes_max {
+        if self.last_incomplete == looks || meta.len() > self.bytes_max {
             return false;
         }
-        self.seen = looks;
+        self.last_incomplete = looks;
         let mut tail = [0; TAIL_BYTES as usize];
         let length = found.read_at(&mut tail, meta.len().saturating_sub(TAIL_BYTES)).unwrap_or(0);
         let last = tail[..length].iter().rfind(|byte| !byte.is_ascii_whitespace());
@@ -103,39 +102,39 @@ impl Exchange {
             return false;
         }
         let bytes = file::read(found, self.bytes_max).unwrap_or_default();
-        is_whole(&bytes)
+        is_complete_json(&bytes)
     }
 }
 
-/// Is it JSON to its end?
-pub(super) fn is_whole(answer: &[u8]) -> bool {
+/// Whether the bytes are a complete JSON document.
+pub(super) fn is_complete_json(answer: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(answer).is_ok()
 }
 
-impl Beside for Exchange {
+impl ProcessMonitor for CallFiles {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.told.as_ref().map(AsFd::as_fd)
+        self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    fn tick(&self) -> Duration {
-        if self.told.is_some() { LOOK_AGAIN } else { LOOK_EVERY }
+    fn poll_interval(&self) -> Duration {
+        if self.inotify.is_some() { INOTIFY_POLL_INTERVAL } else { POLL_INTERVAL }
     }
 
-    fn look(&mut self, host: &dyn Host) -> bool {
-        if let Some(told) = &self.told {
+    fn poll(&mut self, host: &dyn ProcessHost) -> bool {
+        if let Some(told) = &self.inotify {
             let mut buffer = [0; 4096];
             let mut reads = 0;
-            while reads < TOLD_READS_MAX && rustix::io::read(told, &mut buffer).is_ok() {
+            while reads < INOTIFY_READS_MAX && rustix::io::read(told, &mut buffer).is_ok() {
                 reads += 1;
             }
         }
-        self.journal.look(self.logs.as_fd(), host);
+        self.journal.write_new_lines(self.logs.as_fd(), host);
         self.is_answered = self.is_answered || self.has_answer();
         self.is_answered
     }
 }
 
-fn watch(dirs: &[&Path]) -> io::Result<OwnedFd> {
+fn watch_dirs(dirs: &[&Path]) -> io::Result<OwnedFd> {
     let told = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     for dir in dirs {
         let flags = WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;

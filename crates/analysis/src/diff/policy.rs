@@ -1,4 +1,4 @@
-//! What a diff may not touch, whoever made it.
+//! Policy: which files a diff may not change.
 
 use std::fmt;
 
@@ -8,26 +8,26 @@ use serde_json::Value;
 
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX};
 
-/// What an admin permits beyond the usual.
+/// Exceptions that an admin permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Permit {
-    /// Definitions of pipelines, below `.berth/`.
+pub struct DiffPermit {
+    /// Pipeline definitions, below `.berth/`.
     pub definitions: bool,
 }
 
-/// Why a diff is not applied, and which of its files is to blame.
+/// Why a diff was rejected, and because of which file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Refused {
-    pub reason: Reason,
-    /// As the diff wrote it: somebody else's text.
+pub struct DiffRejection {
+    pub reason: RejectionReason,
+    /// As written in the diff: untrusted text.
     pub path: Option<String>,
 }
 
-/// Stable in snake_case when serialised: what programs look at.
+/// Serialized in snake_case; part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum RejectionReason {
     #[error("the diff cannot be read; write it as `git diff` does")]
     Malformed,
     #[error("the diff changes nothing")]
@@ -68,14 +68,14 @@ pub enum Reason {
     DoesNotApply,
 }
 
-impl Reason {
-    pub(super) fn at(self, path: &str) -> Refused {
-        Refused { reason: self, path: Some(path.to_owned()) }
+impl RejectionReason {
+    pub(super) fn at(self, path: &str) -> DiffRejection {
+        DiffRejection { reason: self, path: Some(path.to_owned()) }
     }
 }
 
-impl From<Reason> for Refused {
-    fn from(reason: Reason) -> Self {
+impl From<RejectionReason> for DiffRejection {
+    fn from(reason: RejectionReason) -> Self {
         Self { reason, path: None }
     }
 }
@@ -98,7 +98,7 @@ const AUTOMATION_DIRECTORIES: &[&str] = &[
     ".concourse",
     ".drone",
 ];
-/// Beginnings of file names.
+/// Prefixes of file names.
 const AUTOMATION_FILES: &[&str] = &[
     ".gitlab-ci",
     ".travis",
@@ -152,12 +152,12 @@ const HOOK_DIRECTORIES: &[&str] = &[".husky", ".githooks", ".hooks", ".git-hooks
 const HOOK_FILES: &[&str] =
     &[".pre-commit-config.yaml", "lefthook.", ".lefthook.", ".huskyrc", ".lintstagedrc"];
 
-/// Whether a path may be changed at all. Compared without regard to case: some file systems do the same.
-pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(), Refused> {
-    let refused = |reason: Reason| Err(reason.at(path));
-    // What is there already has the name that people gave it; a new file gets one that every system can have.
+/// Checks whether a path may be changed. Case-insensitive, like some file systems.
+pub(super) fn check_path(path: &str, is_new: bool, permit: DiffPermit) -> Result<(), DiffRejection> {
+    let refused = |reason: RejectionReason| Err(reason.at(path));
+    // Existing files keep their names; a new name must be valid on every platform.
     if !is_plain(path) || (is_new && path.contains(['"', '*', '?', '<', '>', '|'])) {
-        return refused(Reason::Path);
+        return refused(RejectionReason::Path);
     }
     let lower = path.to_lowercase();
     let parts: Vec<&str> = lower.split('/').collect();
@@ -165,32 +165,32 @@ pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(),
     let is_below = |list: &[&str]| directories.iter().any(|part| list.contains(part));
     let is_like = |list: &[&str]| list.iter().any(|known| name.starts_with(known));
     if parts[0] == ".berth" && !permit.definitions {
-        return refused(Reason::Definition);
+        return refused(RejectionReason::Definition);
     }
     if is_below(AUTOMATION_DIRECTORIES) || AUTOMATION_DIRECTORIES.contains(&name) || is_like(AUTOMATION_FILES)
     {
-        return refused(Reason::Automation);
+        return refused(RejectionReason::Automation);
     }
     if OWNERSHIP_FILES.contains(&name) {
-        return refused(Reason::Ownership);
+        return refused(RejectionReason::Ownership);
     }
     if LOCK_FILES.contains(&name) || name.ends_with(".lock") || name.ends_with("-lock.json") {
-        return refused(Reason::LockFile);
+        return refused(RejectionReason::LockFile);
     }
     let is_cargo_config = directories.last() == Some(&".cargo") && name.starts_with("config");
     if SETTINGS_FILES.contains(&name) || is_cargo_config {
-        return refused(Reason::PackageSettings);
+        return refused(RejectionReason::PackageSettings);
     }
     if is_below(HOOK_DIRECTORIES) || is_like(HOOK_FILES) {
-        return refused(Reason::Hook);
+        return refused(RejectionReason::Hook);
     }
     if name == ".gitmodules" {
-        return refused(Reason::Submodule);
+        return refused(RejectionReason::Submodule);
     }
     Ok(())
 }
 
-/// A path inside the repository that looks like what it is.
+/// Whether the path is relative, normalized and free of confusing characters.
 fn is_plain(path: &str) -> bool {
     let is_part = |part: &str| {
         let trimmed = part.trim_end_matches(['.', ' ']).to_lowercase();
@@ -202,30 +202,35 @@ fn is_plain(path: &str) -> bool {
         && path.split('/').all(is_part)
 }
 
-/// The scripts of a package.json run at every install.
-pub(super) fn check_scripts(path: &str, before: Option<&str>, after: Option<&str>) -> Result<(), Refused> {
+/// Rejects changes to scripts of a package.json, because they run at every install.
+pub(super) fn check_scripts(
+    path: &str,
+    before: Option<&str>,
+    after: Option<&str>,
+) -> Result<(), DiffRejection> {
     let name = path.rsplit('/').next().unwrap_or_default();
     if !name.eq_ignore_ascii_case("package.json") {
         return Ok(());
     }
-    let (before, after) = (scripts(before), scripts(after));
+    let (before, after) = (steering_values(before), steering_values(after));
     match (before, after) {
         (Ok(before), Ok(after)) if before == after => Ok(()),
-        _ => Err(Reason::PackageScripts.at(path)),
+        _ => Err(RejectionReason::PackageScripts.at(path)),
     }
 }
 
-/// What runs by itself, and where packages come from.
+/// Keys that run commands or change where packages come from.
 const STEERING: &[&str] = &["scripts", "packageManager", "pnpm", "gypfile", "publishConfig"];
 
-/// The steering parts as they are written. Two of the same name are an error: readers differ in which one they take.
-fn scripts(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
-    text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<Steering>(text).map(|found| found.0))
+/// Returns the values of [`STEERING`] keys. A duplicate key is an error, because parsers differ in which one they
+/// use.
+fn steering_values(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<SteeringValues>(text).map(|found| found.0))
 }
 
-struct Steering(Vec<(String, Value)>);
+struct SteeringValues(Vec<(String, Value)>);
 
-impl<'de> Deserialize<'de> for Steering {
+impl<'de> Deserialize<'de> for SteeringValues {
     fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
         reader.deserialize_map(SteeringVisitor)
     }
@@ -234,13 +239,13 @@ impl<'de> Deserialize<'de> for Steering {
 struct SteeringVisitor;
 
 impl<'de> Visitor<'de> for SteeringVisitor {
-    type Value = Steering;
+    type Value = SteeringValues;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Steering, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SteeringValues, A::Error> {
         let mut found: Vec<(String, Value)> = Vec::new();
         while let Some((name, value)) = map.next_entry::<String, Value>()? {
             if found.iter().any(|(known, _)| *known == name) {
@@ -250,6 +255,6 @@ impl<'de> Visitor<'de> for SteeringVisitor {
                 found.push((name, value));
             }
         }
-        Ok(Steering(found))
+        Ok(SteeringValues(found))
     }
 }

@@ -1,43 +1,44 @@
-//! Writes a diff of one file as `git diff` would.
+//! Writes a diff of one file in the format of `git diff`.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::File;
-use super::quote::quoted;
+use super::FileContent;
+use super::quote::quote_name;
 
 const CONTEXT_LINES: usize = 3;
 
-/// The change of a file's content, its mode, or both. Empty when nothing changes, or when either is no text.
-pub fn diff(path: &str, before: &File, after: &File) -> String {
+/// Returns the change of a file's content and mode. Empty if nothing changes or a side is not text.
+pub fn diff(path: &str, before: &FileContent, after: &FileContent) -> String {
     let (Some(old_text), Some(new_text)) = (before.text(), after.text()) else { return String::new() };
     if before == after {
         return String::new();
     }
-    let (old_name, new_name) = (quoted("a/", path), quoted("b/", path));
+    let (old_name, new_name) = (quote_name("a/", path), quote_name("b/", path));
     let mut out = format!("diff --git {old_name} {new_name}\n");
     if before.is_executable != after.is_executable {
         let _ = writeln!(out, "old mode {}\nnew mode {}", before.mode(), after.mode());
     }
     let old: Vec<&str> = old_text.split_inclusive('\n').collect();
     let new: Vec<&str> = new_text.split_inclusive('\n').collect();
-    let edits = edits(&old, &new);
+    let edits = line_edits(&old, &new);
     if !edits.is_empty() {
-        // Git ends a name that holds a blank with a tab.
+        // Git puts a tab after a name that contains a space.
         let end = if path.contains(' ') { "\t" } else { "" };
         let _ = writeln!(out, "--- {old_name}{end}\n+++ {new_name}{end}");
-        for group in groups(&edits) {
-            hunk(&mut out, &old, &new, group);
+        for group in hunk_groups(&edits) {
+            write_hunk(&mut out, &old, &new, group);
         }
     }
     out
 }
 
-/// Lines that are replaced, and by which.
-type Edit = (Range<usize>, Range<usize>);
+/// Replaced lines and their replacement.
+type LineEdit = (Range<usize>, Range<usize>);
 
-/// Line by line where both have equally many, else everything between the first and the last difference.
-fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
+/// Compares line by line if both have the same length; otherwise replaces everything between the first and the
+/// last difference.
+fn line_edits(old: &[&str], new: &[&str]) -> Vec<LineEdit> {
     if old.len() != new.len() {
         let same = |(a, b): &(&&str, &&str)| a == b;
         let front = old.iter().zip(new).take_while(same).count();
@@ -45,7 +46,7 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
         let back = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
         return vec![(front..old.len() - back, front..new.len() - back)];
     }
-    let mut found: Vec<Edit> = Vec::new();
+    let mut found: Vec<LineEdit> = Vec::new();
     for at in (0..old.len()).filter(|at| old[*at] != new[*at]) {
         match found.last_mut() {
             Some((old_range, new_range)) if old_range.end == at => {
@@ -57,18 +58,18 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     found
 }
 
-/// Edits whose context would touch share a hunk.
-fn groups(edits: &[Edit]) -> Vec<&[Edit]> {
+/// Groups edits whose context overlaps into one hunk.
+fn hunk_groups(edits: &[LineEdit]) -> Vec<&[LineEdit]> {
     edits.chunk_by(|one, next| next.0.start - one.0.end <= 2 * CONTEXT_LINES).collect()
 }
 
-fn hunk(out: &mut String, old: &[&str], new: &[&str], edits: &[Edit]) {
+fn write_hunk(out: &mut String, old: &[&str], new: &[&str], edits: &[LineEdit]) {
     let ([first, ..], [.., last]) = (edits, edits) else { return };
     let lead = first.0.start.min(CONTEXT_LINES);
     let tail = (old.len() - last.0.end).min(CONTEXT_LINES);
     let old_range = first.0.start - lead..last.0.end + tail;
     let new_range = first.1.start - lead..last.1.end + tail;
-    let _ = writeln!(out, "@@ -{} +{} @@", shown(&old_range), shown(&new_range));
+    let _ = writeln!(out, "@@ -{} +{} @@", format_range(&old_range), format_range(&new_range));
     let mut at = old_range.start;
     for (old_lines, new_lines) in edits {
         old[at..old_lines.start].iter().for_each(|line| write_line(out, ' ', line));
@@ -79,8 +80,8 @@ fn hunk(out: &mut String, old: &[&str], new: &[&str], edits: &[Edit]) {
     old[at..old_range.end].iter().for_each(|line| write_line(out, ' ', line));
 }
 
-/// `start,count`, from 1; an empty range names the line before it.
-fn shown(range: &Range<usize>) -> String {
+/// Formats `start,count` from 1; an empty range names the line before it.
+fn format_range(range: &Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),
         1 => format!("{}", range.start + 1),

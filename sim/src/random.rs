@@ -1,10 +1,10 @@
-//! Chance from a seed: the same seed, the same run, on every machine.
+//! Deterministic pseudo-random numbers: the same seed gives the same run on every machine.
 
-/// splitmix64: small, and good enough to choose commands with.
+/// splitmix64.
 #[derive(Debug, Clone)]
-pub struct Chance(u64);
+pub struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     pub const fn from_seed(seed: u64) -> Self {
         Self(seed)
     }
@@ -16,17 +16,17 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// From 0 to just below `end`.
+    /// Returns a number from 0 to just below `end`.
     pub const fn below(&mut self, end: u64) -> u64 {
         self.draw() % end
     }
 
-    /// As [`Chance::below`], for small numbers.
+    /// Like `below`, for small numbers.
     pub fn small(&mut self, end: u8) -> u8 {
         u8::try_from(self.below(u64::from(end))).unwrap_or(0)
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with a probability of `share` percent.
     pub const fn percent(&mut self, share: u64) -> bool {
         self.below(100) < share
     }

@@ -1,4 +1,4 @@
-//! What a step logs into its own file: JSON objects, one per line, shown as lines that people read.
+//! Follows the log file of a custom step: one JSON object per line, rendered as plain text.
 
 use std::fs::File;
 use std::io;
@@ -10,42 +10,42 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::file;
-use crate::process::Host;
+use crate::process::ProcessHost;
 
-/// A longer line is shown as it is, in pieces.
+/// A longer line is passed through unparsed, in pieces.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = 64 * 1024;
-/// Of one look, so that a step that logs without end is still seen to end.
+/// Reads per poll, so that endless logging cannot hide the process's exit.
 const READS_MAX: usize = 16;
-/// What is left when the step is over is read up to this much: a process that could not be found may still write.
+/// Limit for the rest of the file after the step has ended: a process that was not found may still be writing.
 const REST_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// When the log is full, how soon to look for room again.
+/// How often to check for room when the log buffer is full.
 const FULL_TICK: Duration = Duration::from_millis(5);
 
-pub(super) struct Journal {
+pub(super) struct StepLogFile {
     name: String,
     file: Option<File>,
     offset: u64,
-    /// The beginning of a line whose end is not there yet.
+    /// The start of an unfinished line.
     line: Vec<u8>,
-    /// The line is longer than it may be: what comes of it goes through as it is.
+    /// The line is too long; its rest is passed through unparsed.
     is_raw: bool,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct StepLogEntry {
     level: Option<String>,
     message: Value,
     data: Option<Value>,
 }
 
-impl Journal {
+impl StepLogFile {
     pub(super) fn new(name: String) -> Self {
         Self { name, file: None, offset: 0, line: Vec::new(), is_raw: false }
     }
 
-    /// Shows what is new. `dir` is the directory as it was made, whatever stands in its place now.
-    pub(super) fn look(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
+    /// Writes new lines to the log. `dir` is the descriptor from before the process started.
+    pub(super) fn write_new_lines(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) {
         for _ in 0..READS_MAX {
             if !host.has_room() || !matches!(self.read(dir, host), Ok(length) if length > 0) {
                 return;
@@ -53,12 +53,12 @@ impl Journal {
         }
     }
 
-    /// All that is left, once nobody writes any more. The last line may have no end.
-    pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
+    /// Writes the rest after the process has ended; the last line may be unterminated.
+    pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) {
         let mut bytes = 0;
         while bytes < REST_BYTES_MAX {
             if !host.has_room() {
-                host.see_to_log();
+                host.tick_log();
                 std::thread::sleep(FULL_TICK);
                 continue;
             }
@@ -68,15 +68,15 @@ impl Journal {
             }
         }
         let line = std::mem::take(&mut self.line);
-        self.show(&line, host);
+        self.write_entry(&line, host);
     }
 
-    fn read(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) -> io::Result<usize> {
+    fn read(&mut self, dir: BorrowedFd<'_>, host: &dyn ProcessHost) -> io::Result<usize> {
         let file = match self.file.take() {
             Some(file) => file,
             None => file::open_in(dir, self.name.as_str())?,
         };
-        // Whoever empties it begins again.
+        // The file was truncated: start over.
         if file.metadata()?.len() < self.offset {
             self.offset = 0;
         }
@@ -89,7 +89,7 @@ impl Journal {
             self.line.extend_from_slice(&rest[..at]);
             rest = &rest[at + 1..];
             let line = std::mem::take(&mut self.line);
-            self.show(&line, host);
+            self.write_entry(&line, host);
         }
         self.line.extend_from_slice(rest);
         if self.line.len() > LINE_BYTES_MAX || (self.is_raw && !self.line.is_empty()) {
@@ -100,19 +100,21 @@ impl Journal {
         Ok(length)
     }
 
-    fn show(&mut self, line: &[u8], host: &dyn Host) {
+    fn write_entry(&mut self, line: &[u8], host: &dyn ProcessHost) {
         let is_raw = std::mem::take(&mut self.is_raw);
         if !line.iter().all(u8::is_ascii_whitespace) {
-            let mut text = if is_raw { line.to_vec() } else { readable(line) };
+            let mut text = if is_raw { line.to_vec() } else { render_entry(line) };
             text.push(b'\n');
             host.write_aside(&text);
         }
     }
 }
 
-/// `[warn] message {"data":1}`; what is no entry stays as it is.
-fn readable(line: &[u8]) -> Vec<u8> {
-    let Ok(Entry { level, message, data }) = serde_json::from_slice(line) else { return line.to_vec() };
+/// Renders an entry as `[warn] message {"data":1}`; other lines stay as they are.
+fn render_entry(line: &[u8]) -> Vec<u8> {
+    let Ok(StepLogEntry { level, message, data }) = serde_json::from_slice(line) else {
+        return line.to_vec();
+    };
     let mut text = String::new();
     let level = level.map(|level| level.to_lowercase()).filter(|level| level != "info");
     if let Some(level) = level {
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_lines_for_people() {
+    fn log_entries_are_rendered_as_text() {
         let cases = [
             (r#"{"timestamp":"t","level":"info","message":"begins"}"#, "begins"),
             (r#"{"level":"INFO","message":"begins","data":{}}"#, "begins"),
@@ -146,7 +148,7 @@ mod tests {
             ("7", "7"),
         ];
         for (line, expected) in cases {
-            assert_eq!(String::from_utf8(readable(line.as_bytes())).expect("text"), expected);
+            assert_eq!(String::from_utf8(render_entry(line.as_bytes())).expect("text"), expected);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Signs of life, on a thread that does nothing else.
+//! Heartbeats, on their own thread.
 //!
-//! One heartbeat is always outstanding while anything runs; its answer names the attempts that have to stop. When no
-//! answer comes for too long, each attempt sees that by itself, on the clock that goes on while the machine sleeps.
+//! While an attempt runs, one heartbeat request is always open; its response names the attempts that have to stop.
+//! Each attempt checks by itself whether responses are overdue, on CLOCK_BOOTTIME, which also counts suspend.
 
 use std::time::{Duration, Instant};
 
@@ -10,28 +10,28 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::backoff::Backoff;
-use crate::control::Why;
-use crate::runner::Shared;
+use crate::runner::RunnerShared;
+use crate::stop_signal::StopReason;
 
-/// A heartbeat names only the attempts that were running when it was sent, so it waits less while they change often.
+/// Shortest wait of a heartbeat. It only covers the attempts running when it was sent, so it waits less while they
+/// change often.
 const WAIT_MIN: Duration = Duration::from_millis(200);
-/// An answer that came sooner and says nothing is no reason to ask again at once.
+/// Shortest time between two heartbeats whose responses had no orders.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// When the last heartbeat was sent that was answered, on the clock of [`boot_time`], and which attempts it named. For
-/// any other the server has renewed nothing.
+/// The last answered heartbeat: when it was sent, and the attempts whose leases it renewed.
 #[derive(Default)]
-pub(crate) struct Pulse {
-    answered: Mutex<Answered>,
+pub(crate) struct HeartbeatState {
+    answered: Mutex<AnsweredHeartbeat>,
 }
 
 #[derive(Default)]
-struct Answered {
+struct AnsweredHeartbeat {
     sent: Duration,
     named: Vec<String>,
 }
 
-impl Pulse {
+impl HeartbeatState {
     pub(crate) fn is_silent_since(&self, nonce: &str, began: Duration, limit: Duration) -> bool {
         let answered = self.answered.lock();
         let is_named = answered.named.iter().any(|named| named == nonce);
@@ -39,21 +39,21 @@ impl Pulse {
         boot_time().saturating_sub(renewed) > limit
     }
 
-    fn note(&self, sent: Duration, attempts: Vec<AttemptRef>) {
+    fn record_answer(&self, sent: Duration, attempts: Vec<AttemptRef>) {
         let named = attempts.into_iter().map(|it| it.nonce).collect();
-        *self.answered.lock() = Answered { sent, named };
+        *self.answered.lock() = AnsweredHeartbeat { sent, named };
     }
 }
 
-/// Time since the machine was started, sleep included.
+/// Time since boot, including suspend.
 pub(crate) fn boot_time() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     Duration::from_secs(seconds) + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Until the runner ends and nothing runs any more.
-pub(crate) fn run(shared: &Shared) {
+/// Runs until the runner shuts down and no attempt runs.
+pub(crate) fn run(shared: &RunnerShared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
         let beat =
@@ -63,30 +63,30 @@ pub(crate) fn run(shared: &Shared) {
         let began = Instant::now();
         match shared.link.heartbeat(&beat, wait) {
             Ok(told) => {
-                shared.pulse.note(sent, beat.attempts);
+                shared.pulse.record_answer(sent, beat.attempts);
                 backoff = Backoff::new();
-                let obeyed = told.into_iter().filter(|told| obey(shared, told)).count();
+                let obeyed = told.into_iter().filter(|told| apply_order(shared, told)).count();
                 let is_news = obeyed > 0;
                 if !is_news && began.elapsed() < PAUSE_MIN {
                     std::thread::sleep(PAUSE_MIN);
                 } else if is_news {
-                    // The attempts told are ending; the answer would be the same at once.
+                    // The stopped attempts are still ending; an immediate heartbeat would return the same orders.
                     shared.wait_for_change(WAIT_MIN);
                 }
             }
             Err(error) => {
-                tracing::warn!("no answer to a heartbeat: {error}");
+                tracing::warn!(%error, "heartbeat failed; retrying");
                 shared.pause(backoff.next());
             }
         }
     }
 }
 
-fn obey(shared: &Shared, told: &Told) -> bool {
+fn apply_order(shared: &RunnerShared, told: &Told) -> bool {
     let why = match told.order {
         Order::Continue => return false,
-        Order::Cancel => Why::Cancelled { reason: told.reason.clone() },
-        Order::Stale => Why::Stale,
+        Order::Cancel => StopReason::Cancelled { reason: told.reason.clone() },
+        Order::Stale => StopReason::Stale,
     };
     shared.stop_attempt(&told.nonce, why);
     true
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_counts_for_the_attempts_it_was_asked_for() {
-        let (pulse, now, limit) = (Pulse::default(), boot_time(), Duration::from_secs(20));
+    fn heartbeat_response_renews_only_its_attempts() {
+        let (pulse, now, limit) = (HeartbeatState::default(), boot_time(), Duration::from_secs(20));
         let long_ago = now.saturating_sub(Duration::from_secs(30));
         let attempt = |nonce: &str| AttemptRef {
             organization_id: String::new(),
@@ -107,7 +107,7 @@ mod tests {
             number: 1,
             nonce: nonce.into(),
         };
-        pulse.note(now, vec![attempt("a")]);
+        pulse.record_answer(now, vec![attempt("a")]);
         assert!(!pulse.is_silent_since("a", long_ago, limit));
         assert!(pulse.is_silent_since("b", long_ago, limit), "nobody has renewed it");
         assert!(!pulse.is_silent_since("b", now, limit));

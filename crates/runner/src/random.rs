@@ -1,9 +1,9 @@
-//! Random names.
+//! Random identifiers.
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// 128 random bits in hexadecimal.
-pub(crate) fn name() -> std::io::Result<String> {
+/// Returns 128 random bits in hexadecimal.
+pub(crate) fn random_hex() -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     let mut filled = 0;
     while filled < bytes.len() {

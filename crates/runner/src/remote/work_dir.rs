@@ -1,21 +1,22 @@
-//! The work directory of a runner on another machine: taken for one process, and free of what an earlier one left.
+//! The work directory of a remote runner: locked by one process, and cleaned of leftovers.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use crate::left_over::kill_left_over;
-use crate::settings::StartError;
+use crate::leftovers::kill_leftovers;
+use crate::settings::RunnerStartError;
 
-pub struct Home {
+/// A locked work directory.
+pub struct RemoteWorkDir {
     path: PathBuf,
     _lock: File,
 }
 
-impl Home {
-    /// Nothing of an earlier process runs any more when this returns.
-    pub fn open(path: &Path) -> Result<Self, StartError> {
-        let failed = |source| StartError::WorkDir { path: path.to_owned(), source };
+impl RemoteWorkDir {
+    /// Opens and locks the directory, and kills processes of an earlier runner.
+    pub fn open(path: &Path) -> Result<Self, RunnerStartError> {
+        let failed = |source| RunnerStartError::WorkDir { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
         let found = path.canonicalize().map_err(failed)?;
         std::fs::set_permissions(&found, Permissions::from_mode(0o700)).map_err(failed)?;
@@ -24,16 +25,17 @@ impl Home {
         let lock = lock.map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StartError::InUse(found)),
+            Err(TryLockError::WouldBlock) => return Err(RunnerStartError::InUse(found)),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let left = kill_left_over(&found).map_err(failed)?;
+        let left = kill_leftovers(&found).map_err(failed)?;
         if left.processes > 0 || left.attempts > 0 {
-            tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
+            tracing::info!(left.processes, left.attempts, "cleaned up after an earlier process");
         }
         Ok(Self { path: found, _lock: lock })
     }
 
+    /// The canonical path.
     pub fn path(&self) -> &Path {
         &self.path
     }

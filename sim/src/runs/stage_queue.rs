@@ -1,4 +1,4 @@
-//! Several runs of one pipeline that want the same stages: one at a time in each, the newest of those that wait.
+//! Several runs of one pipeline compete for its stages: one at a time in each, the newest waiting one first.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,11 +11,11 @@ use berth_core::event::Actor;
 use berth_core::name::CommitId;
 
 use super::check::{Checked, ensure};
-use super::command::Ends;
-use super::plans::{Shape, StepShape, shape};
-use super::scene::{Asked, START, Scene};
-use super::tell::Failed;
-use crate::chance::Chance;
+use super::command::SimulatedEnd;
+use super::plans::{PlanShape, StepShape, shape};
+use super::report::FailedRunSequence;
+use super::scene::{RunRequest, START, Scene};
+use crate::random::SeededRandom;
 
 const RUNS_MAX: usize = 6;
 const TURNS: u64 = 80;
@@ -25,33 +25,33 @@ struct Entrant {
     deployment: StagesDeployment,
 }
 
-struct Line {
-    shape: Shape,
+struct StageQueue {
+    shape: PlanShape,
     entrants: Vec<Entrant>,
-    /// Told only where somebody will read it.
+    /// Only recorded for a trace.
     story: Option<String>,
 }
 
-/// Lets runs come, work and fail, then lets everything come to its end.
-pub fn check(seed: u64) -> Result<(), Box<Failed>> {
-    run(seed, None).0.map_err(|violation| Box::new(Failed { violation, trace: trace(seed) }))
+/// Lets runs arrive, work and fail, then brings everything to its end.
+pub fn check(seed: u64) -> Result<(), Box<FailedRunSequence>> {
+    run(seed, None).0.map_err(|violation| Box::new(FailedRunSequence { violation, trace: trace(seed) }))
 }
 
-/// What happens, line by line, up to the first broken promise.
+/// Returns a trace up to the first broken promise.
 pub fn trace(seed: u64) -> String {
     run(seed, Some(String::new())).1
 }
 
 fn run(seed: u64, story: Option<String>) -> (Checked, String) {
-    let mut chance = Chance::from_seed(seed);
-    let mut line = Line { shape: shared(&mut chance), entrants: Vec::new(), story };
+    let mut chance = SeededRandom::from_seed(seed);
+    let mut line = StageQueue { shape: shared_shape(&mut chance), entrants: Vec::new(), story };
     let checked = line.play(&mut chance).and_then(|()| line.conclude());
     let story = line.story.unwrap_or_default();
     (checked, format!("{}{story}", line.shape))
 }
 
-/// A plan whose stages are mostly such as belong to one deployment at a time.
-fn shared(chance: &mut Chance) -> Shape {
+/// A plan with mostly exclusive stages.
+fn shared_shape(chance: &mut SeededRandom) -> PlanShape {
     let mut shape = shape(chance);
     for (kind, steps) in &mut shape.stages {
         if chance.percent(80) {
@@ -64,8 +64,8 @@ fn shared(chance: &mut Chance) -> Shape {
     shape
 }
 
-impl Line {
-    fn play(&mut self, chance: &mut Chance) -> Checked {
+impl StageQueue {
+    fn play(&mut self, chance: &mut SeededRandom) -> Checked {
         for _ in 0..TURNS {
             match chance.below(10) {
                 0 if self.entrants.len() < RUNS_MAX => self.arrive()?,
@@ -77,7 +77,7 @@ impl Line {
                 _ => {
                     let place = chance.below(self.entrants.len() as u64);
                     let place = usize::try_from(place).unwrap_or(0);
-                    if let Some(asked) = asked(&mut self.entrants[place].scene, chance) {
+                    if let Some(asked) = next_request(&mut self.entrants[place].scene, chance) {
                         self.ask(place, &asked)?;
                     }
                 }
@@ -117,7 +117,7 @@ impl Line {
         self.follow(place)
     }
 
-    /// Whoever waits for a stage asks whether it may go in.
+    /// Lets runs that wait for a stage try to enter.
     fn sweep(&mut self, first: usize) -> Checked {
         let count = self.entrants.len();
         for place in (0..count).map(|place| (place + first) % count) {
@@ -128,7 +128,7 @@ impl Line {
             let said = entry(waits, &self.contenders(place, stage));
             self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
             match said {
-                Entry::Free => self.ask(place, &Asked::Enter)?,
+                Entry::Free => self.ask(place, &RunRequest::Enter)?,
                 Entry::Behind(other) => {
                     let mut others = self.entrants.iter().filter(|it| it.deployment.id == other);
                     let is_inside = others.any(|it| it.scene.run.stages[stage].status.is_open());
@@ -148,8 +148,8 @@ impl Line {
         ensure!(is_right, "superseded", "{number} by one that is not newer or does not wait");
         ensure!(waits(&self.entrants[place]), "superseded", "{number}, which had begun in the stage");
         let Entrant { scene, deployment } = &mut self.entrants[place];
-        *deployment = kept(stages::supersede(deployment, by, scene.now));
-        self.ask(place, &Asked::Overtaken)?;
+        *deployment = keep_deployment(stages::supersede(deployment, by, scene.now));
+        self.ask(place, &RunRequest::Overtaken)?;
         let Entrant { scene, deployment } = &self.entrants[place];
         let is_superseded = deployment.status == DeploymentStatus::Superseded { by };
         ensure!(is_superseded, "superseded", "{number} is {:?}", deployment.status);
@@ -169,7 +169,7 @@ impl Line {
         others.map(|(_, it)| contender(it)).collect()
     }
 
-    fn ask(&mut self, place: usize, asked: &Asked) -> Checked {
+    fn ask(&mut self, place: usize, asked: &RunRequest) -> Checked {
         let number = self.entrants[place].deployment.number;
         let told = self.entrants[place].scene.ask(asked)?;
         self.tell(|| format!("{number}: {asked:?}\n       {told}"));
@@ -177,14 +177,14 @@ impl Line {
         self.check_stages()
     }
 
-    /// The head follows the run, and never out of an end but a failure.
+    /// The deployment follows its run and leaves no final state except a failure.
     fn follow(&mut self, place: usize) -> Checked {
         let Entrant { scene, deployment } = &mut self.entrants[place];
         let before = deployment.clone();
         let decision = stages::follow(deployment, scene.run.status(), scene.now);
         let is_told = decision.events.len() <= decision.changes.len();
         ensure!(is_told, "events", "an event without a change of the deployment");
-        *deployment = kept(decision);
+        *deployment = keep_deployment(decision);
         let may_change = !before.status.is_final() || matches!(before.status, DeploymentStatus::Failed(_));
         ensure!(
             may_change || *deployment == before,
@@ -211,7 +211,7 @@ impl Line {
         Ok(())
     }
 
-    /// All is well from here on: then everybody comes to an end, and the newest is never left out.
+    /// Without further faults every run ends, and the newest is never superseded.
     fn conclude(&mut self) -> Checked {
         for _ in 0..1_000 {
             self.sweep(0)?;
@@ -238,31 +238,34 @@ impl Line {
     }
 }
 
-fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
+fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunRequest> {
     match chance.below(20) {
-        0 => Some(Asked::Cancel),
+        0 => Some(RunRequest::Cancel),
         1..3 => {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
-            failed.map(|stage| Asked::Retry { stage, from: berth_core::deployment::run::retry::From::Failed })
+            failed.map(|stage| RunRequest::Retry {
+                stage,
+                from: berth_core::deployment::run::retry::From::Failed,
+            })
         }
         3..7 => {
             let mut steps = scene.run.steps.iter().enumerate();
             let (at, nonce) = steps.find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))?;
-            Some(Asked::Report { at, nonce, ends: chance.pick(&Ends::ALL) })
+            Some(RunRequest::Report { at, nonce, ends: chance.pick(&SimulatedEnd::ALL) })
         }
         7 => {
             let mut steps = scene.run.steps.iter();
             let at = steps.position(|step| step.status == StepStatus::Waiting)?;
             let resolution = chance.pick(&[Resolution::Retry, Resolution::Fail]);
-            Some(Asked::Resolve { at, resolution })
+            Some(RunRequest::Resolve { at, resolution })
         }
-        // Somebody has to say something, and does not hurry.
+        // People answer at some point, without hurry.
         _ if matches!(scene.run.status(), RunStatus::Waiting) => None,
         _ => scene.onward(),
     }
 }
 
-fn kept(decision: Decision<StagesDeployment>) -> StagesDeployment {
+fn keep_deployment(decision: Decision<StagesDeployment>) -> StagesDeployment {
     decision.answer
 }
 

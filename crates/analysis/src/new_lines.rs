@@ -1,4 +1,4 @@
-//! Lines of a kind that the last good run did not print.
+//! Finds lines that the last successful run did not print.
 
 use std::collections::HashSet;
 
@@ -7,27 +7,27 @@ use crate::finding::LineRange;
 use crate::input::LINES_MAX;
 use crate::template::template;
 
-/// More are not listed.
+/// Limit for the list.
 const NEW_RANGES_MAX: usize = 50;
 
-/// The templates of a good run.
-pub(crate) struct Known(HashSet<String>);
+/// The line templates of a successful run.
+pub(crate) struct KnownTemplates(HashSet<String>);
 
-impl Known {
-    pub(crate) fn of(lines: &[String]) -> Self {
+impl KnownTemplates {
+    pub(crate) fn from_lines(lines: &[String]) -> Self {
         Self(lines.iter().take(LINES_MAX).map(|line| template(&clean(line))).collect())
     }
 
-    pub(crate) fn has(&self, clean_line: &str) -> bool {
+    pub(crate) fn contains(&self, clean_line: &str) -> bool {
         self.0.contains(&template(clean_line))
     }
 }
 
-/// Neighbours become one range. Empty lines are never new.
-pub(crate) fn new_lines(known: &Known, lines: &[String], first_line: usize) -> Vec<LineRange> {
+/// Returns ranges of new lines. Empty lines never count.
+pub(crate) fn new_lines(known: &KnownTemplates, lines: &[String], first_line: usize) -> Vec<LineRange> {
     let mut ranges: Vec<LineRange> = Vec::new();
     for (number, line) in (first_line..).zip(lines) {
-        if line.is_empty() || known.has(line) {
+        if line.is_empty() || known.contains(line) {
             continue;
         }
         if ranges.len() > NEW_RANGES_MAX {

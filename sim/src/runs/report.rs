@@ -1,29 +1,29 @@
-//! A sequence from beginning to end, and the story of one that breaks a promise.
+//! Runs sequences, and traces one that breaks a promise.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-use super::check::Violation;
-use super::expected::{Ending, expected};
-use super::generate::Sequence;
+use super::check::RunViolation;
+use super::expected::{ScenarioEnding, expected};
+use super::generate::RunSequence;
 use super::scenario::{Scenario, play};
 use super::scene::Scene;
 
 /// A sequence that broke a promise.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failed {
-    pub violation: Violation,
+pub struct FailedRunSequence {
+    pub violation: RunViolation,
     pub trace: String,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for FailedRunSequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}\n\n{}", self.violation, self.trace)
     }
 }
 
-/// Every command, and then whatever it takes to bring the run to its end: none may hang.
-pub fn check(sequence: &Sequence) -> Result<Scene, Violation> {
+/// Runs every command, and then brings the run to its end: none may hang.
+pub fn check(sequence: &RunSequence) -> Result<Scene, RunViolation> {
     let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)?;
     for command in &sequence.commands {
         scene.perform(command)?;
@@ -32,16 +32,16 @@ pub fn check(sequence: &Sequence) -> Result<Scene, Violation> {
     Ok(scene)
 }
 
-/// The same, for people: a sequence that fails is made as short as it gets and told line by line.
-pub fn run(sequence: &Sequence) -> Result<Scene, Box<Failed>> {
+/// The same, with a minimized trace on failure.
+pub fn run(sequence: &RunSequence) -> Result<Scene, Box<FailedRunSequence>> {
     check(sequence).map_err(|violation| {
-        let trace = trace(&shrunk(sequence, &violation));
-        Box::new(Failed { violation, trace })
+        let trace = trace(&minimize(sequence, &violation));
+        Box::new(FailedRunSequence { violation, trace })
     })
 }
 
-/// Leaves out whatever the same promise is broken without.
-fn shrunk(sequence: &Sequence, violation: &Violation) -> Sequence {
+/// Removes commands that are not needed to break the same promise.
+fn minimize(sequence: &RunSequence, violation: &RunViolation) -> RunSequence {
     let mut kept = sequence.clone();
     let mut index = kept.commands.len();
     while index > 0 {
@@ -56,8 +56,8 @@ fn shrunk(sequence: &Sequence, violation: &Violation) -> Sequence {
     kept
 }
 
-/// What happens, line by line, up to the first broken promise.
-pub fn trace(sequence: &Sequence) -> String {
+/// Returns a trace up to the first broken promise.
+pub fn trace(sequence: &RunSequence) -> String {
     let mut text = sequence.shape.to_string();
     let mut scene = match Scene::begin(&sequence.shape, sequence.tries, sequence.is_built) {
         Ok(scene) => scene,
@@ -83,12 +83,12 @@ pub fn trace(sequence: &Sequence) -> String {
     text
 }
 
-/// Plays a scenario and compares its end with the reference; where a crash must make no difference, also with the end
-/// it would have had without one.
-pub fn compare(scenario: &Scenario) -> Result<(), Box<Failed>> {
+/// Plays a scenario and compares its end with the reference; where crashes must not matter, also with its end
+/// without crashes.
+pub fn compare(scenario: &Scenario) -> Result<(), Box<FailedRunSequence>> {
     let broken = |rule, what| {
-        let violation = Violation { rule, what };
-        Box::new(Failed { violation, trace: scenario.to_string() })
+        let violation = RunViolation { rule, what };
+        Box::new(FailedRunSequence { violation, trace: scenario.to_string() })
     };
     let played = play(scenario).map_err(|violation| broken(violation.rule, violation.what))?;
     let right = expected(scenario);
@@ -99,9 +99,9 @@ pub fn compare(scenario: &Scenario) -> Result<(), Box<Failed>> {
         return Ok(());
     }
     let calm = expected(&Scenario { crashes: BTreeSet::new(), ..scenario.clone() });
-    let words = |ending: &Ending| ending.steps.iter().map(|(word, _)| *word).collect::<Vec<_>>();
+    let words = |ending: &ScenarioEnding| ending.steps.iter().map(|(word, _)| *word).collect::<Vec<_>>();
     let is_same = (calm.run, &calm.stages, words(&calm)) == (played.run, &played.stages, words(&played));
-    // A stage that fails leaves undone what had not begun, and that is a matter of time.
+    // A failed stage leaves steps undone depending on timing.
     if is_same || (scenario.width > 1 && calm.run != "succeeded") {
         return Ok(());
     }

@@ -1,53 +1,53 @@
-//! Which files of the commit a log speaks of.
+//! Finds file names in a log.
 
 use crate::clean::clean;
-use crate::diff::Files;
+use crate::diff::CommitTree;
 use crate::finding::LineRange;
-use crate::input::Input;
+use crate::input::AnalysisInput;
 
-use super::file;
+use super::regular_file;
 
-/// Lines that are read for names.
+/// Lines that are scanned for names.
 const LINES_MAX: usize = 20;
-/// Words that are looked up.
+/// Words that are looked up in the commit.
 const WORDS_MAX: usize = 40;
-/// Directories that are taken off an absolute path, one after the other.
+/// Leading directories that are stripped from an absolute path.
 const DEPTH_MAX: usize = 12;
 
-/// Paths of files that these lines name, then those that the step's script names, each looked up when it is wanted.
-pub(super) fn files_named(
-    input: &Input<'_>,
+/// Returns the files named in these lines, then those named in the step's script. Files are looked up lazily.
+pub(super) fn named_files(
+    input: &AnalysisInput<'_>,
     ranges: &[LineRange],
-    files: &dyn Files,
+    files: &dyn CommitTree,
 ) -> impl Iterator<Item = String> {
     let shown = ranges.iter().flat_map(|range| range.first..=range.last).take(LINES_MAX);
     let lines = shown.filter_map(|number| input.lines.get(number.checked_sub(input.first_line.max(1))?));
     let mut words: Vec<String> = Vec::new();
-    let said = lines.flat_map(|line| names_in(&clean(line)));
+    let said = lines.flat_map(|line| possible_names(&clean(line)));
     let run = input.run.unwrap_or_default();
-    for word in said.chain(shell_words(run)).chain(words_of(run)) {
+    for word in said.chain(shell_words(run)).chain(plain_words(run)) {
         if word.chars().any(char::is_alphanumeric) && !words.contains(&word) {
             words.push(word);
         }
     }
     let mut found = Vec::new();
     words.into_iter().take(WORDS_MAX).filter_map(move |word| {
-        let path = in_commit(&word, files).filter(|path| !found.contains(path))?;
+        let path = find_in_commit(&word, files).filter(|path| !found.contains(path))?;
         found.push(path.clone());
         Some(path)
     })
 }
 
-/// What may be a name in a message. A name may hold blanks and signs of the shell, so whole parts come first: what is
-/// between quotes, and what is between colons (`sh: 2: ./my script.sh: Permission denied`).
-fn names_in(line: &str) -> Vec<String> {
+/// Returns possible file names in a message. Names may contain spaces and shell characters, so whole parts come
+/// first: text in quotes and text between colons (`sh: 2: ./my script.sh: Permission denied`).
+fn possible_names(line: &str) -> Vec<String> {
     let parts = line.split(": ").map(|part| part.trim().to_owned());
     let parts = parts.filter(|part| part.contains(['/', '.']));
     let curly = line.split('‘').skip(1).filter_map(|rest| Some(rest.split_once('’')?.0.to_owned()));
-    parts.chain(curly).chain(shell_words(line)).chain(words_of(line)).take(WORDS_MAX).collect()
+    parts.chain(curly).chain(shell_words(line)).chain(plain_words(line)).take(WORDS_MAX).collect()
 }
 
-/// As a shell reads words: quotes and backslashes hold together what they enclose. Nothing is expanded.
+/// Splits text into words like a shell, with quotes and backslashes but without expansion.
 fn shell_words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
     let mut quote = None;
@@ -67,21 +67,22 @@ fn shell_words(text: &str) -> Vec<String> {
     words
 }
 
-fn words_of(text: &str) -> Vec<String> {
+fn plain_words(text: &str) -> Vec<String> {
     let between = |c: char| c.is_whitespace() || "'\"`‘’:;,()[]<>|&=$".contains(c);
     let words = text.split(between).filter(|word| word.chars().any(char::is_alphanumeric));
     words.take(WORDS_MAX).map(str::to_owned).collect()
 }
 
-/// A workspace lies somewhere else than the repository: an absolute path is tried without its first directories.
-fn in_commit(word: &str, files: &dyn Files) -> Option<String> {
+/// Absolute paths are in the runner's workspace, so leading directories are stripped until the rest is in the
+/// commit.
+fn find_in_commit(word: &str, files: &dyn CommitTree) -> Option<String> {
     let mut path = word.trim_start_matches("./");
     if !path.starts_with('/') {
-        return file(files, path).map(|_| path.to_owned());
+        return regular_file(files, path).map(|_| path.to_owned());
     }
     for _ in 0..DEPTH_MAX {
         path = path.trim_start_matches('/').split_once('/')?.1;
-        if file(files, path).is_some() {
+        if regular_file(files, path).is_some() {
             return Some(path.to_owned());
         }
     }

@@ -1,14 +1,14 @@
-//! The directories of one attempt: made fresh, removed with it.
+//! Directories of one attempt.
 //!
 //! ```text
-//! WORK_DIR/attempts/<random>/workspace   the checkout; where its processes begin
+//! WORK_DIR/attempts/<random>/workspace   the checkout; working directory of its processes
 //!                            home        HOME
 //!                            tmp         TMPDIR
-//!                            output-…    what BERTH_OUTPUT names
-//! WORK_DIR/attempts/<random>.secrets     the path of its directory on a tmpfs, when it has one: /dev/shm/berth-UID/…
+//!                            output-…    BERTH_OUTPUT
+//! WORK_DIR/attempts/<random>.secrets     path of its directory on a tmpfs, if it has one: /dev/shm/berth-UID/…
 //! ```
 //!
-//! The note about the secrets lies beside the step's own directory: what is inside, the step may have replaced.
+//! The `.secrets` note is a sibling of the attempt's directory, because the step can replace anything inside.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -22,76 +22,76 @@ use berth_api::runner::SecretText;
 use rustix::fs::{Mode, OFlags, open, statfs};
 use rustix::process::geteuid;
 
-use super::removal::remove;
-use crate::chance;
-use crate::settings::Settings;
+use super::removal::remove_tree;
+use crate::random;
+use crate::settings::RunnerOptions;
 
 const ATTEMPTS: &str = "attempts";
 const NOTE: &str = "secrets";
-/// The kernel takes no longer path.
+/// PATH_MAX.
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
-/// What `statfs` says of a tmpfs.
+/// TMPFS_MAGIC of statfs(2).
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
-pub(crate) struct Place {
-    /// Unique among all attempts of all runners.
+pub(crate) struct AttemptDirs {
+    /// Unique across attempts and runners.
     pub(crate) id: String,
     pub(crate) dir: PathBuf,
     pub(crate) workspace: PathBuf,
     pub(crate) home: PathBuf,
     pub(crate) tmp: PathBuf,
     pub(crate) output: PathBuf,
-    /// On a tmpfs; not there when the step has no secret files.
+    /// On a tmpfs. Only exists if the step has secret files.
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
     has_secret_task: std::cell::Cell<bool>,
-    is_given: std::cell::Cell<bool>,
+    is_given_to_user: std::cell::Cell<bool>,
 }
 
 pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
     work_dir.join(ATTEMPTS)
 }
 
-impl Place {
-    pub(crate) fn create(settings: &Settings) -> io::Result<Self> {
-        let id = chance::name()?;
+impl AttemptDirs {
+    pub(crate) fn create(settings: &RunnerOptions) -> io::Result<Self> {
+        let id = random::random_hex()?;
         let dir = attempts_dir(&settings.work_dir).join(&id);
         let [workspace, home, tmp] = ["workspace", "home", "tmp"].map(|name| dir.join(name));
         for dir in [&dir, &workspace, &home, &tmp] {
-            private_dir(dir)?;
+            create_private_dir(dir)?;
         }
-        let output = dir.join(format!("output-{}", &chance::name()?[..8]));
-        private_file(&output, b"")?;
-        let secrets = secret_place(&settings.secret_places);
+        let output = dir.join(format!("output-{}", &random::random_hex()?[..8]));
+        write_private_file(&output, b"")?;
+        let secrets = find_tmpfs(&settings.secret_dirs);
         Ok(Self {
             workspace,
             home,
             tmp,
             output,
             secrets: secrets
-                .map(|dir| dir.join(private_name(settings)).join(format!("berth-{id}")))
+                .map(|dir| dir.join(secrets_parent_name(settings)).join(format!("berth-{id}")))
                 .unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
             has_secret_task: std::cell::Cell::new(false),
-            is_given: std::cell::Cell::new(false),
+            is_given_to_user: std::cell::Cell::new(false),
             dir,
             id,
         })
     }
 
-    pub(crate) fn put_secrets(
+    pub(crate) fn write_secret_files(
         &self,
-        settings: &Settings,
+        settings: &RunnerOptions,
         files: &BTreeMap<String, SecretText>,
     ) -> Result<(), String> {
         let mut paths = BTreeMap::new();
         if !files.is_empty() {
-            self.need_tmpfs("`secret_files`", settings)?;
+            self.require_tmpfs("`secret_files`", settings)?;
             let written = (|| {
-                self.make_secrets(settings)?;
+                self.create_secrets_dir(settings)?;
                 for (index, (name, value)) in files.iter().enumerate() {
                     let path = self.secrets.join(index.to_string());
-                    private_file(&path, value.reveal().as_bytes())?;
+                    write_private_file(&path, value.reveal().as_bytes())?;
                     paths.insert(name.clone(), path);
                 }
                 Ok::<(), io::Error>(())
@@ -102,26 +102,26 @@ impl Place {
         Ok(())
     }
 
-    /// What a custom step is called with, as a file.
-    pub(crate) fn put_task(
+    /// Writes the input of a custom step to a file, on the tmpfs if it contains a secret.
+    pub(crate) fn write_task_file(
         &self,
-        settings: &Settings,
+        settings: &RunnerOptions,
         task: &str,
         is_secret: bool,
     ) -> Result<PathBuf, String> {
-        let cannot = |error: io::Error| format!("cannot write what the step is called with: {error}");
+        let cannot = |error: io::Error| format!("cannot write the step's input: {error}");
         if !is_secret {
             let path = self.dir.join("task.json");
-            private_file(&path, task.as_bytes()).map_err(cannot)?;
+            write_private_file(&path, task.as_bytes()).map_err(cannot)?;
             return Ok(path);
         }
-        self.need_tmpfs("params that hold a secret", settings)?;
+        self.require_tmpfs("params that hold a secret", settings)?;
         if !self.has_secrets() {
-            self.make_secrets(settings).map_err(cannot)?;
+            self.create_secrets_dir(settings).map_err(cannot)?;
         }
         self.has_secret_task.set(true);
         let path = self.secrets.join("task.json");
-        private_file(&path, task.as_bytes()).map_err(cannot)?;
+        write_private_file(&path, task.as_bytes()).map_err(cannot)?;
         Ok(path)
     }
 
@@ -129,33 +129,35 @@ impl Place {
         self.has_secret_task.get() || self.secret_files.get().is_some_and(|files| !files.is_empty())
     }
 
-    fn need_tmpfs(&self, what: &str, settings: &Settings) -> Result<(), String> {
+    fn require_tmpfs(&self, what: &str, settings: &RunnerOptions) -> Result<(), String> {
         if !self.secrets.as_os_str().is_empty() {
             return Ok(());
         }
         Err(format!(
             "{what} need a tmpfs, and none of {:?} is one: secrets are not written to a disk",
-            settings.secret_places
+            settings.secret_dirs
         ))
     }
 
-    /// First where they are, then they themselves: a crash in between leaves nothing unknown.
-    fn make_secrets(&self, settings: &Settings) -> io::Result<()> {
-        private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
+    /// Writes the note before the directory, so that a crash in between leaves no secrets that cleanup cannot
+    /// find.
+    fn create_secrets_dir(&self, settings: &RunnerOptions) -> io::Result<()> {
+        write_private_file(&secrets_note_path(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
         if let Some(parent) = self.secrets.parent() {
-            own_private_dir(parent)?;
-            settings.confinement.admit(parent)?;
+            ensure_private_dir(parent)?;
+            settings.confinement.allow_traverse(parent)?;
         }
-        private_dir(&self.secrets)
+        create_private_dir(&self.secrets)
     }
 
-    /// Gives all of it to the user that steps run as, once: before its first process starts, when all is in place.
-    pub(crate) fn give(&self, settings: &Settings) -> io::Result<()> {
-        if self.is_given.replace(true) {
+    /// Changes the owner of all files to the step user. Call it once everything is in place, before the first
+    /// process starts; later calls do nothing.
+    pub(crate) fn give_to_step_user(&self, settings: &RunnerOptions) -> io::Result<()> {
+        if self.is_given_to_user.replace(true) {
             return Ok(());
         }
-        settings.confinement.give(&self.dir)?;
-        if self.has_secrets() { settings.confinement.give(&self.secrets) } else { Ok(()) }
+        settings.confinement.give_to_step_user(&self.dir)?;
+        if self.has_secrets() { settings.confinement.give_to_step_user(&self.secrets) } else { Ok(()) }
     }
 
     pub(crate) fn remove_secrets(&self) {
@@ -165,35 +167,37 @@ impl Place {
     }
 }
 
-fn note_of(dir: &Path) -> PathBuf {
+fn secrets_note_path(dir: &Path) -> PathBuf {
     dir.with_extension(NOTE)
 }
 
-/// The directory of the attempt that something in the directory of all attempts belongs to.
-pub(crate) fn attempt_of(entry: PathBuf) -> PathBuf {
+/// Maps an entry of the attempts directory to the attempt directory it belongs to.
+pub(crate) fn attempt_dir_of_entry(entry: PathBuf) -> PathBuf {
     if entry.extension() == Some(OsStr::new(NOTE)) { entry.with_extension("") } else { entry }
 }
 
-/// Removes an attempt's directory and, before, its secrets. The note goes last: it is needed as long as they are there.
+/// Removes an attempt's secrets, its directory and the note, in this order: the note is needed until the secrets
+/// are gone.
 pub(crate) fn remove_attempt(dir: &Path) {
     remove_secrets_of(dir);
-    remove(dir);
-    remove(&note_of(dir));
+    remove_tree(dir);
+    remove_tree(&secrets_note_path(dir));
 }
 
 fn remove_secrets_of(dir: &Path) {
-    if let Some(path) = read_note(&note_of(dir)) {
-        // A step without a sandbox could have written the note: only what we would have made is removed.
+    if let Some(path) = read_secrets_note(&secrets_note_path(dir)) {
+        // An unsandboxed step could have written the note: only remove a directory with the name that the runner
+        // would have chosen.
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
         if is_ours && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            remove(&path);
+            remove_tree(&path);
         }
     }
 }
 
-/// Whatever stands there is neither waited for nor followed nor read without end.
-fn read_note(path: &Path) -> Option<PathBuf> {
+/// Reads the note without following symlinks, blocking on a FIFO or reading an endless file.
+fn read_secrets_note(path: &Path) -> Option<PathBuf> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
@@ -204,8 +208,8 @@ fn read_note(path: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&text)))
 }
 
-/// The first that is a tmpfs.
-fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
+/// Returns the first candidate that is on a tmpfs.
+fn find_tmpfs(places: &[PathBuf]) -> Option<PathBuf> {
     let is_tmpfs = |path: &&PathBuf| {
         statfs(path.as_path())
             .is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC))
@@ -213,30 +217,31 @@ fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
     places.iter().find(is_tmpfs)?.canonicalize().ok()
 }
 
-/// All secrets of a user's runners lie in one directory; for each user that steps run as, in another one.
-fn private_name(settings: &Settings) -> String {
+/// Name of the directory for secrets: one per runner user and step user.
+fn secrets_parent_name(settings: &RunnerOptions) -> String {
     let own = format!("berth-{}", geteuid().as_raw());
     settings.confinement.user().map_or(own.clone(), |user| format!("{own}-{}", user.uid()))
 }
 
-/// Makes the directory, or checks an existing one: another user could have made it, because the tmpfs is world-writable.
-fn own_private_dir(path: &Path) -> io::Result<()> {
-    match private_dir(path) {
+/// Creates the directory, or checks an existing one: the tmpfs is world-writable, so another user could have
+/// created it.
+fn ensure_private_dir(path: &Path) -> io::Result<()> {
+    match create_private_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         other => return other,
     }
     let found = path.symlink_metadata()?;
-    // Its group may pass through it, where steps run as another user.
+    // Group execute is allowed: the step user may traverse it.
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o067 == 0 {
         return Ok(());
     }
     Err(io::Error::other(format!("{} belongs to another user, or other users may enter it", path.display())))
 }
 
-fn private_dir(path: &Path) -> io::Result<()> {
+fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-fn private_file(path: &Path, content: &[u8]) -> io::Result<()> {
+fn write_private_file(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
 }

@@ -1,15 +1,15 @@
-//! What an earlier process left is ended before anything else.
+//! Leftovers of an earlier process are cleaned up at start.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use berth_runner::{LeftOver, Runner, kill_left_over};
+use berth_runner::{LeftoverCounts, StepRunner, kill_leftovers};
 
 use crate::fixture::{settings, sleepers, unique_sleep};
 use crate::link::TestLink;
 
 #[test]
-fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
+fn leftover_processes_directories_and_secrets_are_removed_at_start() {
     let dir = tempfile::tempdir().expect("directory");
     let work = dir.path().join("work");
     let attempt = work.join("attempts/0123");
@@ -18,7 +18,7 @@ fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
     std::fs::create_dir_all(&secrets).expect("directory");
     std::fs::write(attempt.with_extension("secrets"), secrets.to_str().expect("text")).expect("file");
     let (marked, stranger) = (unique_sleep(), unique_sleep());
-    // As a crash leaves them: in sessions of their own, one without the mark below one that has it.
+    // As after a crash: in their own sessions, one without the mark below one that has it.
     let text = format!("setsid env -i sleep {marked} & setsid sleep {marked} & exec sleep {marked}");
     let mut left = Command::new("sh")
         .args(["-c", &text])
@@ -28,22 +28,22 @@ fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
         .expect("process");
     let mut other = Command::new("sleep").arg(&stranger).spawn().expect("process");
     crate::fixture::eventually("they run", || sleepers(&marked).len() == 3);
-    let found = kill_left_over(&work).expect("looked");
+    let found = kill_leftovers(&work).expect("looked");
     left.wait().expect("waited");
-    assert_eq!(found, LeftOver { processes: 3, attempts: 1 });
+    assert_eq!(found, LeftoverCounts { processes: 3, attempts: 1 });
     assert_eq!(sleepers(&marked), Vec::<String>::new());
     assert_eq!(sleepers(&stranger).len(), 1, "others are left alone");
     other.kill().and_then(|()| other.wait()).expect("ended");
     assert!(!attempt.exists() && !secrets.exists() && !attempt.with_extension("secrets").exists());
-    assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 0 });
+    assert_eq!(kill_leftovers(&work).expect("looked"), LeftoverCounts { processes: 0, attempts: 0 });
     assert_eq!(
-        kill_left_over(&dir.path().join("none")).expect("looked"),
-        LeftOver { processes: 0, attempts: 0 }
+        kill_leftovers(&dir.path().join("none")).expect("looked"),
+        LeftoverCounts { processes: 0, attempts: 0 }
     );
 }
 
 #[test]
-fn a_note_about_secrets_cannot_name_a_foreign_directory() {
+fn secrets_note_with_foreign_directory_is_ignored() {
     let dir = tempfile::tempdir().expect("directory");
     let work = dir.path().join("work");
     let attempt = work.join("attempts/0123");
@@ -52,24 +52,24 @@ fn a_note_about_secrets_cannot_name_a_foreign_directory() {
         std::fs::create_dir_all(dir).expect("directory");
     }
     std::fs::write(attempt.with_extension("secrets"), foreign.to_str().expect("text")).expect("file");
-    let runner = Runner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
+    let runner = StepRunner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
     assert!(!attempt.exists() && foreign.exists());
     runner.stop();
 }
 
 #[test]
-fn a_pipe_or_an_endless_file_in_place_of_the_note_holds_nobody_up() {
+fn secrets_note_replaced_by_fifo_or_endless_file_does_not_block() {
     let dir = tempfile::tempdir().expect("directory");
     let work = dir.path().join("work");
     let attempts = work.join("attempts");
     for id in ["pipe", "endless", "tree"] {
         std::fs::create_dir_all(attempts.join(id)).expect("directory");
     }
-    // Inside, where any step can write, and beside, where one without a sandbox can.
+    // Inside, where any step can write, and next to it, where an unsandboxed step can.
     let text = "mkfifo pipe/secrets pipe.secrets; ln -s /dev/zero endless/secrets; ln -s /dev/zero endless.secrets\n\
                 mkdir -p tree.secrets/a; cp /bin/sh alone.secrets";
     let made = Command::new("sh").args(["-ec", text]).current_dir(&attempts).status().expect("made");
     assert!(made.success());
-    assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 4 });
+    assert_eq!(kill_leftovers(&work).expect("looked"), LeftoverCounts { processes: 0, attempts: 4 });
     assert_eq!(std::fs::read_dir(&attempts).expect("attempts").count(), 0);
 }
