@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::Deployment;
+use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::DeploymentId;
 

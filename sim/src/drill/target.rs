@@ -29,7 +29,8 @@ impl Target {
         runner: u16,
     ) -> Result<bool, LockViolation> {
         let broken = |rule, what: &str| {
-            let what = format!("deployment {} at fence {} {what}", deployment.number, deployment.fence);
+            let what =
+                format!("deployment {} at fence {} {what}", deployment.number, deployment.target.fence);
             Err(LockViolation { rule, what })
         };
         if deployment.status.is_final() {
@@ -38,29 +39,30 @@ impl Target {
         if *self.begun.entry(deployment.id).or_insert(runner) != runner {
             return broken("E2", "is executed by a second runner");
         }
-        self.inside.insert((deployment.id, runner), deployment.overrides_drain.is_some());
+        self.inside.insert((deployment.id, runner), deployment.target.overrides_drain.is_some());
         let patient = self.inside.values().filter(|has_overridden| !**has_overridden).count();
         if patient > 1 {
             return broken("L22", "is not alone in the environment");
         }
-        let is_accepted = deployment.fence >= self.highest;
+        let is_accepted = deployment.target.fence >= self.highest;
         let counts = matches!(deployment.status, DeploymentStatus::Running) && lock.is_current(deployment);
         if counts && !is_accepted {
             return broken("L2", "is current work, and the target has seen a higher fence");
         }
         if is_accepted {
-            self.highest = deployment.fence;
-            self.latest = Some(deployment.work);
+            self.highest = deployment.target.fence;
+            self.latest = Some(deployment.target.work);
         }
         Ok(is_accepted)
     }
 
     /// A process that hides is kept out as soon as somebody else has been there.
     pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
-        let is_accepted = deployment.fence >= self.highest;
-        let is_latest = self.latest.is_none_or(|latest| latest == deployment.work);
+        let is_accepted = deployment.target.fence >= self.highest;
+        let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.work);
         if is_accepted && !is_latest {
-            let what = format!("old work of fence {} got in after the next holder's", deployment.fence);
+            let what =
+                format!("old work of fence {} got in after the next holder's", deployment.target.fence);
             return Err(LockViolation { rule: "L2", what });
         }
         Ok(is_accepted)

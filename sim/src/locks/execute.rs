@@ -339,7 +339,7 @@ impl<R: LockRecords> RequestView<'_, R> {
                 unfinished.filter(|it| it.attempt().is_none()).nth(usize::from(before)).cloned()
             }
             WhichDeployment::Reset => {
-                unfinished.find(|it| it.work == berth_core::deployment::Work::Reset).cloned()
+                unfinished.find(|it| it.target.work == berth_core::deployment::Work::Reset).cloned()
             }
             WhichDeployment::Back(count) => {
                 self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))

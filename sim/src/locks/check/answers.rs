@@ -134,7 +134,7 @@ fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &Observ
 
 fn is_live(lock: &Lock, session: &Session) -> bool {
     let mut all = lock.deployments.iter();
-    all.any(|it| it.work == Work::Session(session.id) && it.attempt().is_some())
+    all.any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some())
 }
 
 /// L4: the session ended now, or had ended before and stays unchanged.
@@ -200,7 +200,7 @@ fn check_deploy(
         return Ok(());
     };
     let named = seen.step.subject.session.as_ref().map(|it| it.id);
-    let fine = named == Some(session.id) && deployment.work == Work::Session(session.id);
+    let fine = named == Some(session.id) && deployment.target.work == Work::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
     ensure!(session.holder.id == cast::person(by).id, "holder", "a person other than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
@@ -211,7 +211,7 @@ fn check_deploy(
     );
     let busy = is_busy(before, session.id);
     ensure!(on_conflict != OnConflict::Reject || !busy, "deploy", "a conflict was not rejected");
-    let own = seen.after.deployments.iter().filter(|it| it.work == deployment.work);
+    let own = seen.after.deployments.iter().filter(|it| it.target.work == deployment.target.work);
     let waiting = own.filter(|it| it.status == DeploymentStatus::Queued && it.id != deployment.id).count();
     ensure!(on_conflict != OnConflict::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
     Ok(())
@@ -255,7 +255,7 @@ fn check_beat(before: &Lock, order: Order, seen: &ObservedStep<'_>) -> Checked {
     let Some(named) = &subject.deployment else { return Ok(()) };
     let attempt = named.attempt();
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
-    let is_current = match named.work {
+    let is_current = match named.target.work {
         Work::Reset => true,
         Work::Session(id) => before.session.as_ref().is_some_and(|it| it.id == id),
     };

@@ -85,7 +85,7 @@ fn is_due_takeover(
         .after
         .deployments
         .iter()
-        .any(|it| it.work == Work::Session(session.id) && it.attempt().is_some());
+        .any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some());
     is_known
         && match plan.at {
             Some(at) => at <= seen.step.moment.now,
@@ -106,7 +106,7 @@ fn check_reset(
     let is_under_way = before
         .deployments
         .iter()
-        .any(|it| it.work == Work::Reset && !matches!(it.status, DeploymentStatus::Cancelling(_)));
+        .any(|it| it.target.work == Work::Reset && !matches!(it.status, DeploymentStatus::Cancelling(_)));
     let environment = &before.environment;
     let wanted = is_plain
         && environment.configuration.on_release == OnRelease::DeployTracked
@@ -116,7 +116,7 @@ fn check_reset(
         && !is_under_way;
     let planned = moves
         .planned_deployments()
-        .find(|it| it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1);
+        .find(|it| it.target.work == Work::Reset && it.target.fence.counter() == session.fence.counter() + 1);
     ensure!(
         planned.is_some() == wanted,
         "reset",

@@ -132,7 +132,7 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
             DeploymentStatus::Queued | DeploymentStatus::Waiting | DeploymentStatus::Cancelling(_) => {}
             DeploymentStatus::Running => told.push((EventKind::DeploymentStarted, id)),
             DeploymentStatus::Succeeded => {
-                if new.work == Work::Reset {
+                if new.target.work == Work::Reset {
                     told.push((EventKind::EnvironmentReset, id.clone()));
                 }
                 told.push((EventKind::DeploymentSucceeded, id));
@@ -153,7 +153,7 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
     // The one exception to "never two at once" is recorded.
     if let (LockRequest::Deploy { .. }, LockAnswer::Deployment(it)) =
         (&seen.step.ask, &seen.step.decision.answer)
-        && it.overrides_drain.is_some()
+        && it.target.overrides_drain.is_some()
     {
         told.push((EventKind::DrainOverridden, seen.after.environment.id.to_string()));
     }

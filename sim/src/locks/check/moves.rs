@@ -47,7 +47,7 @@ pub(super) fn follow<'a>(
     for Change::Put(record) in &seen.step.decision.changes {
         match record {
             Record::Pipeline(_)
-            | Record::Rollout(_)
+            | Record::StagesDeployment(_)
             | Record::Run(_)
             | Record::Approval(_)
             | Record::Stage(_)
@@ -145,7 +145,9 @@ fn check_deployment(
         ensure!(fine, "E1", "deployment {number} started as {}", new.status.as_str());
         return Ok(());
     };
-    let kept = |it: &EnvironmentDeployment| (it.number, it.work, it.fence, it.commit.clone(), it.created_at);
+    let kept = |it: &EnvironmentDeployment| {
+        (it.number, it.target.work, it.target.fence, it.commit.clone(), it.created_at)
+    };
     ensure!(kept(old) == kept(new), "L8", "deployment {number} became another one");
     let may = match (&old.status, &new.status) {
         (DeploymentStatus::Queued, DeploymentStatus::Queued | DeploymentStatus::Running) => true,
@@ -190,8 +192,8 @@ fn check_fences(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let sessions = moves.opened_sessions().map(|it| (it.fence, it.claimed_at, false));
-    let resets = moves.planned_deployments().filter(|it| it.work == Work::Reset);
-    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
+    let resets = moves.planned_deployments().filter(|it| it.target.work == Work::Reset);
+    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.target.fence, it.created_at, true))).collect();
     chain.sort_unstable();
     let mut last = memory.fence;
     for (fence, made_at, is_reset) in chain {

@@ -39,15 +39,15 @@ pub(super) fn check(
 
 /// L8: a deployment has the fence of the session that requested it, which was active at the commit.
 fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges<'_>) -> Checked {
-    let Work::Session(id) = new.work else { return Ok(()) };
+    let Work::Session(id) = new.target.work else { return Ok(()) };
     let mut sessions = before.session.iter().chain(moves.opened_sessions());
     let session = sessions.find(|it| it.id == id);
     ensure!(
-        session.is_some_and(|it| it.fence == new.fence),
+        session.is_some_and(|it| it.fence == new.target.fence),
         "L8",
         "deployment {} bears fence {} which is not its session's",
         new.number,
-        new.fence
+        new.target.fence
     );
     Ok(())
 }
@@ -67,16 +67,18 @@ fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checke
 /// Why a deployment may not start, ignoring the deployment itself.
 pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
     let active = lock.session.as_ref();
-    let is_own =
-        |it: &EnvironmentDeployment| active.is_some_and(|session| it.work == Work::Session(session.id));
-    let is_current =
-        |it: &EnvironmentDeployment| is_own(it) && active.is_some_and(|session| session.fence == it.fence);
+    let is_own = |it: &EnvironmentDeployment| {
+        active.is_some_and(|session| it.target.work == Work::Session(session.id))
+    };
+    let is_current = |it: &EnvironmentDeployment| {
+        is_own(it) && active.is_some_and(|session| session.fence == it.target.fence)
+    };
     let others = || lock.deployments.iter().filter(|it| it.id != wanted.id);
     let is_live = |it: &EnvironmentDeployment| it.attempt().is_some();
     if is_paused {
         return Some("the pipeline is stopped");
     }
-    if wanted.work == Work::Reset {
+    if wanted.target.work == Work::Reset {
         let any = others().any(|it| is_live(it) && !is_own(it));
         let own = others().any(|it| is_live(it) && is_own(it));
         return any.then_some("older work runs").or(own.then_some("the holder's work runs"));
@@ -87,11 +89,11 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
     if others().any(|it| is_own(it) && it.number < wanted.number) {
         return Some("an earlier one of its session has not ended");
     }
-    if wanted.overrides_drain.is_some() {
+    if wanted.target.overrides_drain.is_some() {
         return None;
     }
-    let old = others().any(|it| is_live(it) && it.work != Work::Reset && !is_own(it));
-    let reset = others().any(|it| it.work == Work::Reset);
+    let old = others().any(|it| is_live(it) && it.target.work != Work::Reset && !is_own(it));
+    let reset = others().any(|it| it.target.work == Work::Reset);
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
@@ -103,13 +105,13 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
         return Ok(());
     };
     ensure!(is_from_attempt(new, seen), "L10", "a report of another attempt ended deployment {number}");
-    let is_current = match new.work {
+    let is_current = match new.target.work {
         Work::Reset => true,
         Work::Session(id) => {
             // A take-over that waited for this end may be part of the same step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
-            before.is_some_and(|it| it.id == id && it.fence == new.fence) && !ended_now
+            before.is_some_and(|it| it.id == id && it.fence == new.target.fence) && !ended_now
         }
     };
     ensure!(is_current, "L10", "deployment {number} of an ended session ended as {}", new.status.as_str());
@@ -149,10 +151,10 @@ fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Chec
 
 /// A cancellation has a cause: the session ended, a request, or a holder that did not wait for the reset.
 fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
-    let ended = moves.ended_sessions().any(|it| Work::Session(it.id) == new.work);
+    let ended = moves.ended_sessions().any(|it| Work::Session(it.id) == new.target.work);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
     let asked = matches!(seen.step.ask, LockRequest::Cancel { .. }) && named;
-    let is_reset = new.work == Work::Reset;
+    let is_reset = new.target.work == Work::Reset;
     let overridden = is_reset && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
     let deleted = is_reset && matches!(seen.step.ask, LockRequest::Delete { .. });
     ensure!(
@@ -177,7 +179,7 @@ impl EnvironmentMemory {
                 status if status.is_final() && has_run && is_lost => self.condition = Condition::Unknown,
                 DeploymentStatus::Succeeded => {
                     self.deployed_commit = Some(new.commit.clone());
-                    let is_reset = new.work == Work::Reset;
+                    let is_reset = new.target.work == Work::Reset;
                     self.condition = if is_reset { Condition::Clean } else { Condition::Dirty };
                 }
                 _ => {}
@@ -186,7 +188,8 @@ impl EnvironmentMemory {
         let deployed = matches!(&seen.step.decision.answer, LockAnswer::Deployment(_));
         let overridden =
             deployed && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
-        let reset = moves.deployments.iter().any(|(old, new)| old.is_some() && new.work == Work::Reset);
+        let reset =
+            moves.deployments.iter().any(|(old, new)| old.is_some() && new.target.work == Work::Reset);
         if overridden && reset && self.condition == Condition::Clean {
             self.condition = Condition::Dirty;
         }

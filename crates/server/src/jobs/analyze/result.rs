@@ -73,7 +73,7 @@ impl Found {
         };
         let places = |ranges: &[LineRange]| ranges.iter().copied().map(Lines::from).collect();
         match analysis {
-            Analysis::Found(found) => Self {
+            AnalysisResult::Found(found) => Self {
                 root_cause: Some(found.root_cause.clone()),
                 category: Some(found.category.as_str().to_owned()),
                 confidence: Some(found.confidence.as_str().to_owned()),
@@ -82,7 +82,7 @@ impl Found {
                 rule: found.rule.clone(),
                 new_lines: places(&found.new_lines),
             },
-            Analysis::NotEnoughEvidence(unexplained) => Self {
+            AnalysisResult::NotEnoughEvidence(unexplained) => Self {
                 evidence: shown(&unexplained.worth_a_look),
                 new_lines: places(&unexplained.new_lines),
                 ..Self::default()
