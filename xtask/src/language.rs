@@ -123,7 +123,7 @@ fn measure_workspace(root: &Path) -> Result<LanguageCounts, String> {
 
 /// The text of a `//`, `///` or `//!` comment, alone on its line or after code.
 fn comment_text(line: &str) -> Option<&str> {
-    let is_code = |text: &str| text.matches('"').count() % 2 == 0;
+    let is_code = |text: &str| text.matches('"').count().is_multiple_of(2);
     let starts = line.match_indices("//").map(|(at, _)| at);
     let at = starts.into_iter().find(|at| is_code(&line[..*at]) && !line[..*at].ends_with(':'))?;
     Some(line[at..].trim_start_matches(['/', '!']))

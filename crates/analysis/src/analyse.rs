@@ -3,7 +3,7 @@
 //! 1. Causes recorded by the engine are certain.
 //! 2. A line that the last successful run printed as well is not evidence.
 //! 3. A tool's own message for one cause outweighs a generic message, that a tool's report about a program it
-//!    called, and that an exit code ([`crate::rule::Weight`]).
+//!    called, and that an exit code ([`crate::rule::RuleWeight`]).
 //! 4. Among equals the match nearest to the end of the log wins: a step stops at what made it fail. On the same
 //!    line the rule that comes first in the table wins.
 //! 5. The reported line is the first of the last group of matches: later errors of one kind follow from the first.

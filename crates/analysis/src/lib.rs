@@ -4,7 +4,7 @@
 //! matched by patterns in linear time ([`rules`]), and quoted only in bounded length.
 //!
 //! [`analyse`] returns a [`Finding`], or that there is not enough evidence. [`fingerprint()`] tells whether two
-//! failures are the same. [`fix::suggest`] writes a diff for some rules; every diff, whatever its source, is
+//! failures are the same. [`fix::suggest_fix`] writes a diff for some rules; every diff, whatever its source, is
 //! applied through [`diff::apply`].
 
 mod analyse;

@@ -52,7 +52,7 @@ impl StopSignal {
         match (&mut told.why, why) {
             (slot @ None, why) => *slot = Some(why),
             (Some(StopReason::Cancelled { reason: slot @ None }), StopReason::Cancelled { reason }) => {
-                *slot = reason
+                *slot = reason;
             }
             _ => {}
         }

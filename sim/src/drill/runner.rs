@@ -121,7 +121,7 @@ impl DrillRunner {
             DrillRunnerState::Asking { job, pending } => self.begin(site, chance, job, pending)?,
             DrillRunnerState::Working(job) => self.beat(site, chance, job)?,
             DrillRunnerState::Reporting { job, outcome, times } => {
-                self.report(site, chance, job, outcome, times)?
+                self.report(site, chance, job, outcome, times)?;
             }
         }
         Ok(())

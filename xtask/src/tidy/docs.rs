@@ -102,8 +102,8 @@ mod tests {
         let root = crate::tool::root();
         let here = "`xtask/src/tidy/docs.rs::missing_proof_is_reported`";
         assert!(check_proofs(&root, "x.md", here).is_empty());
-        let gone = format!("fine\n{}", here.replace("is_named", "is_gone"));
-        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: no test a_proof"));
+        let gone = format!("fine\n{}", here.replace("is_reported", "is_gone"));
+        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: no test missing_proof"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) const RULES: &[Rule] = &[
             r"(?:^|[\s:])(?P<file>[\w@+~.-]+\.(?:sh|bash|py|pl|rb|js)): Permission denied$",
         ],
         exits: &[126],
-        says: "{file} is not executable: its executable bit is missing.",
+        says: "{file} is not executable: it has lost its executable bit.",
         advice: "Run `git update-index --chmod=+x` on it and commit, or run it with its interpreter (`sh FILE`).",
         ..CAUSE
     },

@@ -35,7 +35,7 @@ impl EnvironmentHolder {
     }
 
     /// Formats the line for the spool.
-    fn to_line(&self) -> String {
+    fn to_line(self) -> String {
         let Self { environment, fence, session } = self;
         let session = session.map(|session| format!(" {session}")).unwrap_or_default();
         format!("={environment} {fence}{session}\n")

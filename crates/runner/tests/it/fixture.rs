@@ -51,7 +51,7 @@ impl Fixture {
 pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     match sandbox {
         SandboxMode::Bubblewrap => {
-            outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"))
+            outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"));
         }
         _ => outcome::impossible(&format!("sandbox {sandbox:?}"), why),
     }

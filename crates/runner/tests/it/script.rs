@@ -133,7 +133,7 @@ fn outputs_come_from_output_file_only() {
         ("link", "ln -sf /etc/passwd $BERTH_OUTPUT", "cannot be read"),
         ("pipe", "rm $BERTH_OUTPUT; mkfifo $BERTH_OUTPUT", "no longer a file"),
         ("big", "head -c 1048577 /dev/zero > $BERTH_OUTPUT", "longer than 1048576"),
-        ("secret", "echo image=hunter22 > $BERTH_OUTPUT", "holds a secret"),
+        ("secret", "echo image=hunter22 > $BERTH_OUTPUT", "contains a secret"),
     ] {
         let mut assignment = script(id, run);
         assignment.outputs = vec!["image".into()];

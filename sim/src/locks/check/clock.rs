@@ -132,7 +132,7 @@ impl EnvironmentMemory {
         } else if let Some(clock) = &mut self.clock {
             match (&seen.step.ask, &seen.step.decision.answer) {
                 (LockRequest::Extend { ttl_seconds, .. }, LockAnswer::Session(_)) => {
-                    clock.put_off(*ttl_seconds, now)
+                    clock.put_off(*ttl_seconds, now);
                 }
                 (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.put_off(None, now),
                 _ => {}

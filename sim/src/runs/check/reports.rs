@@ -55,7 +55,7 @@ fn check_ended(seen: &ObservedRunStep<'_>, at: usize, ends: SimulatedEnd) -> Che
             ensure!(after.tries < ATTEMPTS_MAX, "E4", "{name} is ready and can never be granted");
         }
         SimulatedEnd::Failed => {
-            ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}")
+            ensure!(status == StepStatus::Failed, "E1", "{name} failed and is {status:?}");
         }
         SimulatedEnd::NeverStarted => {
             let is_back = matches!(status, StepStatus::Ready | StepStatus::Skipped | StepStatus::Failed);

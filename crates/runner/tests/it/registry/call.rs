@@ -279,7 +279,7 @@ fn registry_cache_evicts_least_recently_used() {
     assert!(failed(&outcome).1.contains("cannot fetch the step registry: there is no such registry"));
     assert_eq!(kept(), 16);
     let outcome = fixture.run(custom("traversal", "../../x", json!({})));
-    assert!(failed(&outcome).1.contains("no digest that can be kept"), "{outcome:?}");
+    assert!(failed(&outcome).1.contains("digest of the step registry is invalid"), "{outcome:?}");
 }
 
 #[test]

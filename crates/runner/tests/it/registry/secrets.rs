@@ -56,24 +56,24 @@ fn secret_in_polling_state_or_output_is_rejected() {
         (
             "state",
             r#"answer "{\"status\":\"TRIGGERED\",\"pollingState\":{\"auth\":\"Bearer $TOKEN\"}}""#,
-            "its pollingState holds a secret",
+            "its pollingState contains a secret",
         ),
         (
             "encoded",
             r#"answer "{\"status\":\"POLL_AGAIN\",\"pollingState\":[\"$(printf '%s' "$TOKEN" | base64)\"]}""#,
-            "its pollingState holds a secret",
+            "its pollingState contains a secret",
         ),
         (
             "output",
             r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"a\":\"$TOKEN\"}}""#,
-            "the output `a` holds a secret",
+            "the output `a` contains a secret",
         ),
         (
             "nested",
             r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"a\":{\"b\":[\"$TOKEN\"]}}}""#,
-            "the output `a` holds a secret",
+            "the output `a` contains a secret",
         ),
-        ("name", r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"$TOKEN\":1}}""#, "holds a secret"),
+        ("name", r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"$TOKEN\":1}}""#, "contains a secret"),
     ] {
         let outcome = call(&fixture, id, body);
         let detail = match &outcome {
