@@ -9,8 +9,8 @@ export default defineConfig({
   test: {
     environment: "happy-dom",
     include: ["src/**/*.test.{ts,tsx}"],
-    // Loading the environment and React once per file takes longer than the tests. Every test restores the timers and
-    // unmounts the components it uses.
+    // Not isolated: loading the environment and React per file takes longer than the tests. Every test restores its
+    // timers and unmounts its components.
     setupFiles: ["./tests/patience.ts"],
     testTimeout: 30_000,
     pool: "threads",

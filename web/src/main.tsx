@@ -14,7 +14,7 @@ const Notifications = lazy(() => import("./ui/Toasts"));
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no root");
 
-// The code of the page and who is signed in are asked for at once, not one after the other.
+// Load the page's code in parallel with the current user.
 const [routes] = router.getMatchedRoutes(location.pathname);
 for (const route of routes) void router.loadRouteChunk(route);
 

@@ -1,4 +1,4 @@
-/** Every address of the dashboard. Pages are loaded when they are visited. */
+/** Routes of the dashboard. Pages are lazy-loaded. */
 import {
   createRootRouteWithContext,
   createRoute,
@@ -21,7 +21,7 @@ import { Loading } from "./ui/Loading";
 
 const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <PageProblem /> });
 
-/** Redirects to the log-in page, and from there back to the requested page. */
+/** Loads the current user. Without a login, redirects to the login page, which leads back to the requested page. */
 async function signedIn(href: string) {
   try {
     return await queries.ensureQueryData(meQuery);
@@ -80,7 +80,7 @@ const org = createRoute({
 const home = createRoute({
   getParentRoute: () => org,
   path: "/",
-  // Fetched in parallel with the page's code.
+  // Prefetched in parallel with the page's code.
   loader: ({ params }) => void queries.prefetchInfiniteQuery(deployedPages(params.org)),
   component: lazyRouteComponent(() => import("./pages/home/Home"), "Home"),
 });
@@ -283,7 +283,7 @@ export const router = createRouter({
   stringifySearch: writeSearch,
 });
 
-/** Pages for people who are not logged in. */
+/** Pages that work without a login. */
 const OPEN_PAGES = ["/invitation", "/reset-password"];
 
 whenSignedOut(() => {
@@ -298,7 +298,7 @@ declare module "@tanstack/react-router" {
     router: typeof router;
   }
   interface HistoryState {
-    /** A line for the log-in page. */
+    /** Message shown on the login page. */
     notice?: string;
   }
 }

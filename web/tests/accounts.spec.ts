@@ -1,4 +1,4 @@
-/** How people get in: invitations, and links to reset a password. */
+/** Accounts: invitations, password reset and password change. */
 import type { Browser, Page } from "@playwright/test";
 import { addMember, tokenOf, withToken } from "./harness/api";
 import { expect, isAccessible, signedIn, test } from "./harness/test";
@@ -10,7 +10,7 @@ const PASSWORD = "gulls over a quiet quay";
 const NEW_PASSWORD = "a lantern on every mast";
 const COPY = ["clipboard-read", "clipboard-write"];
 
-/** A browser of another person. */
+/** Opens a page in a new browser context. */
 async function elsewhere(browser: Browser, world: World): Promise<Page> {
   return (await browser.newContext({ baseURL: world.base })).newPage();
 }
@@ -19,13 +19,13 @@ async function invite(world: World, email: string, role = "deployer"): Promise<{
   return withToken(world)("POST", "/ORG/invitations", { email, role });
 }
 
-async function hasNoToken(page: Page, token: string) {
+async function expectNoToken(page: Page, token: string) {
   await expect(page).toHaveURL(url => url.hash === "");
   const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
   expect(kept).not.toContain(token);
 }
 
-test("a colleague is invited, accepts in a second browser, and is in the organization", async ({
+test("an invited person creates an account and becomes a member", async ({
   ada,
   browser,
   context,
@@ -33,16 +33,16 @@ test("a colleague is invited, accepts in a second browser, and is in the organiz
 }) => {
   await context.grantPermissions(COPY);
   await ada.goto("/o/acme/settings/members");
-  await ada.getByRole("button", { name: "Invite", exact: true }).click();
+  await ada.getByRole("button", { name: "Invite member" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Email").fill("mae@acme.test");
   await dialog.getByLabel("Name").fill("Mae");
   await ada.screenshot({ path: "screenshots/invite.png" });
   await isAccessible(ada, "the dialog to invite");
   await dialog.getByRole("button", { name: "Invite" }).click();
-  const link = (await ada.getByLabel("The invitation link").textContent()) ?? "";
+  const link = (await ada.getByLabel("Invitation link").textContent()) ?? "";
   expect(link).toContain(`${world.base}/invitation#berth_invite_`);
-  await expect(dialog).toContainText("It works once, for 7 days.");
+  await expect(dialog).toContainText("The link works once and expires in 7 days.");
   await dialog.getByRole("button", { name: "Copy link" }).click();
   expect(await ada.evaluate(() => navigator.clipboard.readText())).toBe(link);
   await ada.screenshot({ path: "screenshots/invitation-link.png" });
@@ -57,17 +57,17 @@ test("a colleague is invited, accepts in a second browser, and is in the organiz
   const mae = await elsewhere(browser, world);
   await mae.goto(link);
   await expect(mae.getByRole("heading", { level: 1, name: "Join Acme" })).toBeVisible();
-  await expect(mae.getByText("invites mae@acme.test as deployer")).toBeVisible();
-  await hasNoToken(mae, tokenOf(link));
+  await expect(mae.getByText("invited mae@acme.test as deployer")).toBeVisible();
+  await expectNoToken(mae, tokenOf(link));
   await expect(mae.getByLabel("Name")).toHaveValue("Mae");
   await mae.getByLabel("Name").fill("Mae Jemison");
   const password = mae.getByRole("textbox", { name: "Password" });
   await password.fill("too short");
   await mae.keyboard.press("Enter");
-  await expect(mae.getByText("It must have 15 to 256 characters")).toBeVisible();
+  await expect(mae.getByText("Must be 15 to 256 characters long")).toBeVisible();
   await password.fill("aaaaaaaaaaaaaaaaaaaa");
   await mae.keyboard.press("Enter");
-  await expect(mae.getByText("The password repeats too few characters")).toBeVisible();
+  await expect(mae.getByText(/^The password /)).toBeVisible();
   for (const colorScheme of ["light", "dark"] as const) {
     await mae.emulateMedia({ colorScheme });
     await mae.screenshot({ path: `screenshots/sign-up-${colorScheme}.png` });
@@ -85,7 +85,7 @@ test("a colleague is invited, accepts in a second browser, and is in the organiz
   await expect(mae.getByRole("heading", { name: "This invitation is no longer valid" })).toBeVisible();
 });
 
-test("a person with an account logs in and joins", async ({ browser, world }) => {
+test("an invited person with an account logs in and joins", async ({ browser, world }) => {
   const otto = { email: "otto@acme.test", password: PASSWORD };
   await addMember(world, otto, "Otto", "viewer");
   const api = withToken(world);
@@ -96,7 +96,7 @@ test("a person with an account logs in and joins", async ({ browser, world }) =>
   const page = await elsewhere(browser, world);
   await page.goto(url);
   await expect(page.getByLabel("Email")).toHaveValue(otto.email);
-  await hasNoToken(page, tokenOf(url));
+  await expectNoToken(page, tokenOf(url));
   await page.screenshot({ path: "screenshots/invitation-log-in.png" });
   await isAccessible(page, "the page to log in and join");
   await page.getByRole("textbox", { name: "Password" }).fill("not the password");
@@ -109,7 +109,7 @@ test("a person with an account logs in and joins", async ({ browser, world }) =>
   await expect(page.getByRole("heading", { level: 1, name: "Home" })).toBeVisible();
 });
 
-test("an invitation of another person is not accepted by the one who is logged in", async ({
+test("an invitation for another email address cannot be accepted while logged in", async ({
   browser,
   world,
 }) => {
@@ -123,12 +123,12 @@ test("an invitation of another person is not accepted by the one who is logged i
   await expect(page.getByRole("button", { name: "Create account and join" })).toBeVisible();
 });
 
-test("a revoked link says so", async ({ ada, browser, world }) => {
+test("a revoked invitation link shows that it is no longer valid", async ({ ada, browser, world }) => {
   const { url } = await invite(world, "rita@acme.test");
   await ada.goto("/o/acme/settings/members");
-  await ada.getByRole("button", { name: "Revoke the invitation of rita@acme.test" }).click();
+  await ada.getByRole("button", { name: "Revoke invitation for rita@acme.test" }).click();
   await ada.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-  await expect(ada.getByText("Invitation of rita@acme.test revoked")).toBeVisible();
+  await expect(ada.getByText("Invitation for rita@acme.test revoked")).toBeVisible();
   const page = await elsewhere(browser, world);
   await page.goto(url);
   await expect(page.getByRole("heading", { name: "This invitation is no longer valid" })).toBeVisible();
@@ -137,7 +137,7 @@ test("a revoked link says so", async ({ ada, browser, world }) => {
   await isAccessible(page, "an invitation that is over");
 });
 
-test("a reset link sets a password once", async ({ browser, fileServer, world }) => {
+test("a password reset link works once", async ({ browser, fileServer, world }) => {
   const lost = { email: "lotte@acme.test", password: PASSWORD };
   await addMember(world, lost, "Lotte", "viewer");
   const link = fileServer.resetLink(lost.email);
@@ -147,7 +147,7 @@ test("a reset link sets a password once", async ({ browser, fileServer, world })
   await expect(page.getByText("berth admin reset-password")).toBeVisible();
   await page.goto(link);
   await expect(page.getByRole("heading", { level: 1, name: "Set a new password" })).toBeVisible();
-  await hasNoToken(page, tokenOf(link));
+  await expectNoToken(page, tokenOf(link));
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     await page.screenshot({ path: `screenshots/reset-password-${colorScheme}.png` });
@@ -169,15 +169,15 @@ test("a reset link sets a password once", async ({ browser, fileServer, world })
   await expect(page.getByRole("heading", { name: "This link is no longer valid" })).toBeVisible();
 });
 
-test("a changed password revokes API tokens on request", async ({ browser, world }) => {
+test("changing the password revokes API tokens if requested", async ({ browser, world }) => {
   const kai = { email: "kai@acme.test", password: PASSWORD };
   await addMember(world, kai, "Kai", "deployer");
   const page = await signedIn(await browser.newContext({ baseURL: world.base }), world, kai);
   await page.goto("/o/acme/settings/tokens");
-  await page.getByRole("button", { name: "Create a token" }).click();
+  await page.getByRole("button", { name: "Create token" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("laptop");
   await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
-  const token = (await page.getByLabel("The new token", { exact: true }).textContent()) ?? "";
+  const token = (await page.getByLabel("API token", { exact: true }).textContent()) ?? "";
 
   await page.goto("/profile");
   const section = page.getByRole("region", { name: "Password" });
@@ -185,7 +185,7 @@ test("a changed password revokes API tokens on request", async ({ browser, world
   await section.getByRole("textbox", { name: "New password" }).fill(NEW_PASSWORD);
   await section.getByLabel("Also revoke my API tokens").check();
   await section.getByRole("button", { name: "Change password" }).click();
-  await expect(section.getByText("This is not your password")).toBeVisible();
+  await expect(section.getByText("Wrong password")).toBeVisible();
   await section.getByRole("textbox", { name: "Current password" }).fill(kai.password);
   await section.getByRole("button", { name: "Change password" }).click();
   await expect(page.getByText("Password changed")).toBeVisible();

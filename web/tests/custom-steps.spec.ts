@@ -26,7 +26,7 @@ const STEP = {
 };
 const CALL = `echo "called with $input"; echo '{"status": "SUCCESS"}' > "$output"`;
 
-test("custom steps are added, built before one's eyes, and used as the page says", async ({ ada, world }) => {
+test("a step registry is added, built and used with the YAML from its page", async ({ ada, world }) => {
   test.setTimeout(120_000);
   const latch = new Latch(world, "steps");
   const build = `echo fetching
@@ -34,16 +34,16 @@ while ${latch.isHeld}; do sleep 0.1; done
 printf '\\033[32mbuilt\\033[0m one step\\n'`;
   const repository = registry(world, "steps", [STEP], CALL, build);
   await ada.goto("/o/acme/settings/custom-steps");
-  await expect(ada.getByLabel("The first custom steps")).toContainText("berth registry new");
+  await expect(ada.getByLabel("Commands")).toContainText("berth registry new");
   await isAccessible(ada, "no custom steps");
 
-  // By keyboard alone.
+  // With the keyboard only.
   await ada.getByRole("button", { name: "Add custom steps" }).press("Enter");
   const dialog = ada.getByRole("dialog");
   await expect(dialog.getByLabel("Name")).toBeFocused();
   await ada.keyboard.type("Tools!");
   await ada.keyboard.press("Tab");
-  await expect(dialog).toContainText("Lower-case letters, digits and hyphens");
+  await expect(dialog).toContainText("Use lower-case letters, digits and hyphens");
   await ada.keyboard.type(repository.path);
   await dialog.getByLabel("Name").fill("tools");
   await isAccessible(ada, "the dialog for custom steps");
@@ -52,8 +52,8 @@ printf '\\033[32mbuilt\\033[0m one step\\n'`;
   await expect(ada.getByRole("heading", { level: 1, name: "tools" })).toBeVisible();
   const builds = ada.getByRole("region", { name: "Builds" });
   await expect(builds).toContainText("building");
-  await expect(ada.getByRole("region", { name: "What build 1 printed" })).toContainText("fetching");
-  // It ends without a reload.
+  await expect(ada.getByRole("region", { name: "Output of build 1" })).toContainText("fetching");
+  // The page updates without a reload.
   latch.release();
   const step = ada.getByRole("article", { name: "tools/deploy" });
   await expect(step).toBeVisible({ timeout: 30_000 });
@@ -61,9 +61,7 @@ printf '\\033[32mbuilt\\033[0m one step\\n'`;
   await expect(builds).toContainText("succeeded");
   await expect(step).toContainText("Deploy to a port");
   await expect(step.getByRole("row", { name: /target/ })).toContainText("eu-1 | us-1");
-  await expect(step.getByRole("row", { name: /replicas/ })).toContainText(
-    "3 unless given; at least 1; at most 9",
-  );
+  await expect(step.getByRole("row", { name: /replicas/ })).toContainText("default 3; minimum 1; maximum 9");
   await expect(step).toContainText(EVIL);
   expect(await ada.evaluate(() => "evil" in window)).toBe(false);
   await isAccessible(ada, "custom steps in light");
@@ -88,7 +86,7 @@ printf '\\033[32mbuilt\\033[0m one step\\n'`;
   await expect(ada.getByRole("region", { name: "Log of Deploy to a port" })).toContainText('"target":"eu-1"');
 });
 
-test("a build that fails says why and changes nothing, and who uses it is named before it goes", async ({
+test("a failed build shows its error and keeps the previous version; removal lists the pipelines affected", async ({
   ada,
   world,
 }) => {
@@ -109,27 +107,30 @@ pipeline:
   repository.write("build.sh", 'echo "npm ERR! no such package" >&2; exit 1\n').commit("broken");
   await ada.goto("/o/acme/settings/custom-steps");
   await ada.getByRole("link", { name: "more" }).press("Enter");
-  await ada.getByRole("button", { name: "Look now" }).press("Enter");
-  await expect(ada.getByRole("main").getByRole("alert")).toContainText("The newest commit cannot be used", {
-    timeout: 30_000,
-  });
+  await ada.getByRole("button", { name: "Sync now" }).press("Enter");
   await expect(ada.getByRole("main").getByRole("alert")).toContainText(
-    "Pipelines go on with the version below",
+    "The newest commit could not be built",
+    {
+      timeout: 30_000,
+    },
   );
-  await expect(ada.getByRole("region", { name: "What build 2 printed" })).toContainText("no such package");
-  await expect(ada.getByRole("article", { name: "more/deploy" })).toContainText("used by more");
+  await expect(ada.getByRole("main").getByRole("alert")).toContainText(
+    "Pipelines keep using the version below",
+  );
+  await expect(ada.getByRole("region", { name: "Output of build 2" })).toContainText("no such package");
+  await expect(ada.getByRole("article", { name: "more/deploy" })).toContainText("Used by more");
   await isAccessible(ada, "custom steps whose build failed");
   await ada.screenshot({ path: "screenshots/registry-failed-light.png", fullPage: true });
-  await ada.getByRole("button", { name: "Build again" }).click();
+  await ada.getByRole("button", { name: "Rebuild" }).click();
   await expect(ada.getByRole("button", { name: "Log of build 3" })).toBeVisible({ timeout: 30_000 });
 
   await ada.getByRole("button", { name: "Remove" }).click();
   const dialog = ada.getByRole("dialog");
-  await expect(dialog).toContainText("These pipelines name its steps");
+  await expect(dialog).toContainText("These pipelines use its steps");
   await expect(dialog.getByRole("listitem")).toHaveText(["more"]);
   await dialog.getByRole("button", { name: "Remove" }).click();
   await expect(dialog.getByRole("alert")).toBeVisible();
-  await dialog.getByLabel("Remove it all the same").check();
+  await dialog.getByLabel("Remove it anyway").check();
   await dialog.getByRole("button", { name: "Remove" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Custom steps" })).toBeVisible();
   await expect(ada.getByRole("article", { name: "more", exact: true })).toHaveCount(0);

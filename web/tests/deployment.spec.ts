@@ -1,10 +1,10 @@
-/** Deployments in the browser: started, watched, approved, ended, taken back. */
+/** Deployments: start, log, approval, soak, cancel, retry and rollback. */
 import { withToken } from "./harness/api";
 import { Latch } from "./harness/latch";
 import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
 import { expect, expectLogGrowth, isAccessible, test } from "./harness/test";
 
-test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
+test("a started deployment shows its growing log and its success", async ({ ada, world }) => {
   const latch = new Latch(world, "dep-live");
   const run = `echo "--- Prepare"
 echo "preparing"
@@ -17,7 +17,7 @@ echo "all pods are ready"`;
   await ada.getByRole("button", { name: "Deploy", exact: true }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Commit").fill("v2.0.0");
-  await dialog.getByRole("textbox", { name: "Why" }).fill("the new cart");
+  await dialog.getByRole("textbox", { name: "Reason" }).fill("the new cart");
   await isAccessible(ada, "the deploy dialog");
   await ada.screenshot({ path: "screenshots/deployment-start-light.png" });
   await dialog.getByRole("button", { name: "Deploy" }).click();
@@ -34,10 +34,7 @@ echo "all pods are ready"`;
   await expect(ada.getByText("“the new cart”")).toBeVisible();
 });
 
-test("a log that is followed stops following when somebody scrolls, until they ask again", async ({
-  ada,
-  world,
-}) => {
+test("a followed log stops following on scroll and resumes with Follow", async ({ ada, world }) => {
   const latch = new Latch(world, "dep-follow");
   const run = `for i in $(seq 1 400); do echo "before $i"; done
 i=0
@@ -58,7 +55,7 @@ for i in $(seq 1 100); do echo "last $i"; done`;
   await follow.click();
   await expect(follow).toBeHidden();
   latch.release();
-  // The last lines arrive together with the news that it ended: they are followed too.
+  // The last lines arrive together with the end of the log and must be followed too.
   await expect(log).toContainText("last 100");
   await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
   await expect
@@ -66,7 +63,7 @@ for i in $(seq 1 100); do echo "last $i"; done`;
     .toBeLessThan(40);
 });
 
-test("a failed deployment opens at the line that failed", async ({ ada, world }) => {
+test("a failed deployment opens at the failing line and can be retried", async ({ ada, world }) => {
   const run = `echo "--- Test"
 for i in $(seq 1 3000); do echo "case $i ok"; done
 printf '\\033[31merror:\\033[0m case 3001 expected 200, got 503\\n'
@@ -83,7 +80,7 @@ exit 1`;
 
   await ada.getByRole("button", { name: "Retry" }).click();
   const dialog = ada.getByRole("dialog");
-  await expect(dialog).toContainText("With the same commit");
+  await expect(dialog).toContainText("Uses the same commit");
   await dialog.getByRole("button", { name: "Retry" }).click();
   await expect(dialog).toHaveCount(0);
   await expect(ada.getByText("Attempt 2 of 2")).toBeVisible({ timeout: 20_000 });
@@ -91,12 +88,12 @@ exit 1`;
   await expect(ada).toHaveURL(/attempt=/);
 });
 
-test("retry a failed deployment in an environment: a new deployment in the same session", async ({
+test("retrying a failed deployment in an environment starts a new deployment in the same session", async ({
   ada,
   world,
 }) => {
   const latch = new Latch(world, "dep-env");
-  const run = `if ${latch.isHeld}; then echo "not yet"; exit 1; fi\necho "mended"`;
+  const run = `if ${latch.isHeld}; then echo "not yet"; exit 1; fi\necho "fixed"`;
   const text = `${definition("Shared", { Deploy: run })}  ephemeral_environments: { qa-1: {} }\n`;
   await makePipeline(world, "dep-env", text);
   const api = withToken(world);
@@ -130,12 +127,15 @@ pipeline:
       params: { message: "deployed" }
 `;
 
-test("approve in place, then roll back, then resume", async ({ ada, world }) => {
+test("a deployment is approved on its page, rolled back, and its pipeline resumed", async ({
+  ada,
+  world,
+}) => {
   await makePipeline(world, "dep-gated", GATED);
   const first = await start(world, "dep-gated", "v1");
   await ada.goto(`/o/acme/deployments/${first.id}`);
   const wait = ada.locator("[data-waits-for=approval]");
-  await expect(wait).toContainText("Production waits for an approval from admins");
+  await expect(wait).toContainText("Production needs an approval from admins");
   await ada.screenshot({ path: "screenshots/deployment-approval-light.png", fullPage: true });
   await wait.getByRole("button", { name: "Approve" }).click();
   const dialog = ada.getByRole("dialog");
@@ -150,21 +150,21 @@ test("approve in place, then roll back, then resume", async ({ ada, world }) => 
   await expect(ada.locator("[data-banner=bypass]")).toContainText("the shop is down");
 
   await ada.getByRole("button", { name: "Roll back" }).click();
-  await expect(dialog).toContainText("Nothing newer comes into production");
-  await dialog.getByLabel("Why").fill("5xx everywhere");
+  await expect(dialog).toContainText("New deployments to production are paused");
+  await dialog.getByLabel("Reason").fill("5xx everywhere");
   await isAccessible(ada, "the rollback dialog");
   await ada.screenshot({ path: "screenshots/deployment-rollback-light.png" });
   await dialog.getByRole("button", { name: "Roll back production" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Gated #3" })).toBeVisible();
-  await expect(ada.getByText("Takes production back", { exact: true })).toBeVisible();
+  await expect(ada.getByText("Rollback of production", { exact: true })).toBeVisible();
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
 
   await ada.goto("/o/acme/pipelines/dep-gated");
-  await expect(ada.getByText("Nothing new comes into production")).toBeVisible();
+  await expect(ada.getByText("New deployments to production are paused")).toBeVisible();
   await expect(ada.getByText("“5xx everywhere”")).toBeVisible();
   await ada.getByRole("button", { name: "Resume" }).click();
   await dialog.getByRole("button", { name: "Resume" }).click();
-  await expect(ada.getByText("Nothing new comes into production")).toHaveCount(0);
+  await expect(ada.getByText("New deployments to production are paused")).toHaveCount(0);
 });
 
 const SOAKS = `version: 1
@@ -183,25 +183,25 @@ pipeline:
       params: { duration: 10m }
 `;
 
-test("end a soak early, then cancel", async ({ ada, world }) => {
+test("a soak is ended early and the deployment cancelled", async ({ ada, world }) => {
   await makePipeline(world, "dep-soaks", SOAKS);
   const { id } = await start(world, "dep-soaks", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const wait = ada.locator("[data-waits-for=soak]");
-  await expect(wait).toContainText("watch lets time pass", { ignoreCase: true });
+  await expect(wait).toContainText("watch is soaking", { ignoreCase: true });
   await expect(wait).toContainText(/59:\d\d left/);
-  await wait.getByRole("button", { name: "End it now" }).click();
+  await wait.getByRole("button", { name: "End soak" }).click();
   const dialog = ada.getByRole("dialog");
-  await dialog.getByRole("button", { name: "End the soak" }).click();
+  await dialog.getByRole("button", { name: "End soak" }).click();
   await expect(wait).toHaveCount(0);
   await expect(ada.getByRole("button", { name: "Tidy: running" })).toBeVisible();
   await ada.getByRole("button", { name: "Cancel" }).click();
-  await dialog.getByLabel("Why").fill("wrong commit");
-  await dialog.getByRole("button", { name: "Cancel the deployment" }).click();
+  await dialog.getByLabel("Reason").fill("wrong commit");
+  await dialog.getByRole("button", { name: "Cancel deployment" }).click();
   await expect(ada.getByText("Cancelled by ada")).toBeVisible({ timeout: 20_000 });
 });
 
-test("steps are reached and opened with the keyboard", async ({ ada, world }) => {
+test("steps can be opened with the keyboard", async ({ ada, world }) => {
   await makePipeline(world, "dep-keys", definition("Keys", { One: "echo first", Two: "echo second" }));
   const { id } = await deployed(world, "dep-keys", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
@@ -258,7 +258,7 @@ pipeline:
       type: dummy
 `;
 
-test("the page in light, dark and on a phone", async ({ ada, world }) => {
+test("the deployment page is accessible in light, dark and on a phone", async ({ ada, world }) => {
   await makePipeline(world, "dep-whole", WHOLE);
   const { id } = await deployed(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
   for (const { look, colorScheme, viewport } of LOOKS) {

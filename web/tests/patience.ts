@@ -1,4 +1,4 @@
 import { configure } from "@testing-library/react";
 
-/** A machine that runs other suites as well takes longer than a second for what is loaded on demand. */
+/** Lazy-loaded code takes longer than the default second on a busy machine. */
 configure({ asyncUtilTimeout: 10_000 });

@@ -1,4 +1,4 @@
-/** Whole stories, as people live them: from the first press to the last. */
+/** End-to-end scenarios in shared environments. */
 import { withToken } from "./harness/api";
 import { Latch } from "./harness/latch";
 import { registry } from "./harness/registry";
@@ -7,7 +7,7 @@ import { expect, expectLogGrowth, isAccessible, signedIn, test } from "./harness
 
 test.use({ parts: ["grace"] });
 
-/** Prints a line every tenth of a second while the shell condition holds. */
+/** Returns a script that prints a line every 100 ms while the shell condition holds. */
 function talkWhile(condition: string): string {
   return `i=0
 while ${condition}; do i=$((i+1)); echo "crane moved box $i to $BERTH_COMMIT"; sleep 0.1; done
@@ -18,30 +18,33 @@ function withEnvironments(text: string, names: string[]): string {
   return `${text}  ephemeral_environments:\n${names.map(name => `    ${name}: {}\n`).join("")}`;
 }
 
-test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
+test("an environment is claimed, a deployment watched, and the environment released", async ({
+  ada,
+  world,
+}) => {
   const latch = new Latch(world, "quay");
   const quay = withEnvironments(definition("Quay", { Unload: talkWhile(latch.isHeld) }), ["quay-1"]);
   await makePipeline(world, "story-quay", quay);
   await ada.goto("/o/acme/environments?search=story-quay");
-  const berth = ada.getByRole("article", { name: "quay-1" });
-  await berth.getByRole("button", { name: "Claim" }).click();
+  const environment = ada.getByRole("article", { name: "quay-1" });
+  await environment.getByRole("button", { name: "Claim" }).click();
   const dialog = ada.getByRole("dialog");
-  await dialog.getByLabel("Why").fill("unloading");
+  await dialog.getByLabel("Reason").fill("unloading");
   await dialog.getByRole("button", { name: "Claim" }).click();
-  await expect(berth).toContainText("Held by you");
+  await expect(environment).toContainText("Held by you");
 
-  await berth.getByRole("button", { name: "Deploy" }).click();
+  await environment.getByRole("button", { name: "Deploy" }).click();
   await dialog.getByLabel("Commit, branch or tag").fill("ship-7");
   await dialog.getByRole("button", { name: "Deploy" }).click();
   await expect(dialog).toHaveCount(0);
-  await ada.getByRole("button", { name: "Watch it" }).click();
+  await ada.getByRole("button", { name: "View deployment" }).click();
 
   const log = ada.getByRole("region", { name: "Log of Unload" });
   await expect(log).toContainText(/crane moved box \d+ to ship-7/);
   await expectLogGrowth(ada);
   await expect(ada.getByText(/lines?, following/)).toBeVisible();
   latch.release();
-  // Nobody reloads: the lines come by themselves, and the last one is in sight of whoever looks at the log.
+  // Without a reload, the last line is visible.
   await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
   await log.evaluate(element => element.scrollIntoView({ block: "end" }));
   await expect(log.getByText("all boxes are ashore")).toBeInViewport();
@@ -50,15 +53,20 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
   await ada.getByRole("link", { name: "quay-1", exact: true }).click();
   await ada.getByRole("button", { name: "Release" }).click();
   await dialog.getByRole("button", { name: "Release" }).click();
-  await expect(ada.getByRole("region", { name: "History" })).toContainText("given back");
-  await ada.getByRole("region", { name: "History" }).getByRole("button", { name: "1 deployment" }).click();
-  await expect(ada.getByRole("region", { name: "History" }).getByRole("link", { name: "#1" })).toBeVisible();
-  await isAccessible(ada, "the history of a hold, opened");
+  await expect(ada.getByRole("region", { name: "Session history" })).toContainText("released");
+  await ada
+    .getByRole("region", { name: "Session history" })
+    .getByRole("button", { name: "1 deployment" })
+    .click();
+  await expect(
+    ada.getByRole("region", { name: "Session history" }).getByRole("link", { name: "#1" }),
+  ).toBeVisible();
+  await isAccessible(ada, "an expanded session in the history");
   await ada.screenshot({ path: "screenshots/history-light.png", fullPage: true });
   await expect(ada.getByRole("button", { name: "Claim" })).toBeVisible();
 });
 
-test("who is overrun sees it on the page of the deployment that stops", async ({ browser, ada, world }) => {
+test("a takeover is shown on the page of the cancelled deployment", async ({ browser, ada, world }) => {
   const text = definition("Dry dock", { Paint: talkWhile("true") });
   await makePipeline(world, "story-dock", withEnvironments(text, ["dock"]));
   const path = "/o/acme/environments/story-dock/dock";
@@ -66,9 +74,9 @@ test("who is overrun sees it on the page of the deployment that stops", async ({
   await grace.goto(path);
   await grace.getByRole("button", { name: "Claim" }).click();
   await grace.getByRole("dialog").getByLabel("Commit, branch or tag").fill("red");
-  await grace.getByRole("dialog").getByLabel("Why").fill("a new coat");
+  await grace.getByRole("dialog").getByLabel("Reason").fill("a new coat");
   await grace.getByRole("dialog").getByRole("button", { name: "Claim" }).click();
-  await grace.getByRole("region", { name: "Deployments of this hold" }).getByRole("link").first().click();
+  await grace.getByRole("region", { name: "Deployments in this session" }).getByRole("link").first().click();
   await expect(grace.getByRole("region", { name: "Log of Paint" })).toContainText(/box \d+ to red/);
   await expectLogGrowth(grace);
 
@@ -77,27 +85,29 @@ test("who is overrun sees it on the page of the deployment that stops", async ({
   const dialog = ada.getByRole("dialog");
   await expect(dialog).toContainText("Take over dock from Grace Hopper");
   await expect(dialog).toContainText("red");
-  await dialog.getByLabel("Why you take over").fill("a leak");
+  await dialog.getByLabel("Reason").fill("a leak");
   await dialog.getByRole("button", { name: "Take over" }).click();
 
-  await expect(grace.getByText("ada took dock over from you: “a leak”.")).toBeVisible();
+  await expect(grace.getByText("ada took over dock from you: “a leak”")).toBeVisible();
   await expect(grace.getByText("cancelled", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
   await expect(grace.locator("[data-log-complete=true]")).toBeVisible({ timeout: 20_000 });
-  await expect(grace.locator("[data-banner=taken-over]")).toContainText("ada took dock over while this ran");
+  await expect(grace.locator("[data-banner=taken-over]")).toContainText(
+    "ada took over dock while this deployment was running",
+  );
   await expect(grace.locator("[data-banner=taken-over]")).toContainText("a leak");
-  await grace.screenshot({ path: "screenshots/overrun-light.png", fullPage: true });
-  await isAccessible(grace, "a deployment that was overrun");
+  await grace.screenshot({ path: "screenshots/taken-over-light.png", fullPage: true });
+  await isAccessible(grace, "a deployment whose environment was taken over");
   await grace.goto(path);
   await expect(grace.getByRole("main")).toContainText("ada");
   await expect(grace.getByRole("button", { name: "Release" })).toHaveCount(0);
-  await expect(grace.getByRole("region", { name: "History" })).toContainText("taken over by ada");
+  await expect(grace.getByRole("region", { name: "Session history" })).toContainText("taken over by ada");
   await expect(ada.getByRole("button", { name: "Release" })).toBeVisible();
   await grace.context().close();
 });
 
-test("nobody knows how a step ended, somebody looks, says so, and it goes on", async ({ ada, world }) => {
+test("a step with an unknown outcome is resolved and the deployment continues", async ({ ada, world }) => {
   const api = withToken(world);
-  // It is called, and ends without an answer.
+  // The step exits without a result.
   const onCall = `echo "the rope is cut"; exit 1`;
   const made = registry(world, "silent-steps", [{ stepType: "CUSTOM:CUT" }], onCall);
   await api("POST", "/ORG/step-registries", { name: "silent", url: made.path });
@@ -119,15 +129,15 @@ pipeline:
   await when(world, id, status => status === "waiting");
   await ada.goto(`/o/acme/deployments/${id}`);
   const wait = ada.locator("[data-waits-for=unknown_outcome]");
-  await expect(wait).toContainText("obody knows whether");
+  await expect(wait).toContainText("is unknown");
   await expect(ada.getByRole("region", { name: "Log of Cut" })).toContainText("the rope is cut");
-  await wait.getByRole("button", { name: "Say what happened" }).press("Enter");
+  await wait.getByRole("button", { name: "Resolve" }).press("Enter");
   const dialog = ada.getByRole("dialog");
-  await expect(dialog.getByRole("button", { name: "Say so" })).toBeDisabled();
-  await isAccessible(ada, "what became of a step");
+  await expect(dialog.getByRole("button", { name: "Resolve" })).toBeDisabled();
+  await isAccessible(ada, "the dialog to resolve a step");
   await ada.screenshot({ path: "screenshots/resolve-light.png" });
-  await dialog.getByLabel("It took effect").press("Space");
-  await dialog.getByRole("button", { name: "Say so" }).press("Enter");
+  await dialog.getByLabel("Mark as succeeded").press("Space");
+  await dialog.getByRole("button", { name: "Resolve" }).press("Enter");
   await expect(wait).toHaveCount(0);
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
   await expect(ada.getByRole("button", { name: "Tie: succeeded" })).toBeVisible();

@@ -2,19 +2,19 @@ import { afterEach, expect, test, vi } from "vitest";
 import { api, data, whenPasswordNeeded } from "./client";
 
 const CONFIRM = { code: "reauthentication_required", detail: "confirm your password", status: 403 };
-const FORBIDDEN = { code: "forbidden", detail: "you may not", status: 403 };
+const FORBIDDEN = { code: "forbidden", detail: "permission denied", status: 403 };
 
 function respond(status: number, body: unknown): Response {
   return new Response(JSON.stringify(body), { status, headers: { "Content-Type": "application/json" } });
 }
 
-/** Answers requests in this order; returns the bodies that were sent. */
+/** Stubs `fetch` with these responses, in order; returns the request bodies. */
 function serve(...responses: Response[]): string[] {
   const sent: string[] = [];
   vi.stubGlobal("fetch", async (request: Request) => {
     sent.push(await request.text());
     const next = responses.shift();
-    if (!next) throw new Error("one request too many");
+    if (!next) throw new Error("unexpected request");
     return next;
   });
   return sent;
@@ -38,7 +38,7 @@ function answerPrompt(isConfirmed: boolean) {
 
 afterEach(() => vi.unstubAllGlobals());
 
-test("a request that needs the password is repeated once after it was confirmed", async () => {
+test("a request that requires reauthentication is repeated once after the password is confirmed", async () => {
   const sent = serve(respond(403, CONFIRM), respond(201, { data: { id: "tok_1" } }));
   const ask = answerPrompt(true);
   expect(await createToken()).toEqual({ id: "tok_1" });
@@ -46,7 +46,7 @@ test("a request that needs the password is repeated once after it was confirmed"
   expect(sent).toEqual(['{"name":"laptop"}', '{"name":"laptop"}']);
 });
 
-test("a confirmation that does not help is not asked for again", async () => {
+test("a repeated request that still requires reauthentication fails without a second prompt", async () => {
   const sent = serve(respond(403, CONFIRM), respond(403, CONFIRM));
   const ask = answerPrompt(true);
   await expect(createToken()).rejects.toThrow(CONFIRM.detail);
@@ -54,14 +54,14 @@ test("a confirmation that does not help is not asked for again", async () => {
   expect(sent).toHaveLength(2);
 });
 
-test("cancelling gives the original problem", async () => {
+test("a request whose password prompt is cancelled fails with the original problem", async () => {
   const sent = serve(respond(403, CONFIRM));
   answerPrompt(false);
   await expect(createToken()).rejects.toMatchObject({ problem: CONFIRM });
   expect(sent).toHaveLength(1);
 });
 
-test("any other refusal asks for nothing", async () => {
+test("a request that fails with another 403 does not prompt for the password", async () => {
   serve(respond(403, FORBIDDEN));
   const ask = answerPrompt(true);
   await expect(createToken()).rejects.toThrow(FORBIDDEN.detail);

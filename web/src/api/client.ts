@@ -1,4 +1,4 @@
-/** The one way to the server: typed by openapi.json, with the sign-in cookie and its CSRF token. */
+/** API client: typed by openapi.json, authenticated by the login cookie and its CSRF token. */
 import createClient, { type Middleware } from "openapi-fetch";
 import { asProblem, ProblemError } from "./problem";
 import type { paths } from "./schema.gen";
@@ -7,17 +7,17 @@ let csrfToken: string | null = null;
 let onSignedOut: () => void = () => {};
 let confirmPassword: () => Promise<boolean> = async () => false;
 
-/** The token of `GET /me`, sent back with every change. */
+/** Sets the CSRF token from `GET /me`; it is sent with every request that changes something. */
 export function rememberCsrfToken(token: string | null | undefined) {
   csrfToken = token ?? null;
 }
 
-/** What happens when an answer says that nobody is signed in. */
+/** Sets the handler for responses with status 401. */
 export function whenSignedOut(act: () => void) {
   onSignedOut = act;
 }
 
-/** How the person is asked for their password; resolves to false when they cancel. */
+/** Sets the prompt for the user's password; it resolves to false when the user cancels. */
 export function whenPasswordNeeded(ask: () => Promise<boolean>) {
   confirmPassword = ask;
 }
@@ -29,7 +29,7 @@ const browser: Middleware = {
   },
 };
 
-/** Sends a request. Where the server wants the password first, asks for it and repeats the request once. */
+/** Sends a request. If the server requires reauthentication, asks for the password and repeats the request once. */
 async function send(request: Request): Promise<Response> {
   if (request.method === "GET") return fetch(request);
   const repeat = request.clone();
@@ -52,7 +52,7 @@ api.use(browser);
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };
 
-/** The body of a good answer; a problem is thrown. Where an address can also stream, its text is not what we asked for. */
+/** Returns the body of a successful response; throws a `ProblemError` otherwise. Text is the type of endpoints that can also stream. */
 export async function body<T>(request: Promise<Answer<T>>): Promise<Exclude<T, string>> {
   let answer: Answer<T>;
   try {
@@ -66,7 +66,7 @@ export async function body<T>(request: Promise<Answer<T>>): Promise<Exclude<T, s
   throw new ProblemError(problem);
 }
 
-/** The `data` member of a good answer. */
+/** Returns the `data` member of a successful response. */
 export async function data<Body extends { data: unknown }>(
   request: Promise<Answer<Body | string>>,
 ): Promise<Body["data"]> {

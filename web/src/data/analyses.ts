@@ -1,4 +1,4 @@
-/** Why steps failed: analyses, the fixes they suggest, and who is asked. */
+/** Failure analyses, their fix pull requests, and the analysis settings. */
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
@@ -6,9 +6,9 @@ import type { Analysis } from "@/api/types";
 import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
 
-/** Of one deployment; there is at most one for each attempt. */
+/** Analyses per deployment: at most one for each attempt. */
 const LIST_MAX = 200;
-/** Events bring news at once; this is for what they missed. */
+/** Fallback for missed events. */
 const FALLBACK_POLL_MS = 5_000;
 const OF_DEPLOYMENT = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses";
 const ONE = "/api/v1/organizations/{orgId}/analyses/{analysisId}";
@@ -30,7 +30,7 @@ export function isUnderWay({ status, pullRequest }: Analysis): boolean {
   return status === "queued" || status === "running" || pullRequest?.state === "opening";
 }
 
-/** One with all there is: what was sent, and its pull request. */
+/** One analysis with its model requests and its pull request, which the list leaves out. */
 export function analysisQuery(org: string, analysisId: string) {
   return queryOptions({
     queryKey: key(org, "analyses", "one", analysisId),
@@ -55,7 +55,7 @@ export function useAnalyse(org: string, deploymentId: string) {
 
 type Preview = components["schemas"]["AnalysisPreview"];
 
-/** What would be sent to a model. Nothing is. */
+/** The request that an analysis would send to the model. Sends nothing. */
 export function previewQuery(org: string, deploymentId: string, stepId: string) {
   return queryOptions({
     queryKey: ["analysis preview", org, deploymentId, stepId],

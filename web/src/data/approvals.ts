@@ -1,4 +1,4 @@
-/** Approvals: who is asked, and the answer. */
+/** Approvals and votes on them. */
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { Approval } from "@/api/types";

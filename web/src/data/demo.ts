@@ -6,36 +6,36 @@ import type { Deployment, Event, Me } from "@/api/types";
 import { key } from "./keys";
 import { useMe } from "./me";
 
-/** Newest first. Those who play along in a demo make fewer in all. */
+/** Newest first; a demo has fewer. */
 const DEPLOYMENTS_MAX = 200;
 const EVENTS_MAX = 50;
 
-/** The steps of the checklist, in order. */
-export const STEPS = ["claimed", "takenOver", "approved", "rolledBack", "mended"] as const;
+/** Steps of the checklist, in order. */
+export const STEPS = ["claimed", "takenOver", "approved", "rolledBack", "fixed"] as const;
 
-/** What the steps are derived from: outcomes, not requests. */
+/** Deployments and events that the steps are derived from: outcomes, not requests. */
 export type DemoFacts = {
   /** Deployments that have succeeded. */
   succeeded: Pick<Deployment, "id" | "envName" | "trigger" | "actor">[];
-  /** Events; `voted` and `proposed` are one's own. */
+  /** Events; `voted` and `proposed` are those of the current user. */
   overridden: { data: { endedBy?: unknown } }[];
   voted: Pick<Event, "subjects">[];
   proposed: Pick<Event, "subjects">[];
   opened: Pick<Event, "subjects">[];
 };
 
-/** Which of the steps have happened, and were brought about by this person. */
+/** Which steps this user has completed. */
 export function completedSteps(facts: DemoFacts, me: Pick<Me["user"], "id" | "name">): boolean[] {
   const mine = facts.succeeded.filter(each => each.actor.id === me.id);
   const approved = subjects(facts.voted, "deployment");
   const proposed = subjects(facts.proposed, "analysis");
   const has: Record<(typeof STEPS)[number], boolean> = {
     claimed: mine.some(each => each.envName === "qa-2"),
-    // One that was announced for later is carried out by the server: its actor is not the one who asked.
+    // The actor of a scheduled takeover is the server, so compare the user who requested it.
     takenOver: facts.overridden.some(each => each.data.endedBy === me.name),
     approved: facts.succeeded.some(each => approved.has(each.id)),
     rolledBack: mine.some(each => each.trigger === "rollback"),
-    mended: [...subjects(facts.opened, "analysis")].some(each => proposed.has(each)),
+    fixed: [...subjects(facts.opened, "analysis")].some(each => proposed.has(each)),
   };
   return STEPS.map(step => has[step]);
 }
@@ -44,7 +44,7 @@ function subjects(events: Pick<Event, "subjects">[], type: string): Set<string> 
   return new Set(events.flatMap(event => event.subjects.filter(each => each.type === type).map(it => it.id)));
 }
 
-/** Whether each step is done. Stops fetching when all are. */
+/** Whether each step is completed. Stops fetching once all are. */
 export function useCompletedSteps(org: string): boolean[] {
   const me = useMe().user;
   const path = { orgId: org };
@@ -74,7 +74,7 @@ export function useCompletedSteps(org: string): boolean[] {
   return done.data ?? STEPS.map(() => false);
 }
 
-/** The deployment that failed last. */
+/** ID of the deployment that failed last. */
 export function useFailedDeployment(org: string): string | undefined {
   const query = queryOptions({
     queryKey: key(org, "deployments", "failed"),

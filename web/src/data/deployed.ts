@@ -1,4 +1,4 @@
-/** What is where. */
+/** What is deployed to each stage and environment. */
 import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import { key } from "./keys";

@@ -1,4 +1,4 @@
-/** Deployments, and what can be done with them. */
+/** Deployments and the actions on them. */
 import { infiniteQueryOptions, queryOptions, useQueryClient } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { Deployment } from "@/api/types";
@@ -7,7 +7,7 @@ import { useOrgMutation } from "./mutations";
 
 const PAGE = 25;
 const APPROVALS_MAX = 100;
-/** Candidates for a rollback are searched in this many deployments. */
+/** Number of recent deployments offered as rollback targets. */
 const RECENT_MAX = 100;
 
 export function deploymentQuery(org: string, deploymentId: string) {
@@ -47,7 +47,7 @@ export function recentDeploymentsQuery(org: string, pipelineId: string) {
   });
 }
 
-/** Everything that was asked about one deployment, answered or not. */
+/** All approvals of one deployment, whatever their status. */
 export function deploymentApprovalsQuery(org: string, deploymentId: string) {
   return queryOptions({
     queryKey: key(org, "approvals", "of", deploymentId),
@@ -84,7 +84,7 @@ export function useStart(org: string, pipelineId: string) {
   );
 }
 
-/** Cancels one stage, or all of it. */
+/** Cancels one stage and those after it, or the whole deployment. */
 export function useCancel(org: string, deploymentId: string) {
   return useDeploymentMutation(org, ({ stage, reason }: { stage?: string; reason?: string }) =>
     stage === undefined
@@ -116,7 +116,7 @@ export function useRetry(org: string, deploymentId: string) {
 
 export type RollBack = { stage: string; to?: string; reason?: string };
 
-/** Its answer is another deployment: the rollback. */
+/** Rolls back a stage. The response is the new deployment that does it. */
 export function useRollBack(org: string, deploymentId: string) {
   return useDeploymentMutation(org, ({ stage, ...body }: RollBack) =>
     data(

@@ -1,4 +1,4 @@
-/** The history. */
+/** The audit log. */
 import { infiniteQueryOptions, useMutation } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { EventKind } from "@/api/kinds.gen";
@@ -20,7 +20,7 @@ export function eventPages(org: string, filter: EventFilter) {
   return infiniteQueryOptions({
     queryKey: key(org, "events", filter),
     queryFn: ({ pageParam }) => {
-      // An address may name a kind that there is not: the server says so.
+      // The URL may contain an unknown kind; the server rejects it.
       const kind = filter.kind as EventKind | undefined;
       const query = { ...filter, kind, limit: PAGE, cursor: pageParam };
       return body(

@@ -1,4 +1,4 @@
-/** DORA's four measures. */
+/** The four DORA metrics. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import { key } from "./keys";

@@ -1,4 +1,4 @@
-/** Invitations: what an admin sends, and what the invited person accepts. */
+/** Invitations: created by admins, accepted by the invited user. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
@@ -40,7 +40,7 @@ export function useRevokeInvitation(org: string) {
   );
 }
 
-/** What the link with this token offers. */
+/** Organization and role that the invitation link with this token offers. */
 export function offerQuery(token: string) {
   return queryOptions({
     queryKey: ["invitation", token],
@@ -49,7 +49,7 @@ export function offerQuery(token: string) {
   });
 }
 
-/** Accepts an invitation with the account that is logged in. */
+/** Accepts an invitation with the current account. */
 export function useJoin() {
   const queries = useQueryClient();
   return useMutation({

@@ -1,4 +1,4 @@
-/** Keys of the query cache: always the organization, then the noun, so that an event can invalidate a noun. */
+/** Keys of the query cache: organization, then resource, so that an event can invalidate all queries of a resource. */
 export const NOUNS = [
   "analyses",
   "approvals",
@@ -28,10 +28,10 @@ export function key(org: string, noun: Noun, ...rest: unknown[]) {
 
 export const ME = ["me"] as const;
 
-/** Nouns whose queries an event of this kind invalidates, besides the events themselves. */
+/** Resources whose queries an event of this kind invalidates, besides the audit log itself. */
 export function invalidatedBy(kind: string): Noun[] {
-  const [noun = ""] = kind.split("_");
-  return INVALIDATED_BY[noun] ?? [];
+  const [subject = ""] = kind.split("_");
+  return INVALIDATED_BY[subject] ?? [];
 }
 
 const INVALIDATED_BY: Record<string, Noun[]> = {

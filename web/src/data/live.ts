@@ -1,4 +1,4 @@
-/** Live data: one stream of the organization's events per tab. An event invalidates queries; pages refetch what they show. */
+/** Live updates: one event stream per tab. Events invalidate queries; pages refetch what they show. */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
@@ -7,7 +7,7 @@ import { invalidatedBy, key, type Noun } from "./keys";
 
 export type LiveState = "connecting" | "live" | "interrupted";
 
-/** Events come in bursts: a page fetches soon after the first of them, and then at most this often. */
+/** Debounce: events come in bursts. Queries are invalidated soon after the first event, then at most once per interval. */
 const COALESCE_MS = 150;
 const FETCH_EVERY_MS = 1_000;
 const RECONNECT_MS_MIN = 1_000;
@@ -33,7 +33,7 @@ export function useLiveState(): LiveState {
   );
 }
 
-/** Calls `listen` for every event of the organization as it happens. */
+/** Calls `listen` for every event of the organization. */
 export function useLiveEvents(listen: (event: Event) => void) {
   useEffect(() => {
     listeners.add(listen);
@@ -43,7 +43,7 @@ export function useLiveEvents(listen: (event: Event) => void) {
   }, [listen]);
 }
 
-/** Follows the organization. Used once, by the shell. */
+/** Opens the event stream of the organization. Used once, by the shell. */
 export function useFollow(org: string) {
   const queries = useQueryClient();
   useEffect(() => {
@@ -72,7 +72,7 @@ export function useFollow(org: string) {
   }, [org, queries]);
 }
 
-/** What was asked before the stream was open may lack what happened until then: the first answer is shown, then another. */
+/** Refetches all queries, after those in flight: responses from before the stream opened may have missed events. */
 function refetchAll(queries: QueryClient, org: string) {
   for (const query of queries.getQueryCache().findAll({ queryKey: ["org", org] })) {
     const answered = query.state.fetchStatus === "fetching" ? query.promise : undefined;
@@ -98,7 +98,7 @@ function follow(org: string, handlers: StreamHandlers): () => void {
     };
     source.onerror = () => {
       setState("interrupted");
-      // The browser reconnects by itself unless it was refused.
+      // The browser reconnects unless the server rejected the request.
       if (source?.readyState !== EventSource.CLOSED) return;
       retry = setTimeout(open, wait);
       wait = Math.min(wait * 2, RECONNECT_MS_MAX);

@@ -1,28 +1,28 @@
-/** Cache of one log: the chunks of lines that were viewed last, and its tail while it grows. */
+/** LRU cache of one log: the chunks of lines viewed last, and the tail while the log grows. */
 import { type LogEntry, type LogSource, linesOf, logAddress, tailOf } from "./logs";
 
 export const CHUNK_LINES = 500;
-/** Chunks kept: about what forty screens show. */
+/** Maximum number of cached chunks. */
 export const CHUNKS_MAX = 64;
 const TAIL_LINES = 500;
 const IN_FLIGHT_MAX = 3;
 const WANTED_MAX = CHUNKS_MAX / 2;
-/** A chunk of very long lines comes in several answers. */
-const ANSWERS_PER_CHUNK_MAX = 40;
+/** A chunk of very long lines takes several responses. */
+const RESPONSES_PER_CHUNK_MAX = 40;
 const REFRESH_MS = 150;
 const RECONNECT_MS = 2_000;
-/** Backoff after a failed request; doubled by each one that follows. */
+/** Backoff after a failed request; doubles with every further failure. */
 const BACKOFF_MS_MIN = 250;
 const BACKOFF_MS_MAX = 16_000;
 
 export type LogState = {
-  /** The first answer is here. */
+  /** Whether the first response has arrived. */
   isOpen: boolean;
   lines: number;
   isComplete: boolean;
   hasGap: boolean;
   error: unknown;
-  /** Rises whenever any line changed. */
+  /** Incremented on every change. */
   version: number;
 };
 
@@ -71,7 +71,7 @@ export class LogBuffer {
 
   state = (): LogState => this.#state;
 
-  /** Calls `listener` with the last lines whenever they were read. */
+  /** Calls `listener` with the tail whenever it is read. */
   onTail(listener: (entries: LogEntry[]) => void) {
     this.#tailListeners.add(listener);
     return () => this.#tailListeners.delete(listener);
@@ -99,7 +99,7 @@ export class LogBuffer {
     return [...this.#chunks.values()].reduce((sum, chunk) => sum + chunk.size, 0);
   }
 
-  /** Requests the lines in view; earlier requests that did not start are dropped. */
+  /** Requests the visible lines; earlier requests that have not started are dropped. */
   want(lines: Iterable<number>) {
     const chunks = new Set<number>();
     for (const line of lines) if (line >= 1 && line <= this.#state.lines) chunks.add(chunkOf(line));
@@ -122,7 +122,7 @@ export class LogBuffer {
   async #fetchChunk(chunk: number) {
     this.#inFlight.add(chunk);
     try {
-      for (let answers = 0; answers < ANSWERS_PER_CHUNK_MAX && !this.#isClosed; answers++) {
+      for (let responses = 0; responses < RESPONSES_PER_CHUNK_MAX && !this.#isClosed; responses++) {
         const from = this.#missing(chunk);
         if (from === null) break;
         const log = await this.reader.lines(this.source, from, (chunk + 1) * CHUNK_LINES);
@@ -169,7 +169,7 @@ export class LogBuffer {
     try {
       const log = await this.reader.tail(this.source, TAIL_LINES);
       if (this.#isClosed) return;
-      // The last line may have been half a line when it was read.
+      // The last line may have been incomplete when it was read.
       this.#evict(this.#state.lines);
       this.#insert(log.entries);
       const was = this.#state.isOpen;

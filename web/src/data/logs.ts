@@ -1,4 +1,4 @@
-/** Logs of steps: by ranges of lines, by what they contain, and as they grow. */
+/** Step logs: line ranges, search and streaming. */
 import { api, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 
@@ -6,7 +6,7 @@ export type Log = components["schemas"]["Log"];
 export type LogEntry = components["schemas"]["LogEntry"];
 export type LogStream = "step" | "after_fence";
 
-/** Which log: one attempt of one step, or what it still printed after a takeover. */
+/** Identifies a log: an attempt of a step, and its stream. `after_fence` is the output after a takeover. */
 export type LogSource = {
   org: string;
   deploymentId: string;
@@ -41,12 +41,12 @@ export function linesOf(source: LogSource, fromLine: number, toLine: number): Pr
   return get(source, { fromLine, toLine });
 }
 
-export type FoundLines = { entries: LogEntry[]; isWhole: boolean };
+export type FoundLines = { entries: LogEntry[]; isComplete: boolean };
 
-/** The server looks at so much of a log at a time; nobody waits for more than this many answers. */
-const SEARCH_ANSWERS_MAX = 20;
+/** The server searches a limited part of a log per request; a search stops after this many requests. */
+const SEARCH_REQUESTS_MAX = 20;
 
-/** Lines that contain this text, at most `max` of them. */
+/** Returns the lines that contain this text, at most `max`. */
 export async function findLines(
   source: LogSource,
   q: string,
@@ -55,17 +55,17 @@ export async function findLines(
 ): Promise<FoundLines> {
   const entries: LogEntry[] = [];
   let from: Part = { fromLine };
-  for (let answers = 0; answers < SEARCH_ANSWERS_MAX; answers++) {
+  for (let requests = 0; requests < SEARCH_REQUESTS_MAX; requests++) {
     const found = await get(source, { q, limit: max - entries.length, ...from });
     entries.push(...found.entries);
-    if (found.nextOffset == null && found.nextLine == null) return { entries, isWhole: true };
-    if (entries.length >= max) return { entries, isWhole: false };
+    if (found.nextOffset == null && found.nextLine == null) return { entries, isComplete: true };
+    if (entries.length >= max) return { entries, isComplete: false };
     from = found.nextOffset != null ? { offset: found.nextOffset } : { fromLine: found.nextLine ?? 1 };
   }
-  return { entries, isWhole: false };
+  return { entries, isComplete: false };
 }
 
-/** The address of the same log as a file, or as a stream from a byte on. */
+/** URL of the log as a file, or as a stream from a byte offset. */
 export function logAddress(source: LogSource, more: Record<string, string>): string {
   const { org, deploymentId, stepId, attempt, stream } = source;
   const query = new URLSearchParams({ attempt: String(attempt), stream, ...more });

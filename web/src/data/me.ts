@@ -1,4 +1,4 @@
-/** Who is signed in, where, and as what. */
+/** The current user, their organizations and role; login and password. */
 import { queryOptions, useMutation, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { api, data, rememberCsrfToken } from "@/api/client";
@@ -24,7 +24,7 @@ export function useMe() {
   return useSuspenseQuery(meQuery).data;
 }
 
-/** The organization of the address: its slug, as all addresses of its pages have it. */
+/** The organization's slug in the URL. */
 export function useOrg(): string {
   return useParams({ strict: false }).org ?? "";
 }
@@ -34,7 +34,7 @@ export function useOrganization() {
   return useMe().organizations.find(each => each.slug === org || each.id === org);
 }
 
-/** Whether the one signed in may do this here. */
+/** Whether the current user has this permission in the organization. */
 export function useMay(permission: Permission): boolean {
   const role = useOrganization()?.role;
   return role !== undefined && roleMay(role, permission);
@@ -44,12 +44,12 @@ export function useSignIn() {
   return useBecome((login: Schemas["Login"]) => data(api.POST("/api/v1/auth/login", { body: login })));
 }
 
-/** Accepts an invitation with a new account, and logs in with it. */
+/** Accepts an invitation with a new account and logs in. */
 export function useSignUp() {
   return useBecome((account: Schemas["SignUp"]) => data(api.POST("/api/v1/auth/sign-up", { body: account })));
 }
 
-/** After this the browser belongs to another person: nothing of the one before stays in the cache. */
+/** Logs in as another user and clears the cached data of the previous one. */
 function useBecome<Input>(enter: (input: Input) => Promise<Me>) {
   const queries = useQueryClient();
   return useMutation({
@@ -79,7 +79,7 @@ export function useChangePassword() {
   });
 }
 
-/** Sets a password with the token of a reset link. The server ends all log-ins of the account. */
+/** Sets a password with the token of a reset link. The server ends all logins of the account. */
 export function useResetPassword() {
   const queries = useQueryClient();
   return useMutation({

@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { key, type Noun } from "./keys";
 
-/** Changes data of an organization. Queries of the given nouns are invalidated when it settles, also after a failure. */
+/** A mutation of an organization's data. Invalidates the queries of the given resources when it settles, also on failure. */
 export function useOrgMutation<Input, Output>(
   org: string,
   invalidates: Noun[],

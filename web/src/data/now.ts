@@ -1,4 +1,4 @@
-/** One clock for all relative times and countdowns of a tab. */
+/** Shared clock for all relative times and countdowns of a tab. */
 import { useSyncExternalStore } from "react";
 
 const TICK_MS = 1_000;

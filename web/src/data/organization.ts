@@ -1,4 +1,4 @@
-/** The organization itself: its name, and the network of its steps. */
+/** Organization settings: name and default network of steps. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";

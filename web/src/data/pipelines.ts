@@ -1,4 +1,4 @@
-/** Pipelines, their definitions, and what can be done with them. */
+/** Pipelines, their definitions, and the actions on them. */
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { Pipeline } from "@/api/types";
@@ -9,12 +9,12 @@ export const PIPELINES_PAGE = 100;
 
 export type PipelineFilter = { search?: string; status?: string };
 
-/** An address may name a status that there is not: the server says so. */
+/** The URL may contain an unknown status; the server rejects it. */
 function toQuery({ search, status }: PipelineFilter) {
   return { search, status: status as Pipeline["status"] | undefined };
 }
 
-/** One page of the list, by its number from 0. */
+/** One page of the list; pages count from 0. */
 export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number = 0) {
   return queryOptions({
     queryKey: key(org, "pipelines", "list", filter, number),
@@ -42,7 +42,7 @@ export function pipelineQuery(org: string, pipelineId: string) {
   });
 }
 
-/** The list, a page after the other. */
+/** The list with infinite scrolling. */
 export function pipelinePages(org: string, filter: PipelineFilter = {}) {
   return infiniteQueryOptions({
     queryKey: key(org, "pipelines", "pages", filter),
@@ -72,7 +72,7 @@ export function definitionQuery(org: string, pipelineId: string) {
   });
 }
 
-/** What is to be said about a definition. The text is the key: nothing but another text changes the answer for long. */
+/** Diagnostics of a definition, cached by its text. */
 export function diagnosticsQuery(org: string, source: string) {
   return queryOptions({
     queryKey: key(org, "pipelines", "diagnostics", source),
@@ -86,7 +86,7 @@ export function diagnosticsQuery(org: string, source: string) {
   });
 }
 
-/** What the repository of a pipeline says about its newest definition. */
+/** The pipeline's repository, with the problems of its newest definitions. */
 export function originQuery(org: string, repositoryId: string) {
   return queryOptions({
     queryKey: key(org, "repositories", "one", repositoryId),
@@ -99,7 +99,7 @@ export function originQuery(org: string, repositoryId: string) {
   });
 }
 
-/** Pauses new deployments, or lets them go on. */
+/** Pauses or resumes new deployments. */
 export function usePause(org: string, pipelineId: string) {
   return useOrgMutation(
     org,

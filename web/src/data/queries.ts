@@ -1,4 +1,4 @@
-/** The query cache. Events invalidate it; a stale time limits the effect of missed ones. */
+/** The query cache. Events invalidate it; the stale time limits the effect of missed events. */
 import { QueryClient } from "@tanstack/react-query";
 import { problemOf } from "@/api/problem";
 
@@ -8,7 +8,7 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 30_000,
-      // A refusal is an answer; only a server that is away is asked again.
+      // Retry only network and server errors.
       retry: (failures, error) => {
         const { status } = problemOf(error);
         return failures < RETRIES_MAX && (status === 0 || status >= 500);

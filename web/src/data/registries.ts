@@ -1,4 +1,4 @@
-/** Custom steps: registries of them, what they offer, and how they were built. */
+/** Step registries, their steps and builds. */
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
@@ -7,9 +7,9 @@ import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 const BUILDS_SHOWN_MAX = 50;
-/** Of what a build printed the last lines are shown. */
+/** Maximum number of log lines shown of a build. */
 export const BUILD_LINES_SHOWN_MAX = 500;
-/** A build begins and grows without an event. */
+/** Builds emit no events while they run, so this polls. */
 const BUILD_POLL_MS = 1_000;
 const FALLBACK_POLL_MS = 5_000;
 const ALL = "/api/v1/organizations/{orgId}/step-registries";
@@ -50,7 +50,7 @@ export function registryStepsQuery(org: string, registryId: string) {
   });
 }
 
-/** Also while none has begun and one is about to. */
+/** Builds of a registry, newest first. Polls while one runs or is about to start. */
 export function registryBuildsQuery(org: string, registry: Pick<Schemas["StepRegistry"], "name" | "status">) {
   const registryId = registry.name;
   return queryOptions({
@@ -96,7 +96,7 @@ export function useChangeRegistry(org: string, registryId: string) {
   );
 }
 
-/** Syncs the repository now, and builds its commit unless that is built. */
+/** Syncs the repository and builds its newest commit unless it is already built. */
 export function useSyncRegistry(org: string, registryId: string) {
   return useOrgMutation(org, ["registries"], () =>
     data(api.POST(`${ONE}/sync`, { params: { path: { orgId: org, registryId } } })),

@@ -1,4 +1,4 @@
-/** Repositories. */
+/** Git repositories with pipeline definitions. */
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";

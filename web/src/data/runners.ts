@@ -1,11 +1,11 @@
-/** Machines that run steps. */
+/** Runners: machines that run steps. */
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
-/** A heartbeat is no event, so this polls. */
+/** Heartbeats emit no events, so this polls. */
 const POLL_MS = 5_000;
 const ALL = "/api/v1/organizations/{orgId}/runners";
 
@@ -17,7 +17,7 @@ export function runnersQuery(org: string) {
   });
 }
 
-/** Its answer has the token to register with, and nothing ever shows that again. */
+/** Creates a runner. Only this response contains its registration token. */
 export function useAddRunner(org: string) {
   return useOrgMutation(org, ["runners"], (runner: { name?: string; labels: string[] }) =>
     data(api.POST(ALL, { params: { path: { orgId: org } }, body: runner })),

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { count, readSearch, writeSearch } from "./search";
 
-test("what is written into an address is read back as it was", () => {
+test("search parameters survive a round trip through the URL", () => {
   for (const values of [
     { attempt: "1", lines: "L10-L20" },
     { q: '"error" & 50% of +1', search: "true" },
@@ -10,12 +10,12 @@ test("what is written into an address is read back as it was", () => {
     expect(readSearch(writeSearch(values))).toEqual(values);
 });
 
-test("numbers stand in an address without quotes, and what is absent does not stand there", () => {
+test("numbers are written without quotes, absent values are left out", () => {
   expect(writeSearch({ attempt: "1", q: undefined, lines: "" })).toBe("?attempt=1");
   expect(writeSearch({})).toBe("");
 });
 
-test("an address with quotes still leads to its attempt", () => {
+test("a quoted number in an old link is still read", () => {
   expect(count(readSearch("?attempt=%221%22").attempt)).toBe("1");
   expect(count("one")).toBeUndefined();
   expect(count("-1")).toBeUndefined();

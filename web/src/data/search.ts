@@ -1,16 +1,16 @@
-/** Search parameters of pages: text or absent, so that a link to a filter is always a valid link. */
+/** Search parameters of pages: text or absent, so that any URL is valid. */
 
 export function text(value: unknown): string | undefined {
   if (typeof value === "number" || typeof value === "boolean") return String(value);
   return typeof value === "string" && value !== "" ? value : undefined;
 }
 
-/** A count in digits. Addresses once had it in quotes, and links to them live on. */
+/** A number in digits. Also accepts quotes, which old links have. */
 export function count(value: unknown): string | undefined {
   return /^"?(\d{1,9})"?$/.exec(text(value) ?? "")?.[1];
 }
 
-/** Parameters are plain text: what stands in an address is what was written, and nothing is read as JSON. */
+/** Reads parameters as plain text, unlike the router's default, which parses JSON. */
 export function readSearch(address: string): Record<string, string> {
   return Object.fromEntries(new URLSearchParams(address));
 }

@@ -1,4 +1,4 @@
-/** Secrets: values go in and never come out. */
+/** Secrets. Values are write-only. */
 import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";

@@ -24,7 +24,7 @@ export function webhookQuery(org: string, webhookId: string) {
   });
 }
 
-/** Deliveries have no events of their own, so this polls. */
+/** Deliveries emit no events, so this polls. */
 const POLL_MS = 5_000;
 
 export function deliveriesQuery(org: string, webhookId: string) {
@@ -66,7 +66,7 @@ export function usePing(org: string, webhookId: string) {
   );
 }
 
-/** A new signing secret, shown in this answer and never again. */
+/** Rotates the signing secret. Only this response contains the new one. */
 export function useRotateSecret(org: string, webhookId: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], () =>
     data(api.POST(`${ONE}/rotate`, { params: { path: { orgId: org, webhookId } } })),

@@ -1,6 +1,6 @@
-/** JSON Schema as a table that people read, and as a first piece of YAML. */
+/** Renders JSON Schemas of step parameters as a table and as sample YAML. */
 
-/** A schema is written by others: it is walked so far and no further. */
+/** Limits for schemas, which are untrusted. */
 const ROWS_MAX = 100;
 const DEPTH_MAX = 4;
 
@@ -20,7 +20,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** One row for each parameter; those of objects inside are named with dots. */
+/** Returns a row for each parameter; nested ones have dotted names. */
 export function rowsOf(schema: unknown): Row[] {
   const rows: Row[] = [];
   walk(schemaOf(schema), "", 0, rows);
@@ -45,16 +45,16 @@ function walk(schema: Schema, before: string, depth: number, rows: Row[]) {
 }
 
 const TYPES: Record<string, string> = {
-  string: "text",
-  integer: "whole number",
+  string: "string",
+  integer: "integer",
   number: "number",
-  boolean: "true or false",
+  boolean: "boolean",
   object: "object",
-  null: "nothing",
+  null: "null",
 };
 
 function formatType(schema: Schema, depth = 0): string {
-  if (depth >= DEPTH_MAX) return "anything";
+  if (depth >= DEPTH_MAX) return "any";
   if (schema.const !== undefined) return textOf(schema.const);
   if (Array.isArray(schema.enum)) return schema.enum.map(textOf).join(" | ");
   const choices = [...listOf(schema.oneOf), ...listOf(schema.anyOf)];
@@ -63,8 +63,8 @@ function formatType(schema: Schema, depth = 0): string {
   const types = Array.isArray(schema.type) ? schema.type : [schema.type];
   const words = types.map(type =>
     type === "array"
-      ? `list of ${formatType(schemaOf(schema.items), depth + 1)}`
-      : (TYPES[String(type)] ?? "anything"),
+      ? `array of ${formatType(schemaOf(schema.items), depth + 1)}`
+      : (TYPES[String(type)] ?? "any"),
   );
   return words.join(" or ");
 }
@@ -73,17 +73,17 @@ function formatNote(schema: Schema): string {
   const { minimum, maximum, minLength, maxLength, pattern } = schema;
   const parts = [
     typeof schema.description === "string" ? schema.description : "",
-    schema.default === undefined ? "" : `${textOf(schema.default)} unless given`,
-    minimum === undefined ? "" : `at least ${textOf(minimum)}`,
-    maximum === undefined ? "" : `at most ${textOf(maximum)}`,
+    schema.default === undefined ? "" : `default ${textOf(schema.default)}`,
+    minimum === undefined ? "" : `minimum ${textOf(minimum)}`,
+    maximum === undefined ? "" : `maximum ${textOf(maximum)}`,
     minLength === undefined ? "" : `at least ${textOf(minLength)} characters`,
     maxLength === undefined ? "" : `at most ${textOf(maxLength)} characters`,
-    pattern === undefined ? "" : `as ${textOf(pattern)}`,
+    pattern === undefined ? "" : `matches ${textOf(pattern)}`,
   ];
   return parts.filter(part => part !== "").join("; ");
 }
 
-/** A step of this type with what it cannot do without; values are to be replaced. */
+/** Returns the YAML of a step of this type with sample values for its required parameters. */
 export function stepYaml(use: string, name: string, schema: unknown): string {
   const root = schemaOf(schema);
   const properties = schemaOf(root.properties);
@@ -97,7 +97,7 @@ export function stepYaml(use: string, name: string, schema: unknown): string {
   return `${lines.join("\n")}\n`;
 }
 
-/** Every JSON text is YAML; a plain word needs no quotes. */
+/** Quotes text for YAML unless it is a plain word. JSON strings are valid YAML. */
 function quote(text: string): string {
   const isPlain = /^[A-Za-z][\w -]*\w$/.test(text) && !/^(true|false|null|yes|no|on|off)$/i.test(text);
   return isPlain ? text : JSON.stringify(text);

@@ -1,4 +1,4 @@
-/** Times and durations as people say them. */
+/** Formats times and durations. */
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -17,7 +17,7 @@ export function duration(seconds: number): string {
   return pair(DAY, "d", HOUR, "h");
 }
 
-/** The one largest unit: 42 s, 3 min, 2 h, 3 d. */
+/** Only the largest unit: 42 s, 3 min, 2 h, 3 d. */
 export function roughly(seconds: number): string {
   return duration(seconds).split(" ").slice(0, 2).join(" ");
 }
@@ -29,12 +29,12 @@ export function relative(then: string | Date, now: number): string {
   return seconds > 0 ? `${roughly(seconds)} ago` : `in ${roughly(-seconds)}`;
 }
 
-/** The moment itself, in the reader's own time zone. */
+/** Date and time in the browser's time zone. */
 export function absolute(then: string | Date): string {
   return new Date(then).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** 1:05:09, 12:30, 0:07: what is left, counting down. */
+/** Remaining time: 1:05:09, 12:30, 0:07. */
 export function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const two = (value: number) => String(value).padStart(2, "0");
@@ -43,7 +43,7 @@ export function clock(seconds: number): string {
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** "14:02" today, "12 Nov, 14:02" before, in the reader's own time zone. */
+/** "14:02" today, "12 Nov, 14:02" otherwise, in the browser's time zone. */
 export function sinceWhen(then: string, now: number): string {
   const date = new Date(then);
   const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });

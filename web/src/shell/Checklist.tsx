@@ -10,10 +10,10 @@ import { Link } from "@/ui/Link";
 import "./checklist.css";
 
 const DISMISSED = "berth.demo.dismissed";
-/** From here on there is room beside the page; the style sheet has the same width. Below it begins folded. */
+/** Wide enough to show the checklist beside the page; the style sheet uses the same width. Collapsed at first below it. */
 const WIDE = "(min-width: 75em)";
 
-/** Of a demo: what there is to live through. It ticks itself, from what the server says has happened. */
+/** Checklist of the demo. Steps are checked off by the server's deployments and events. */
 export default function Checklist() {
   const sites = useMe().demo?.sites;
   const org = useOrg();
@@ -29,7 +29,7 @@ export default function Checklist() {
   };
   const count = done.filter(Boolean).length;
   return (
-    <Paper component="aside" aria-label="First steps" className="checklist" withBorder>
+    <Paper component="aside" aria-label="Getting started" className="checklist" withBorder>
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <Button
           variant="subtle"
@@ -40,16 +40,16 @@ export default function Checklist() {
           aria-controls={items}
           rightSection={<IconChevronDown size={16} />}
         >
-          First steps, {count} of {STEPS.length}
+          Getting started: {count} of {STEPS.length}
         </Button>
-        <ActionIcon variant="subtle" color="gray" onClick={dismiss} aria-label="Dismiss the first steps">
+        <ActionIcon variant="subtle" color="gray" onClick={dismiss} aria-label="Dismiss">
           <IconX size={16} />
         </ActionIcon>
       </Group>
       <Stack id={items} gap="sm" mt="xs" px={6} pb={6} hidden={!open} display={open ? undefined : "none"}>
         <Steps done={done} sites={sites} />
         <Text size="sm" c={count === STEPS.length ? undefined : "dimmed"}>
-          <InlineCode text="Last: `berth demo crash` kills the server in the middle of a deployment. Then your own repository: `berth repo add .`" />
+          <InlineCode text="Next: run `berth demo crash` to kill the server during a deployment, then add your own repository with `berth repo add .`" />
         </Text>
       </Stack>
     </Paper>
@@ -66,7 +66,7 @@ function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: 
     const url = sites.find(each => each.place === place)?.url;
     return (
       <Anchor inherit href={url} target="_blank" rel="noreferrer">
-        its site
+        the site
       </Anchor>
     );
   };
@@ -85,21 +85,21 @@ function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: 
     );
   const lines: ReactNode[] = [
     <>
-      Claim {environment("qa-2")} with <InlineCode text="`feature/dark`" /> and watch its log: {site("qa-2")}{" "}
+      Claim {environment("qa-2")} with <InlineCode text="`feature/dark`" /> and follow the log: {site("qa-2")}{" "}
       turns dark
     </>,
     <>
-      Take {environment("qa-1")} over from Grace: {site("qa-1")} refuses her late write
+      Take over {environment("qa-1")} from Grace: {site("qa-1")} rejects her late write
     </>,
     <>
       <Link inherit to="/o/$org/approvals" params={{ org }}>
         Approve
       </Link>{" "}
-      the green shop: {site("production")} turns green
+      the deployment to production: {site("production")} turns green
     </>,
-    <>Roll {deployment(inProduction, "production")} back: it is blue again, and promotion is paused</>,
+    <>Roll back {deployment(inProduction, "production")}: the site is blue again, and promotion is paused</>,
     <>
-      See why {deployment(failed, "broken")} failed and push the fix: its branch passes in{" "}
+      See why {deployment(failed, "broken")} failed and propose the fix: its branch succeeds in{" "}
       {environment("qa-2")}
     </>,
   ];
@@ -107,7 +107,7 @@ function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: 
     <List spacing={8} size="sm" listStyleType="none" pl={0} withPadding={false}>
       {lines.map((line, at) => (
         <List.Item
-          // biome-ignore lint/suspicious/noArrayIndexKey: the steps have no other name, and never move
+          // biome-ignore lint/suspicious/noArrayIndexKey: the list is static
           key={at}
           icon={
             <ThemeIcon size={20} radius="xl" color={done[at] ? "green" : "gray"} variant="light">

@@ -9,6 +9,7 @@ const Z_INDEX = 300;
 
 type Props = { onAnswer: (isConfirmed: boolean) => void };
 
+/** Dialog that asks for the user's password. */
 export default function ConfirmPassword({ onAnswer }: Props) {
   const confirm = useConfirmPassword();
   const [password, setPassword] = useState("");
@@ -26,13 +27,13 @@ export default function ConfirmPassword({ onAnswer }: Props) {
           event.preventDefault();
           confirm.mutate(password, {
             onSuccess: () => onAnswer(true),
-            // The log-in is over: the page for it opens by itself.
+            // The login has expired: the client redirects to the login page.
             onError: error => problemOf(error).status === 401 && onAnswer(false),
           });
         }}
       >
         <Stack>
-          <Text size="sm">You last entered it more than an hour ago. Enter it again to continue.</Text>
+          <Text size="sm">You entered it more than an hour ago. Enter it again to continue.</Text>
           <PasswordInput
             label="Password"
             required
@@ -43,7 +44,7 @@ export default function ConfirmPassword({ onAnswer }: Props) {
               setPassword(event.currentTarget.value);
               confirm.reset();
             }}
-            error={isWrong && "This is not your password"}
+            error={isWrong && "Wrong password"}
           />
           {confirm.isError && !isWrong && <ProblemPanel error={confirm.error} compact />}
           <Group justify="flex-end">

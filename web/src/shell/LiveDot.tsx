@@ -2,11 +2,11 @@ import { Group, Text } from "@mantine/core";
 import { IconPlugConnectedX, IconPointFilled } from "@tabler/icons-react";
 import { useLiveState } from "@/data/live";
 
-/** Whether this tab hears of changes as they happen. */
+/** State of the event stream. */
 export function LiveDot() {
   const state = useLiveState();
   const isLive = state === "live";
-  const words = { live: "Live", connecting: "Connecting…", interrupted: "Not live, trying again…" };
+  const words = { live: "Live", connecting: "Connecting…", interrupted: "Reconnecting…" };
   const Icon = state === "interrupted" ? IconPlugConnectedX : IconPointFilled;
   return (
     <Group gap={4} px={6} wrap="nowrap" role="status" data-live={isLive}>

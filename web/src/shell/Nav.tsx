@@ -20,7 +20,7 @@ import { OrgButton } from "./OrgButton";
 import { ProfileButton } from "./ProfileButton";
 import { PLACES } from "./places";
 
-// Menus come a moment later than the buttons that open them.
+// Menus load after their buttons.
 const OrgSwitcher = lazy(() => import("./OrgSwitcher"));
 const ProfileMenu = lazy(() => import("./ProfileMenu"));
 
@@ -30,10 +30,11 @@ const PlaceLink = createLink(
 
 type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void; onNavigate: () => void };
 
+/** Sidebar: organization, search, pages, connection state and profile. */
 export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const org = useOrg();
   const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
-  // A menu that is clicked before it is loaded opens once it is.
+  // A click on a menu that is still loading opens it once it is loaded.
   const [clicked, setClicked] = useState<"organizations" | "profile">();
   return (
     <Stack h="100%" gap="xs" p="sm">
@@ -49,7 +50,7 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
         <Group justify="space-between" wrap="nowrap">
           <Group gap={8} wrap="nowrap">
             <IconSearch size={15} aria-hidden />
-            <Text size="sm">Find anything</Text>
+            <Text size="sm">Search</Text>
           </Group>
           <Kbd size="xs" bg="transparent" c="inherit" style={{ borderColor: "rgba(255,255,255,.25)" }}>
             ⌘K
@@ -73,7 +74,7 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
                     variant="filled"
                     color="lantern.4"
                     circle
-                    aria-label={`${waiting} waiting`}
+                    aria-label={`${waiting} pending`}
                   >
                     {waiting}
                   </Badge>

@@ -4,16 +4,16 @@ import { Empty } from "@/ui/Empty";
 import { LinkButton } from "@/ui/Link";
 import { ProblemPanel } from "@/ui/Problem";
 
-/** When a page broke, or there is none at this address. */
+/** Error page: a page that failed to load, or an unknown URL. */
 export function PageProblem({ error, reset }: { error?: unknown; reset?: () => void }) {
   return (
     <Container size="sm" py="xl">
       {error ? (
         <ProblemPanel error={error} retry={reset} />
       ) : (
-        <Empty icon={IconMapOff} title="There is no page at this address">
+        <Empty icon={IconMapOff} title="Page not found">
           <LinkButton to="/" mt="sm">
-            To the start
+            Go to Home
           </LinkButton>
         </Empty>
       )}

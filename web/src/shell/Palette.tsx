@@ -12,7 +12,7 @@ import { PLACES, SETTINGS } from "./places";
 const SHOWN_MAX = 12;
 const TYPED_MS = 150;
 
-/** Find anything: places, pipelines, shared environments, organizations. */
+/** Command palette: pages, pipelines, shared environments and organizations. */
 export default function Palette({ toggleScheme }: { toggleScheme: () => void }) {
   const org = useOrg();
   const me = useMe();
@@ -23,7 +23,7 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
   const pages = useInfiniteQuery({ ...deployedPages(org), enabled: opened });
   const named = useQuery({ ...pipelinesQuery(org, { search }), enabled: opened && search !== "" });
   const deployed = pages.data?.pages.flatMap(page => page.data) ?? [];
-  // Of thousands the first are here; the server knows the others.
+  // Only the first pages are loaded; the server searches the others.
   const others = (named.data?.data ?? []).filter(each => !deployed.some(it => it.pipelineId === each.id));
   const found = [
     ...deployed,
@@ -52,7 +52,7 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
       leftSection: <IconSettings size={18} />,
       onClick: () => navigate({ to: place.to, params: { org } }),
     })),
-    { id: "scheme", label: "Light or dark", leftSection: <IconMoon size={18} />, onClick: toggleScheme },
+    { id: "scheme", label: "Toggle theme", leftSection: <IconMoon size={18} />, onClick: toggleScheme },
   ];
   const pipelines = found.map(each => ({
     id: each.pipelineId,
@@ -78,7 +78,7 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
     .filter(each => each.slug !== org)
     .map(each => ({
       id: each.id,
-      label: `Go to ${each.name}`,
+      label: `Switch to ${each.name}`,
       onClick: () => navigate({ to: "/o/$org", params: { org: each.slug } }),
     }));
 
@@ -98,11 +98,11 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
       scrollable
       maxHeight={420}
       highlightQuery
-      nothingFound="Nothing has that name"
+      nothingFound="No results"
       searchProps={{
         leftSection: <IconSearch size={18} />,
-        placeholder: "Find anything…",
-        "aria-label": "Find anything",
+        placeholder: "Search…",
+        "aria-label": "Search",
       }}
     />
   );

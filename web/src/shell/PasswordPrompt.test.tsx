@@ -7,7 +7,7 @@ import { PasswordPrompt } from "./PasswordPrompt";
 
 const CONFIRM = { code: "reauthentication_required", detail: "confirm your password", status: 403 };
 
-/** Refuses everything until the password is confirmed. */
+/** Stubs `fetch`: every request fails until the password is confirmed. */
 function serve() {
   let isConfirmed = false;
   const sent: string[] = [];
@@ -40,7 +40,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-test("requests that need the password at the same time share one dialog", async () => {
+test("concurrent requests that require reauthentication share one password prompt", async () => {
   const sent = serve();
   show();
   const changes = Promise.all([changeSecret("sec_1"), changeSecret("sec_2")]);
@@ -53,7 +53,7 @@ test("requests that need the password at the same time share one dialog", async 
   expect(sent).toHaveLength(5);
 });
 
-test("Escape closes the question alone, and every request gets its problem", async () => {
+test("Escape in the password prompt closes only the prompt and fails every request", async () => {
   serve();
   show();
   const below = vi.fn();

@@ -4,8 +4,8 @@ import { whenPasswordNeeded } from "@/api/client";
 const ConfirmPassword = lazy(() => import("./ConfirmPassword"));
 
 /**
- * Asks for the password when the server wants it again. All requests that need it at the same time share one dialog.
- * Mounted before every page, so that Escape reaches it before the dialog that sent the request.
+ * Asks for the password when the server requires reauthentication. Concurrent requests share one dialog.
+ * Mounted before the pages, so that its Escape handler runs before the one of the dialog that sent the request.
  */
 export function PasswordPrompt() {
   const [isOpen, setOpen] = useState(false);

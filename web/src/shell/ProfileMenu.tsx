@@ -7,7 +7,7 @@ import { ProfileButton } from "./ProfileButton";
 
 type Props = { isOpened: boolean; showKeys: () => void; toggleScheme: () => void };
 
-/** What is the reader's own. */
+/** Menu of the current user. */
 export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props) {
   const navigate = useNavigate();
   const signOut = useSignOut();
@@ -23,10 +23,10 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
           Your profile
         </Menu.Item>
         <Menu.Item leftSection={<IconMoon size={16} />} onClick={toggleScheme}>
-          Light or dark
+          Toggle theme
         </Menu.Item>
         <Menu.Item leftSection={<IconKeyboard size={16} />} onClick={showKeys}>
-          Keys
+          Keyboard shortcuts
         </Menu.Item>
         <Menu.Divider />
         <Menu.Item leftSection={<IconLogout size={16} />} onClick={leave}>

@@ -25,7 +25,7 @@ const Checklist = lazy(() => import("./Checklist"));
 const KeyMap = lazy(() => import("./KeyMap"));
 const Palette = lazy(() => import("./Palette"));
 
-/** Around every page of an organization: navigation, palette, keys, and the one live stream. */
+/** Layout of an organization's pages: navigation, command palette, keyboard shortcuts and the event stream. */
 export function Shell() {
   const org = useOrg();
   const organization = useOrganization();
@@ -66,7 +66,7 @@ export function Shell() {
       padding={{ base: "md", sm: "xl" }}
     >
       <a className="skip-link" href="#content">
-        To the content
+        Skip to content
       </a>
       <AppShell.Header hiddenFrom="sm" className="nav" px="md">
         <Group h="100%" gap="sm" wrap="nowrap">

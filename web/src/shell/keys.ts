@@ -1,4 +1,4 @@
-/** Keys: single ones, and `g` followed by the letter of a place. Never while somebody types. */
+/** Keyboard shortcuts: single keys, and `g` followed by the letter of a page. Inactive in text fields. */
 import { useEffect, useRef } from "react";
 
 const SEQUENCE_MS_MAX = 1_200;
@@ -10,7 +10,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
 }
 
-/** `{"?": …, "g h": …}`. */
+/** Registers shortcuts such as `{"?": …, "g h": …}`. */
 export function useKeys(map: KeyMap) {
   const current = useRef(map);
   current.current = map;

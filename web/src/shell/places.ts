@@ -1,4 +1,4 @@
-/** The places of an organization: what the navigation, the palette and the keys lead to. */
+/** Pages of an organization, as listed in the navigation, the command palette and the keyboard shortcuts. */
 import {
   IconActivity,
   IconAnchor,
@@ -17,7 +17,7 @@ export const PLACES = [
   { to: "/o/$org/environments", label: "Environments", icon: IconAnchor, key: "e" },
   { to: "/o/$org/pipelines", label: "Pipelines", icon: IconRoute, key: "p" },
   { to: "/o/$org/approvals", label: "Approvals", icon: IconThumbUp, key: "a" },
-  { to: "/o/$org/events", label: "Events", icon: IconActivity, key: "v" },
+  { to: "/o/$org/events", label: "Audit log", icon: IconActivity, key: "v" },
   { to: "/o/$org/insights", label: "Insights", icon: IconChartHistogram, key: "i" },
   { to: "/o/$org/settings", label: "Organization Settings", icon: IconSettings, key: "s" },
 ] as const satisfies Place[];

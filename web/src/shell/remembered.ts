@@ -1,4 +1,4 @@
-/** The organization looked at last, so that `/` leads back to it. */
+/** The organization visited last, which `/` redirects to. */
 const NAME = "berth.organization";
 
 export function remember(org: string) {

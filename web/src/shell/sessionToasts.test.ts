@@ -19,9 +19,9 @@ function taken(by: string, from: string): Event {
   };
 }
 
-test("only the loser of a takeover gets a message, with actor and reason", () => {
+test("a takeover notifies only the former holder, with actor and reason", () => {
   expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_grace")).toBe(
-    "ada took qa-1 over from you: “hotfix”.",
+    "ada took over qa-1 from you: “hotfix”",
   );
   expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
   expect(sessionMessage(taken("usr_grace", "usr_grace"), "usr_grace")).toBeNull();

@@ -5,11 +5,12 @@ import { useLiveEvents } from "@/data/live";
 import { useMe } from "@/data/me";
 import { toast } from "@/ui/toast";
 
-const MESSAGES: Record<string, (event: Event, place: string) => string> = {
-  session_overridden: (event, place) => `${event.actor.name} took ${place} over from you${why(event)}.`,
-  session_expiring: (_, place) => `Your hold of ${place} ends soon. Extend it if you still need it.`,
-  session_expired: (_, place) => `Your hold of ${place} has ended, its time was over.`,
-  ticket_granted: (_, place) => `It is your turn: ${place} is yours.`,
+const MESSAGES: Record<string, (event: Event, envName: string) => string> = {
+  session_overridden: (event, envName) => `${event.actor.name} took over ${envName} from you${why(event)}`,
+  session_expiring: (_, envName) =>
+    `Your session on ${envName} expires soon. Extend it if you still need it.`,
+  session_expired: (_, envName) => `Your session on ${envName} expired`,
+  ticket_granted: (_, envName) => `You now hold ${envName}`,
 };
 
 function read(event: Event, name: string): string | undefined {
@@ -22,12 +23,12 @@ function why(event: Event): string {
   return reason ? `: “${reason}”` : "";
 }
 
-/** The message for a user, if the event is about their session and another actor caused it. */
+/** Returns the toast for a user if the event is about their session and another actor caused it. */
 export function sessionMessage(event: Event, me: string): string | null {
   const message = MESSAGES[event.kind];
   if (!message || read(event, "holderId") !== me || event.actor.id === me) return null;
-  const place = event.subjects.find(each => each.type === "environment")?.name ?? "an environment";
-  return message(event, place);
+  const envName = event.subjects.find(each => each.type === "environment")?.name ?? "an environment";
+  return message(event, envName);
 }
 
 export function useSessionToasts() {

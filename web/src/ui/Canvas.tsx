@@ -24,7 +24,7 @@ type Props = {
 const MARGIN_PX = 12;
 const ZOOM_MIN = 0.4;
 
-/** A graph to look at: it fits itself, the page scrolls over it, and what can be pressed in it is reached with Tab. */
+/** Read-only graph that fits its container. The page scrolls over it; controls inside are reachable with Tab. */
 export function Canvas(props: Props) {
   return (
     <ReactFlowProvider>
@@ -36,7 +36,7 @@ export function Canvas(props: Props) {
 function Drawing({ label, nodes, edges, types, width, height }: Props) {
   const flow = useReactFlow();
   const room = useStore(state => state.width);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another size, of it or of its room, is another picture to fit
+  // biome-ignore lint/correctness/useExhaustiveDependencies: refit when the graph or its container changes size
   useEffect(() => {
     flow.fitView({ padding: 0.02, maxZoom: 1 });
   }, [flow, width, height, room]);

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import { shortCommit } from "@/format/commit";
 
-/** A commit, short, with the whole of it on hover. */
+/** Short commit; the full hash is shown on hover. */
 export function Commit({ id }: { id: string }) {
   const short = shortCommit(id);
   return (

@@ -1,7 +1,7 @@
 import { ActionIcon, Box, Button, Code, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
-/** Copies with one press, and says so. */
+/** Icon button that copies a value. */
 export function CopyIcon({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
@@ -20,6 +20,7 @@ export function CopyIcon({ value, label }: { value: string; label: string }) {
   );
 }
 
+/** Button that copies a value. */
 export function CopyText({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
@@ -32,7 +33,7 @@ export function CopyText({ value, label }: { value: string; label: string }) {
   );
 }
 
-/** A command or a piece of YAML that can be taken along as it stands. */
+/** Code block with a copy button. */
 export function Snippet({ text, label }: { text: string; label: string }) {
   return (
     <Box pos="relative" ta="left" pr={40} className="sunken" bdrs="sm">

@@ -3,12 +3,12 @@ import { CopyIcon } from "./Copy";
 import styles from "./diff.module.css";
 import { escapeLine } from "./escape";
 
-/** Of a longer one the rest is left out; copying takes all of it. */
+/** Longer diffs are cut; the copy button copies all of it. */
 const LINES_SHOWN_MAX = 2_000;
 
 type Kind = "added" | "removed" | "place" | "about" | undefined;
 
-/** What a line of a unified diff is. Inside a hunk only its first sign counts: `--- a` may be a removed `-- a`. */
+/** Classifies the lines of a unified diff. Inside a hunk only the first character counts: `--- a` may be a removed `-- a`. */
 export function kindsOf(lines: string[]): Kind[] {
   let isInside = false;
   return lines.map(line => {
@@ -28,7 +28,7 @@ export function kindsOf(lines: string[]): Kind[] {
   });
 }
 
-/** A diff as git writes it: its signs say what its colours say. */
+/** Unified diff with coloured lines. */
 export function Diff({ text, label }: { text: string; label: string }) {
   const lines = text.replace(/\n$/, "").split("\n");
   const kinds = kindsOf(lines);
@@ -36,7 +36,7 @@ export function Diff({ text, label }: { text: string; label: string }) {
     <Box pos="relative" ta="left">
       <Code block px={0} py={8} tabIndex={0} role="region" aria-label={label} className={styles.diff}>
         {lines.slice(0, LINES_SHOWN_MAX).map((line, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name, and never move
+          // biome-ignore lint/suspicious/noArrayIndexKey: the list is static
           <span key={at} className={styles.line} data-kind={kinds[at]}>
             {escapeLine(line) || " "}
           </span>
@@ -44,11 +44,11 @@ export function Diff({ text, label }: { text: string; label: string }) {
       </Code>
       {lines.length > LINES_SHOWN_MAX && (
         <Text size="xs" c="dimmed">
-          {(lines.length - LINES_SHOWN_MAX).toLocaleString()} more lines are not shown.
+          {(lines.length - LINES_SHOWN_MAX).toLocaleString()} more lines not shown
         </Text>
       )}
       <Box pos="absolute" top={6} right={6} className="sunken" bdrs="sm">
-        <CopyIcon value={text} label="Copy the diff" />
+        <CopyIcon value={text} label="Copy diff" />
       </Box>
     </Box>
   );

@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 
 type Props = { icon: TablerIcon; title: string; children?: ReactNode };
 
-/** Nothing here yet, and how to get the first one. */
+/** Empty state: a title, and how to add the first item. */
 export function Empty({ icon: Icon, title, children }: Props) {
   return (
     <Stack align="center" gap="sm" py="xl" px="md" ta="center" w="100%" maw={640} mx="auto">

@@ -1,12 +1,12 @@
 import { Skeleton, Stack, VisuallyHidden } from "@mantine/core";
 
-/** Rows that are on their way, in about the height they will have. */
+/** Skeleton rows, about as high as the content. */
 export function Loading({ rows = 4, height = 56 }: { rows?: number; height?: number }) {
   return (
     <Stack gap="sm" aria-busy="true">
       <VisuallyHidden role="status">Loading</VisuallyHidden>
       {Array.from({ length: rows }, (_, row) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the rows are all the same
+        // biome-ignore lint/suspicious/noArrayIndexKey: the rows are identical
         <Skeleton key={row} height={height} radius="lg" />
       ))}
     </Stack>

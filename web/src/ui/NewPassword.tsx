@@ -4,22 +4,23 @@ import { fieldProblem } from "@/api/problem";
 const CHARS_MIN = 15;
 const CHARS_MAX = 256;
 
-export const NEW_PASSWORD_RULE = `${CHARS_MIN} to ${CHARS_MAX} characters; a sentence is a good password`;
+export const NEW_PASSWORD_RULE = `${CHARS_MIN} to ${CHARS_MAX} characters. A passphrase works well.`;
 
-/** What is wrong with a new password, as far as this page can tell. The server knows more rules. */
+/** Returns the error of a new password, or null. The server checks further rules. */
 export function checkNewPassword(password: string): string | null {
   const chars = [...password].length;
   return chars < CHARS_MIN || chars > CHARS_MAX
-    ? `It must have ${CHARS_MIN} to ${CHARS_MAX} characters`
+    ? `Must be ${CHARS_MIN} to ${CHARS_MAX} characters long`
     : null;
 }
 
-/** What the server found wrong with it. */
+/** Returns the server's error for a new password. */
 export function newPasswordProblem(error: unknown, pointer: string): string | undefined {
   const detail = error ? fieldProblem(error, pointer) : undefined;
   return detail && `The password ${detail}`;
 }
 
+/** Password field with the rule for new passwords. */
 export function NewPasswordInput({ label = "New password", ...props }: PasswordInputProps) {
   return (
     <PasswordInput

@@ -5,7 +5,7 @@ import { CopyIcon } from "./Copy";
 
 type Props = { error: unknown; retry?: () => void; compact?: boolean };
 
-/** What went wrong, what to do about it, and the id that leads to the log line. */
+/** Alert for an error: what failed, what to do, and the request ID for the server's log. */
 export function ProblemPanel({ error, retry, compact }: Props) {
   const problem = problemOf(error);
   const hint = advice(problem);
@@ -20,7 +20,7 @@ export function ProblemPanel({ error, retry, compact }: Props) {
     >
       <Stack gap="xs">
         <Text size="sm" className="wrap">
-          {sentence(problem.detail)} {hint}
+          {toSentence(problem.detail)} {hint}
         </Text>
         {problem.errors && (
           <List size="sm">
@@ -39,15 +39,15 @@ export function ProblemPanel({ error, retry, compact }: Props) {
           )}
           {problem.type.startsWith("/docs/") && (
             <Anchor href={problem.type} size="xs">
-              What “{problem.code}” means
+              About “{problem.code}”
             </Anchor>
           )}
           {problem.requestId && (
             <Group gap={4} wrap="nowrap">
               <Text size="xs" className="wrap">
-                Request <code>{problem.requestId}</code>
+                Request ID <code>{problem.requestId}</code>
               </Text>
-              <CopyIcon value={problem.requestId} label="Copy the request id" />
+              <CopyIcon value={problem.requestId} label="Copy request ID" />
             </Group>
           )}
         </Group>
@@ -56,7 +56,7 @@ export function ProblemPanel({ error, retry, compact }: Props) {
   );
 }
 
-function sentence(text: string): string {
+function toSentence(text: string): string {
   const whole = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
 }

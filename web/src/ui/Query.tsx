@@ -5,7 +5,7 @@ import { ProblemPanel } from "./Problem";
 
 type Props<T> = { of: UseQueryResult<T>; loading?: ReactNode; children: (data: T) => ReactNode };
 
-/** The three states of everything that is fetched: on its way, refused, here. */
+/** Renders the states of a query: loading, error, data. */
 export function Query<T>({ of, loading, children }: Props<T>) {
   if (of.data !== undefined) return <>{children(of.data)}</>;
   if (of.isError) return <ProblemPanel error={of.error} retry={() => of.refetch()} />;

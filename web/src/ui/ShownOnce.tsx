@@ -18,9 +18,9 @@ type Props = {
   onClose: () => void;
 };
 
-/** Shows a secret the only time it can be seen. A click outside does not close it. */
+/** Dialog that shows a secret once. A click outside does not close it. */
 export function ShownOnce(props: Props) {
-  const { text, copy, done = "I have it", warning = "This is the only time you see it", onClose } = props;
+  const { text, copy, done = "Done", warning = "Copy it now. It won’t be shown again.", onClose } = props;
   return (
     <Modal
       opened

@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 
 type Props = { label: string; value: ReactNode; note?: ReactNode };
 
-/** One number that matters, with what it says. */
+/** Card with a metric. */
 export function Stat({ label, value, note }: Props) {
   return (
     <Card padding="md" component="section" aria-label={label}>

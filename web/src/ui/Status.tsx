@@ -1,7 +1,7 @@
 import { Badge, type BadgeProps, Group, Text } from "@mantine/core";
 import { type StatusStyle, TONE_COLOUR } from "@/theme/status";
 
-/** A state as a badge: icon and word in one colour. */
+/** Status as a badge. */
 export function Status({ status, label, ...rest }: { status: StatusStyle; label?: string } & BadgeProps) {
   const Icon = status.icon;
   return (
@@ -18,7 +18,7 @@ export function Status({ status, label, ...rest }: { status: StatusStyle; label?
   );
 }
 
-/** The same as plain text, for tables and sentences. */
+/** Status as inline text with an icon. */
 export function StatusText({ status, label }: { status: StatusStyle; label?: string }) {
   const Icon = status.icon;
   return (

@@ -2,10 +2,10 @@ import { Text, type TextProps } from "@mantine/core";
 import { useNow } from "@/data/now";
 import { absolute, clock, relative, sinceWhen } from "@/format/time";
 
-/** From here on an end is near. */
+/** Remaining time below which a countdown is highlighted. */
 const SOON_S = 600;
 
-/** "3 min ago", with the moment itself on hover. */
+/** "3 min ago"; the exact time is shown on hover. */
 export function When({ at, ...rest }: { at: string } & TextProps) {
   const now = useNow();
   return (
@@ -15,7 +15,7 @@ export function When({ at, ...rest }: { at: string } & TextProps) {
   );
 }
 
-/** "since 14:02", with how long that is on hover. */
+/** "since 14:02"; the duration is shown on hover. */
 export function Since({ at, ...rest }: { at: string } & TextProps) {
   const now = useNow();
   return (
@@ -25,7 +25,7 @@ export function Since({ at, ...rest }: { at: string } & TextProps) {
   );
 }
 
-/** What is left until then, second by second. */
+/** Remaining time, updated every second. */
 export function Countdown({ until, ...rest }: { until: string } & TextProps) {
   const left = (new Date(until).getTime() - useNow()) / 1000;
   const isSoon = left < SOON_S;
@@ -41,7 +41,7 @@ export function Countdown({ until, ...rest }: { until: string } & TextProps) {
       fw={isSoon ? 600 : undefined}
       {...rest}
     >
-      {left <= 0 ? "ending now" : clock(left)}
+      {left <= 0 ? "expiring" : clock(left)}
     </Text>
   );
 }

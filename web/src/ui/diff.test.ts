@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { kindsOf } from "./Diff";
 import { escapeLine } from "./escape";
 
-test("a removed line that looks like a heading is a removed line", () => {
+test("a removed line that looks like a file header is classified as removed", () => {
   const lines = [
     "diff --git a/x b/x",
     "--- a/x",
@@ -15,11 +15,11 @@ test("a removed line that looks like a heading is a removed line", () => {
   expect(kindsOf(lines)).toEqual(["about", "about", "about", "place", undefined, "removed", "added"]);
 });
 
-test("a new file of the diff begins outside of its hunks", () => {
+test("the header of a second file is not classified as part of a hunk", () => {
   expect(kindsOf(["@@ -1 +1 @@", "-a", "+b", "diff --git a/y b/y", "index 1..2"]).at(-1)).toBe("about");
 });
 
-test("a change of mode is a change", () => {
+test("mode changes are classified as removed and added", () => {
   expect(kindsOf(["diff --git a/x b/x", "old mode 100644", "new mode 100755"])).toEqual([
     "about",
     "removed",
@@ -27,7 +27,7 @@ test("a change of mode is a change", () => {
   ]);
 });
 
-test("what cannot be seen is shown", () => {
+test("escapeLine shows carriage returns and bidirectional controls", () => {
   expect(escapeLine("a\r")).toBe("a␍");
   expect(escapeLine("safe\u202eliam\u0007")).toBe("safe[U+202E]liam");
 });

@@ -6,7 +6,7 @@ import { useFlight } from "./flight";
 const ROW_PX = 20;
 const FRAME_MS = 20;
 const FRAMES = 20;
-/** The list calls it rest when nothing moved for a tenth of a second. */
+/** The list reports rest after 100 ms without a move. */
 const REST_MS = 150;
 
 function Blank() {
@@ -29,10 +29,10 @@ function List({ onRange }: { onRange: (range: ListRange) => void }) {
   );
 }
 
-/** A list somebody scrolls: how often it was blank meanwhile, and what was looked at. */
+/** Renders a list; returns controls to scroll it, and the ranges it reported. */
 async function list() {
-  const looked: number[] = [];
-  const { container } = render(<List onRange={({ startIndex }) => looked.push(startIndex)} />);
+  const reported: number[] = [];
+  const { container } = render(<List onRange={({ startIndex }) => reported.push(startIndex)} />);
   const scroller = container.querySelector<HTMLElement>("[data-virtuoso-scroller]");
   if (!scroller) throw new Error("the list has no scroller");
   const pass = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
@@ -52,7 +52,7 @@ async function list() {
     return blanks;
   };
   await pass(REST_MS);
-  return { looked, jump, scroll, isBlank, pass, rest: () => pass(REST_MS), container };
+  return { reported, jump, scroll, isBlank, pass, rest: () => pass(REST_MS), container };
 }
 
 beforeEach(() => {
@@ -64,19 +64,19 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("what flies past is not looked at, where it lands is", async () => {
-  const { looked, scroll, rest, isBlank } = await list();
+test("fast scrolling shows placeholders and reports only the final range", async () => {
+  const { reported, scroll, rest, isBlank } = await list();
   expect(await scroll(1)).toBe(0);
-  expect(looked.at(-1)).toBe(20);
+  expect(reported.at(-1)).toBe(20);
 
   expect(await scroll(100)).toBeGreaterThan(FRAMES / 2);
-  expect(looked).not.toContain(2_020);
+  expect(reported).not.toContain(2_020);
   await rest();
   expect(isBlank()).toBe(false);
-  expect(looked.at(-1)).toBe(2_020);
+  expect(reported.at(-1)).toBe(2_020);
 });
 
-test("a flight that becomes slow has ended", async () => {
+test("rows are rendered again when scrolling slows down", async () => {
   const { scroll, isBlank } = await list();
   await scroll(100);
   expect(isBlank()).toBe(true);
@@ -84,17 +84,17 @@ test("a flight that becomes slow has ended", async () => {
   expect(isBlank()).toBe(false);
 });
 
-test("who jumps, stops and scrolls slowly sees every line", async () => {
-  const { looked, jump, scroll, rest, isBlank } = await list();
+test("slow scrolling after a jump renders every row", async () => {
+  const { reported, jump, scroll, rest, isBlank } = await list();
   jump(5_000);
   await rest();
   expect(isBlank()).toBe(false);
   expect(await scroll(1)).toBe(0);
-  expect(looked.at(-1)).toBe(5_020);
-  expect(await scroll(100), "and still flies").toBeGreaterThan(FRAMES / 2);
+  expect(reported.at(-1)).toBe(5_020);
+  expect(await scroll(100), "fast scrolling afterwards").toBeGreaterThan(FRAMES / 2);
 });
 
-test("a row with the focus is not taken away", async () => {
+test("a focused row stays mounted during fast scrolling", async () => {
   const { jump, pass, container } = await list();
   jump(1_000);
   const focused = container.querySelector<HTMLElement>("[data-index='1010'] button");

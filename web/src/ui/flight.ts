@@ -1,13 +1,13 @@
 import { useMemo, useRef } from "react";
 import type { ListRange } from "react-virtuoso";
 
-/** Rows scrolled in a tenth of a second; faster than this is not readable. */
+/** Rows per 100 ms above which scrolling is too fast to read. */
 const FLIGHT_ROWS_MIN = 50;
 const LANDING_ROWS_MAX = 10;
 
 /**
- * For long lists: what flies past is not drawn, and `onRange` is not called. It is called where the flight ends, and for
- * every move that is slow enough to read. A focused row keeps its focus.
+ * Props for long virtualized lists: while the user scrolls too fast to read, rows are not rendered and `onRange` is not
+ * called. It is called when scrolling slows down. A focused row stays mounted.
  */
 export function useFlight(onRange: (range: ListRange) => void) {
   const listener = useRef(onRange);
@@ -16,8 +16,8 @@ export function useFlight(onRange: (range: ListRange) => void) {
     let isFlying = false;
     let seen: ListRange = { startIndex: 0, endIndex: 0 };
     let at = 0;
-    // The list asks ten times a second, and with 0 when it came to rest. Its own speed counts a jump, to a line or to
-    // the end, to the move that comes after it: only where it was asked about last tells how far it moved since.
+    // The list calls this every 100 ms, with 0 px at rest. Its speed attributes a jump to the move after it, so compute
+    // the distance from the previous position.
     const rowsMoved = (px: number, { startIndex }: ListRange) => {
       const rows = px === 0 ? 0 : Math.abs(startIndex - at);
       at = startIndex;

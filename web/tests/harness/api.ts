@@ -1,7 +1,7 @@
-/** The API as tests use it: with a token, or logged in as a person. */
+/** API clients for tests: with a token, or logged in as a user. */
 import type { Person, World } from "./world";
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are looked at by name
+// biome-ignore lint/suspicious/noExplicitAny: tests access members of responses by name
 type Json = any;
 
 export type Caller = (method: string, path: string, body?: unknown) => Promise<Json>;
@@ -26,18 +26,18 @@ export function withToken(world: World): Caller {
   return caller(world, { Authorization: `Bearer ${world.token}` });
 }
 
-/** Logs in, and keeps the cookie with the person. */
+/** Logs in and stores the cookie in `person`. */
 export function as(world: World, person: Person): Promise<Caller> {
   return enter(world, person, "login", { email: person.email, password: person.password });
 }
 
-/** Makes the person a member: an invitation, and a new account with its link. */
+/** Adds a member: creates an invitation and signs up with its link. */
 export async function addMember(world: World, person: Person, name: string, role: string) {
   const { url } = await withToken(world)("POST", "/ORG/invitations", { email: person.email, name, role });
   await enter(world, person, "sign-up", { token: tokenOf(url), password: person.password });
 }
 
-/** What follows the `#` in a link. */
+/** Returns the token in the fragment of a link. */
 export function tokenOf(link: string): string {
   return new URL(link).hash.slice(1);
 }

@@ -1,4 +1,4 @@
-/** What a file's server is filled with: members, pipelines, deployments and sessions. Each file names what it needs. */
+/** Test data: members, pipelines, deployments and sessions. Each spec file lists the parts it needs. */
 import { addMember, as, withToken } from "./api";
 import { deployed, isOver, makePipeline, start, when } from "./run";
 import type { World } from "./world";
@@ -89,7 +89,7 @@ export type Part =
 
 type Need = (...parts: Part[]) => Promise<unknown>;
 
-/** How each part is made. One part asks for the others it builds on. */
+/** Creates each part. A part requests the parts it depends on. */
 const PARTS: Record<Part, (world: World, need: Need) => Promise<unknown>> = {
   grace: world => addMember(world, world.grace, "Grace Hopper", "deployer"),
   linus: world => addMember(world, world.linus, "Linus", "deployer"),
@@ -117,7 +117,7 @@ const PARTS: Record<Part, (world: World, need: Need) => Promise<unknown>> = {
   sessions: addSessions,
 };
 
-/** Makes these parts and all they build on, each once, and at the same time where the order does not matter. */
+/** Creates these parts and their dependencies, each once, in parallel where possible. */
 export async function fill(world: World, parts: Part[]) {
   const started = new Map<Part, Promise<unknown>>();
   const begin = (part: Part): Promise<unknown> => {
@@ -129,7 +129,7 @@ export async function fill(world: World, parts: Part[]) {
   await need(...parts);
 }
 
-/** v1.0.0 of Checkout is in production, v1.1.0 waits for an approval. */
+/** v1.0.0 of Checkout is in production, v1.1.0 waits for approval. */
 async function addApproval(world: World, need: Need) {
   await need("checkout");
   const ada = withToken(world);
@@ -143,7 +143,7 @@ async function addApproval(world: World, need: Need) {
   await when(world, second.id, isWaiting);
 }
 
-/** One deployment that succeeded and one that failed. */
+/** Succeeded deployments and a failed one. */
 async function addDeployments(world: World, need: Need) {
   await need("search");
   await Promise.all([
@@ -152,7 +152,7 @@ async function addDeployments(world: World, need: Need) {
   ]);
 }
 
-/** Grace holds dock-1, and a deployment runs there for longer than the tests. */
+/** Grace holds dock-1 with a deployment that runs longer than the tests. */
 async function holdDock(world: World, need: Need) {
   await need("grace", "warehouse");
   const grace = await as(world, world.grace);
@@ -162,7 +162,7 @@ async function holdDock(world: World, need: Need) {
   });
 }
 
-/** Sessions on Checkout's environments: qa-1 with a queue, qa-2, and four that are over on demo. */
+/** Sessions on Checkout's environments: qa-1 with a queue, qa-2, and four past sessions on demo. */
 async function addSessions(world: World, need: Need) {
   await need("grace", "linus", "checkout");
   const ada = withToken(world);

@@ -1,17 +1,17 @@
-/** A stand-in for a provider of models: says what it is told to say, as chat completions do. */
+/** Fake model provider with a chat completions API that always returns the given response. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export class Model {
-  readonly asked: string[] = [];
+  readonly requests: string[] = [];
   readonly #server: Server;
 
-  private constructor(said: object) {
-    const content = JSON.stringify(said);
+  private constructor(result: object) {
+    const content = JSON.stringify(result);
     this.#server = createServer(async (request, response) => {
       let body = "";
       for await (const part of request) body += part;
-      this.asked.push(body);
+      this.requests.push(body);
       response.setHeader("Content-Type", "application/json");
       response.end(
         JSON.stringify({
@@ -22,8 +22,8 @@ export class Model {
     });
   }
 
-  static async start(said: object): Promise<Model> {
-    const model = new Model(said);
+  static async start(result: object): Promise<Model> {
+    const model = new Model(result);
     await new Promise<void>(resolve => model.#server.listen(0, "127.0.0.1", resolve));
     return model;
   }

@@ -1,4 +1,4 @@
-/** Pipelines made for one test, and deployments that are waited for. */
+/** Creates pipelines, and starts deployments and waits for them. */
 import { withToken } from "./api";
 import type { World } from "./world";
 
@@ -7,7 +7,7 @@ const NOT_MODIFIED = 304;
 const POLL_S = 10;
 const WAIT_MS_MAX = 60_000;
 
-/** A script step per entry: its name and what it runs. */
+/** Returns a definition with a script step per entry: name and script. */
 export function definition(name: string, steps: Record<string, string>, stages = "[{ name: production }]") {
   const text = Object.entries(steps).map(
     ([step, run]) => `    - name: ${step}
@@ -51,7 +51,7 @@ export async function when(world: World, id: string, holds: (status: string) => 
 
 export const isOver = (status: string) => ["succeeded", "failed", "cancelled", "superseded"].includes(status);
 
-/** Started, and over. */
+/** Starts a deployment and waits until it has ended. */
 export async function deployed(world: World, slug: string, commitId: string, more: object = {}) {
   const { id } = await start(world, slug, commitId, more);
   return when(world, id, isOver);

@@ -1,12 +1,12 @@
-/** How smoothly something scrolls: the gaps between frames as people see them, and the work of the page's own thread. */
+/** Measures scrolling: gaps between frames, long tasks, and CPU time of the page's main thread. */
 import type { Page } from "@playwright/test";
 
 const FRAMES = 240;
 const FRAMES_WITH_CPU = 60;
-/** Over the same rows: a frame that is long in each is the page's, one that is long once may be the machine's. */
+/** Passes over the same rows: a frame that is long in one pass only is caused by the machine. */
 const PASSES = 3;
 
-/** What scrolls: an element by its label, or the window. */
+/** The scroller: an element by its label, or the window. */
 export type Scroller = { label: string | null };
 
 export type Scrolled = {
@@ -50,7 +50,7 @@ async function toTop(page: Page, { label }: Scroller) {
   await page.evaluate(async label => {
     const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
     (found ?? window).scrollTo(0, 0);
-    // What came with the way back is drawn by then.
+    // Wait until rendering is done.
     await new Promise(done => requestIdleCallback(done));
     await new Promise(done => requestIdleCallback(done));
   }, label);
@@ -80,7 +80,7 @@ async function frames(page: Page, { label }: Scroller, stepPx: number) {
   );
 }
 
-/** Frame by frame as CPU time of the page's main thread: what others do on this machine does not count. */
+/** CPU time of the page's main thread for each frame, independent of other processes. */
 async function work(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
   const tools = await page.context().newCDPSession(page);
   await tools.send("Performance.enable", { timeDomain: "threadTicks" });

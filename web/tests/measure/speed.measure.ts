@@ -1,6 +1,6 @@
 /**
- * How fast the dashboard is with much in it. Prints JSON lines, and fails when a frame was too long: run it on a machine
- * that does nothing else.
+ * Performance of the dashboard with large amounts of data. Prints JSON lines and fails when a frame takes too long. Needs
+ * an idle machine.
  */
 import { loadavg } from "node:os";
 import { withToken } from "../harness/api";
@@ -12,30 +12,30 @@ const PIPELINES = Number(process.env.BERTH_PIPELINES ?? 10_000);
 const LINES = Number(process.env.BERTH_LINES ?? 1_000_000);
 const AT_ONCE = 16;
 const SLOW_PX = 60;
-/** A little slower than what is no longer drawn. */
+/** Just below the speed above which placeholders are shown. */
 const READ_LINES_PX = 150;
 const READ_ROWS_PX = 500;
 const FAST_PX = 10_000;
-/** So that the end of the list is not reached before the frames are over. */
+/** Slow enough not to reach the end of the list. */
 const FAST_ROWS_PX = 2_000;
 
-function say(what: string, numbers: object) {
+function report(what: string, numbers: object) {
   const load = loadavg()[0]?.toFixed(1);
   process.stdout.write(`${JSON.stringify({ what, load, ...numbers })}\n`);
 }
 
 const FRAME_MS_MAX = 50;
 
-function isSmooth(what: string, numbers: Scrolled) {
-  say(what, numbers);
-  // The clock of frames is a few hundredths off now and then.
+function expectSmooth(what: string, numbers: Scrolled) {
+  report(what, numbers);
+  // Frame timestamps are off by a few hundredths of a millisecond.
   expect.soft(Math.round(numbers.gapMsMax), `${what}: the longest frame`).toBeLessThanOrEqual(FRAME_MS_MAX);
   expect
     .soft(Math.round(numbers.cpuMsMax), `${what}: the most work in a frame`)
     .toBeLessThanOrEqual(FRAME_MS_MAX);
 }
 
-test("first useful paint", async ({ browser, world }) => {
+test("Home with an empty cache: first useful paint", async ({ browser, world }) => {
   for (let round = 1; round <= 5; round++) {
     const context = await browser.newContext({ baseURL: world.base });
     const page = await signedIn(context, world, world.ada);
@@ -53,12 +53,12 @@ test("first useful paint", async ({ browser, world }) => {
       firstPaintMs: Math.round(performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0),
       usefulMs: Math.round(performance.getEntriesByName("useful")[0]?.startTime ?? 0),
     }));
-    say(`Home with an empty cache, round ${round}`, numbers);
+    report(`Home with an empty cache, round ${round}`, numbers);
     await context.close();
   }
 });
 
-test("a log of many lines", async ({ ada, world }) => {
+test("a log of many lines scrolls smoothly", async ({ ada, world }) => {
   const run = `seq -f "request %.0f answered with 200 in 12 ms" 1 ${LINES}`;
   await makePipeline(world, "measure-log", definition("Much", { Load: run }));
   const { id } = await start(world, "measure-log", "v1");
@@ -68,16 +68,16 @@ test("a log of many lines", async ({ ada, world }) => {
   });
   await ada.reload();
   await expect(ada.getByRole("region", { name: "Log of Load" })).toContainText("request 1 answered");
-  say("nothing scrolls", await scrolled(ada, { label: "Log of Load" }, 0));
+  report("nothing scrolls", await scrolled(ada, { label: "Log of Load" }, 0));
   for (const [how, px] of [
     ["slowly", SLOW_PX],
     ["as fast as lines are drawn", READ_LINES_PX],
     ["fast", FAST_PX],
   ] as const)
-    isSmooth(`a log of ${LINES} lines, ${how}`, await scrolled(ada, { label: "Log of Load" }, px));
+    expectSmooth(`a log of ${LINES} lines, ${how}`, await scrolled(ada, { label: "Log of Load" }, px));
 });
 
-test("many pipelines", async ({ ada, world }) => {
+test("many pipelines scroll smoothly", async ({ ada, world }) => {
   const api = withToken(world);
   let next = 1;
   const make = async () => {
@@ -94,5 +94,5 @@ test("many pipelines", async ({ ada, world }) => {
     ["as fast as rows are drawn", READ_ROWS_PX],
     ["fast", FAST_ROWS_PX],
   ] as const)
-    isSmooth(`${PIPELINES} pipelines, ${how}`, await scrolled(ada, { label: null }, px));
+    expectSmooth(`${PIPELINES} pipelines, ${how}`, await scrolled(ada, { label: null }, px));
 });

@@ -12,7 +12,7 @@ const AUTOMATIC = `pipeline:
   analysis: { on_failure: true }
 `;
 
-/** Who says why steps fail, and what it may cost. */
+/** Settings of failure analysis. */
 export function AnalysisPage() {
   const org = useOrg();
   const mayWrite = useMay("analysis:settings");
@@ -20,7 +20,7 @@ export function AnalysisPage() {
   return (
     <Page
       title="Failure analysis"
-      lead="Rules on this server say why a step failed. A model can be asked too, if you choose one."
+      lead="Find out why steps fail, with built-in rules and optionally an AI model"
     >
       <Query of={settings}>
         {found => (
@@ -29,17 +29,17 @@ export function AnalysisPage() {
               <SettingsForm key={found.updatedAt ?? ""} settings={found} mayWrite={mayWrite} />
               {found.updatedAt && (
                 <Text size="sm" c="dimmed" mt="sm">
-                  Changed <When at={found.updatedAt} />
+                  Last changed <When at={found.updatedAt} />
                 </Text>
               )}
             </Card>
-            <Card component="section" aria-label="Without being asked">
+            <Card component="section" aria-label="Automatic analysis">
               <Title order={2} mb={4}>
-                Without being asked
+                Automatic analysis
               </Title>
               <Text size="sm" c="dimmed" mb="sm">
-                A failed step has a button for it. A pipeline that has this in its definition asks by itself,
-                whenever a step of it fails.
+                By default, you start an analysis on the page of a failed step. To analyze every failure
+                automatically, add this to the pipeline definition:
               </Text>
               <Snippet label="Analysis on failure" text={AUTOMATIC} />
             </Card>

@@ -20,12 +20,12 @@ import { ProblemPanel } from "@/ui/Problem";
 import { toast } from "@/ui/toast";
 
 const PROVIDERS = [
-  { value: "none", label: "Rules only: nothing leaves this server" },
+  { value: "none", label: "Rules only (nothing leaves this server)" },
   { value: "anthropic", label: "Rules, then Anthropic" },
-  { value: "openai", label: "Rules, then OpenAI, or a server that speaks its API" },
+  { value: "openai", label: "Rules, then OpenAI or a compatible API" },
 ];
 
-const OWN_ADDRESS: Record<string, string> = {
+const DEFAULT_URL: Record<string, string> = {
   anthropic: "https://api.anthropic.com",
   openai: "https://api.openai.com/v1",
 };
@@ -47,13 +47,14 @@ function valuesOf(settings: AnalysisSettings) {
 type Values = ReturnType<typeof valuesOf>;
 type Props = { settings: AnalysisSettings; mayWrite: boolean };
 
+/** Form for the analyzer and its limits. */
 export function SettingsForm({ settings, mayWrite }: Props) {
   const org = useOrg();
   const save = useSaveAnalysisSettings(org);
   const form = useForm<Values>({
     initialValues: valuesOf(settings),
     validate: {
-      model: (model, { provider }) => (provider !== "none" && model.trim() === "" ? "Name the model" : null),
+      model: (model, { provider }) => (provider !== "none" && model.trim() === "" ? "Enter a model" : null),
     },
   });
   const { values } = form;
@@ -71,21 +72,21 @@ export function SettingsForm({ settings, mayWrite }: Props) {
         timeoutSeconds: number(chosen.timeoutSeconds),
         permitDefinition: chosen.permitDefinition,
       },
-      { onSuccess: () => toast.success("Saved. It counts from the next failure on.") },
+      { onSuccess: () => toast.success("Saved. Applies to the next analysis.") },
     ),
   );
   return (
     <form onSubmit={submit}>
       <Stack>
         <NativeSelect
-          label="Who is asked"
+          label="Analyzer"
           data={PROVIDERS}
           disabled={!mayWrite}
           {...form.getInputProps("provider")}
         />
         {asksModel && <Model form={form} disabled={!mayWrite} />}
         <Switch
-          label="Suggested fixes may change pipeline definitions, below .berth/"
+          label="Allow suggested fixes to change pipeline definitions in .berth/"
           disabled={!mayWrite}
           {...form.getInputProps("permitDefinition", { type: "checkbox" })}
         />
@@ -110,8 +111,8 @@ function Model({ form, disabled }: { form: UseFormReturnType<Values>; disabled: 
   return (
     <>
       <Alert color="tide" icon={<IconSend />} title="What is sent">
-        The type and the script of the step that failed, how it ended, and the end of its log, with secrets
-        masked. Every deployment page shows it before, and keeps what was sent.
+        The type and script of the failed step, its exit status and the end of its log, with secrets masked.
+        You can preview the request on the deployment page, which also keeps what was sent.
       </Alert>
       <SimpleGrid cols={{ base: 1, sm: 2 }}>
         <TextInput
@@ -122,20 +123,21 @@ function Model({ form, disabled }: { form: UseFormReturnType<Values>; disabled: 
           {...form.getInputProps("model")}
         />
         <TextInput
-          label="Address"
-          placeholder={OWN_ADDRESS[form.values.provider]}
+          label="Base URL"
+          placeholder={DEFAULT_URL[form.values.provider]}
           maxLength={2048}
           disabled={disabled}
           {...form.getInputProps("baseUrl")}
         />
         <NativeSelect
-          label="Secret with the key"
-          data={[{ value: "", label: "None needed" }, ...names.map(name => ({ value: name, label: name }))]}
+          label="API key"
+          description="Secret that contains the key"
+          data={[{ value: "", label: "None" }, ...names.map(name => ({ value: name, label: name }))]}
           disabled={disabled}
           {...form.getInputProps("apiKeySecret")}
         />
         <NumberInput
-          label="Seconds for one call"
+          label="Timeout in seconds"
           min={1}
           max={300}
           allowDecimal={false}
@@ -143,8 +145,8 @@ function Model({ form, disabled }: { form: UseFormReturnType<Values>; disabled: 
           {...form.getInputProps("timeoutSeconds")}
         />
         <NumberInput
-          label="Tokens in 30 days, at most"
-          description="Beyond it the rules answer"
+          label="Token limit per 30 days"
+          description="Only rules are used above it"
           min={0}
           max={1_000_000_000}
           allowDecimal={false}
@@ -153,7 +155,7 @@ function Model({ form, disabled }: { form: UseFormReturnType<Values>; disabled: 
           {...form.getInputProps("monthlyTokensMax")}
         />
         <NumberInput
-          label="Tokens of one answer, at most"
+          label="Token limit per response"
           description="256 to 32,000"
           min={256}
           max={32_000}

@@ -8,11 +8,11 @@ import { toast } from "@/ui/toast";
 
 const Dialogs = lazy(() => import("./dialogs/Dialogs"));
 
-export type Doing = "claim" | "wait" | "take-over" | "deploy" | "extend" | "hand-over" | "release";
+export type Doing = "claim" | "queue" | "take-over" | "deploy" | "extend" | "hand-over" | "release";
 
 type Props = { where: Where; environment: Environment };
 
-/** What the reader can do with an environment as it is now. */
+/** Actions on an environment that the user may take in its current state. */
 export function EnvironmentActions({ where, environment }: Props) {
   const me = useMe().user.id;
   const mayClaim = useMay("environments:claim");
@@ -23,7 +23,7 @@ export function EnvironmentActions({ where, environment }: Props) {
   if (!mayClaim) {
     return (
       <Text size="sm" c="dimmed">
-        You may look. Deployers may claim.
+        You need the deployer role to claim environments.
       </Text>
     );
   }
@@ -46,7 +46,7 @@ export function EnvironmentActions({ where, environment }: Props) {
       )}
       {lock && !isMine && (
         <>
-          <QueueTicket where={where} isLine={environment.queueLength > 0} wait={() => setDoing("wait")} />
+          <QueueButton where={where} hasQueue={environment.queueLength > 0} join={() => setDoing("queue")} />
           {mayTake && (
             <Button variant="default" c="var(--berth-bad)" onClick={() => setDoing("take-over")}>
               Take over
@@ -63,26 +63,27 @@ export function EnvironmentActions({ where, environment }: Props) {
   );
 }
 
-type PlaceProps = { where: Where; isLine: boolean; wait: () => void };
+type QueueButtonProps = { where: Where; hasQueue: boolean; join: () => void };
 
-function QueueTicket({ where, isLine, wait }: PlaceProps) {
+/** Joins or leaves the queue. */
+function QueueButton({ where, hasQueue, join }: QueueButtonProps) {
   const me = useMe().user.id;
-  const line = useQuery({ ...queueQuery(where), enabled: isLine });
+  const queue = useQuery({ ...queueQuery(where), enabled: hasQueue });
   const leave = useLeaveQueue(where);
-  const mine = isLine ? line.data?.find(each => each.holder.id === me) : undefined;
-  if (!mine) return <Button onClick={wait}>Wait in line</Button>;
+  const mine = hasQueue ? queue.data?.find(each => each.holder.id === me) : undefined;
+  if (!mine) return <Button onClick={join}>Join queue</Button>;
   return (
     <Button
       variant="default"
       loading={leave.isPending}
       onClick={() =>
         leave.mutate(mine.ticketId, {
-          onSuccess: () => toast.success("You left the line."),
+          onSuccess: () => toast.success("Left the queue"),
           onError: toast.problem,
         })
       }
     >
-      Leave the line{mine.position ? ` (you are no. ${mine.position})` : ""}
+      Leave queue{mine.position ? ` (position ${mine.position})` : ""}
     </Button>
   );
 }

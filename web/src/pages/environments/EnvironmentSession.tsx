@@ -9,7 +9,7 @@ import { Countdown, Since } from "@/ui/When";
 
 const NAMED_MAX = 3;
 
-/** Who holds it, since when, until when, why, with which commit; and who waits. */
+/** The session on an environment: holder, times, reason, commit and queue. */
 export function EnvironmentSession({ where, environment }: { where: Where; environment: Environment }) {
   const me = useMe().user.id;
   const { lock, deployedCommitId } = environment;
@@ -31,9 +31,9 @@ export function EnvironmentSession({ where, environment }: { where: Where; envir
                     <Countdown until={lock.expiresAt} /> left
                   </>
                 ) : (
-                  "no end set"
+                  "no expiry"
                 )}
-                {" · "}hold no. {lock.fence}
+                {" · "}fencing token {lock.fence}
               </Text>
             </div>
           </Group>
@@ -43,7 +43,7 @@ export function EnvironmentSession({ where, environment }: { where: Where; envir
             fs={lock.context ? undefined : "italic"}
             c={lock.context ? undefined : "dimmed"}
           >
-            {lock.context ? `“${lock.context}”` : "no reason given"}
+            {lock.context ? `“${lock.context}”` : "No reason given"}
           </Text>
         </>
       ) : (
@@ -55,28 +55,28 @@ export function EnvironmentSession({ where, environment }: { where: Where; envir
       <Text size="sm" c="dimmed">
         {deployedCommitId ? (
           <>
-            has <Commit id={deployedCommitId} />
+            Deployed: <Commit id={deployedCommitId} />
           </>
         ) : (
-          "nothing deployed yet"
+          "Nothing deployed yet"
         )}
       </Text>
-      {environment.queueLength > 0 && <Queue where={where} />}
+      {environment.queueLength > 0 && <QueueSummary where={where} />}
     </Stack>
   );
 }
 
-function Queue({ where }: { where: Where }) {
+function QueueSummary({ where }: { where: Where }) {
   const me = useMe().user.id;
-  const line = useQuery(queueQuery(where)).data ?? [];
-  if (line.length === 0) return null;
-  const names = line.slice(0, NAMED_MAX).map(each => (each.holder.id === me ? "you" : each.holder.name));
-  const more = line.length - names.length;
+  const queue = useQuery(queueQuery(where)).data ?? [];
+  if (queue.length === 0) return null;
+  const names = queue.slice(0, NAMED_MAX).map(each => (each.holder.id === me ? "you" : each.holder.name));
+  const more = queue.length - names.length;
   return (
     <Group gap={6} wrap="nowrap" c="var(--berth-warn)">
       <IconUsers size={16} aria-hidden style={{ flex: "none" }} />
       <Text size="sm">
-        In line: {names.join(", ")}
+        Queue: {names.join(", ")}
         {more > 0 && ` and ${more} more`}
       </Text>
     </Group>

@@ -6,15 +6,15 @@ import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { OrganizationForm } from "./OrganizationForm";
 
-/** The organization's name, and what its steps may reach by default. */
+/** General settings of the organization: its name and the default network of steps. */
 export function General() {
   const org = useOrg();
   const mayWrite = useMay("organization:write");
   const organization = useQuery(organizationQuery(org));
-  // Here, because the form starts over with the values that were saved.
+  // Not in the form, which is remounted with the saved values.
   const save = useChangeOrganization(org);
   return (
-    <Page title="General" lead="The organization's name, and the network of its steps.">
+    <Page title="General" lead="Name and default network of steps">
       <Query of={organization}>
         {found => (
           <Card>

@@ -10,7 +10,7 @@ import classes from "./home.module.css";
 
 type Props = { pipelineId: string; environment: DeployedEnvironment };
 
-/** One shared environment: free, or held by whom, since when and what for. */
+/** One shared environment: free, or its holder, start and reason. */
 export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
@@ -39,11 +39,11 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
         {holder && heldSince ? (
           <>
             <Since at={heldSince} />
-            {queueLength > 0 && `, ${queueLength} waiting`}
+            {queueLength > 0 && `, ${queueLength} in queue`}
           </>
         ) : current ? (
           <>
-            has <Commit id={current.commitId} />
+            deployed: <Commit id={current.commitId} />
           </>
         ) : (
           "nothing deployed yet"

@@ -10,7 +10,7 @@ import { Since, When } from "@/ui/When";
 
 const SHOWN_MAX = 5;
 
-/** What waits for the reader: questions to answer, and environments to give back. */
+/** Pending approvals and environments held by the user. */
 export function ForYou({ pipelines }: { pipelines: Deployed[] }) {
   const org = useOrg();
   const me = useMe();
@@ -21,11 +21,11 @@ export function ForYou({ pipelines }: { pipelines: Deployed[] }) {
     pipeline.environments.filter(each => each.holder?.id === me.user.id).map(each => ({ pipeline, each })),
   );
   if (asked.length === 0 && held.length === 0) return null;
-  const nameOf = (id: string) => pipelines.find(each => each.pipelineId === id)?.name ?? "a pipeline";
+  const nameOf = (id: string) => pipelines.find(each => each.pipelineId === id)?.name ?? "pipeline";
   return (
-    <Card component="section" aria-label="For you">
+    <Card component="section" aria-label="Needs your attention">
       <Title order={2} mb="sm">
-        For you
+        Needs your attention
       </Title>
       <Stack gap="xs">
         {asked.map(each => (
@@ -38,10 +38,10 @@ export function ForYou({ pipelines }: { pipelines: Deployed[] }) {
             />
             <Text>
               <Link to="/o/$org/approvals" params={{ org }} search={{ approval: each.id }}>
-                Approve or reject {nameOf(each.pipelineId)} → {each.stage}
+                Review {nameOf(each.pipelineId)} → {each.stage}
               </Link>{" "}
               <Text span c="dimmed">
-                {each.commitId && <Commit id={each.commitId} />}, asked <When at={each.requestedAt} />
+                {each.commitId && <Commit id={each.commitId} />}, requested <When at={each.requestedAt} />
               </Text>
             </Text>
           </Group>

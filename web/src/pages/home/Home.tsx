@@ -11,7 +11,7 @@ import { ProblemPanel } from "@/ui/Problem";
 import { ForYou } from "./ForYou";
 import { PipelineRow } from "./PipelineRow";
 
-/** What is where, who holds what, and what waits for the reader. */
+/** Overview: what is deployed to each stage, who holds which environment, and what needs the user's attention. */
 export function Home() {
   const org = useOrg();
   const me = useMe();
@@ -19,15 +19,10 @@ export function Home() {
   const pipelines = deployed.data?.pages.flatMap(page => page.data) ?? [];
   const isEmpty = deployed.isSuccess && pipelines.length === 0;
   return (
-    <Page title="Home" lead={isEmpty ? undefined : "What is where, and who holds what."}>
+    <Page title="Home" lead={isEmpty ? undefined : "What is deployed, and who holds which environment"}>
       {me.user.passwordIsGenerated && !me.demo && (
-        <Alert
-          icon={<IconKey />}
-          color="lantern"
-          radius="lg"
-          title="You still use the password you were given"
-        >
-          <Link to="/profile">Choose one of your own</Link>; it takes a minute.
+        <Alert icon={<IconKey />} color="lantern" radius="lg" title="You are using a temporary password">
+          <Link to="/profile">Change your password</Link>
         </Alert>
       )}
       {deployed.isPending && <Loading rows={3} height={150} />}
@@ -47,7 +42,7 @@ export function Home() {
           onClick={() => deployed.fetchNextPage()}
           loading={deployed.isFetchingNextPage}
         >
-          More pipelines
+          Load more
         </Button>
       )}
     </Page>

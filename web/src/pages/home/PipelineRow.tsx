@@ -9,7 +9,7 @@ import { EnvironmentChip } from "./EnvironmentChip";
 import classes from "./home.module.css";
 import { StageCell } from "./StageCell";
 
-/** One pipeline: its stages from left to right, its shared environments below. */
+/** One pipeline: stages from left to right, shared environments below. */
 export function PipelineRow({ pipeline }: { pipeline: Deployed }) {
   const org = useOrg();
   return (
@@ -28,7 +28,7 @@ export function PipelineRow({ pipeline }: { pipeline: Deployed }) {
         </Title>
         {pipeline.head && (
           <Text size="sm" c="dimmed">
-            newest commit <Commit id={pipeline.head} />
+            Latest commit <Commit id={pipeline.head} />
           </Text>
         )}
       </Group>

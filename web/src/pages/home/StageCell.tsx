@@ -20,7 +20,7 @@ function howFar(
   return behindBy ? { label: `${behindBy} behind`, tone: "warn", icon: IconArrowDown } : null;
 }
 
-/** What a stage has, since when, by whom, and how far behind that is. */
+/** The current deployment of a stage, and how many commits it is behind. */
 export function StageCell({ stage, head }: { stage: Stage; head: string | null }) {
   const org = useOrg();
   const { current, paused } = stage;
@@ -49,7 +49,7 @@ export function StageCell({ stage, head }: { stage: Stage; head: string | null }
         </>
       ) : (
         <Text size="sm" c="dimmed">
-          nothing deployed yet
+          Nothing deployed yet
         </Text>
       )}
     </div>

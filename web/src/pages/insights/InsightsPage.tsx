@@ -20,7 +20,7 @@ function span(seconds: number | null | undefined): string {
   return seconds == null ? "–" : roughly(seconds);
 }
 
-/** How often, how fast, how safely, and how soon repaired. */
+/** The four DORA metrics. */
 export function InsightsPage() {
   const org = useOrg();
   const { days: asked, pipeline } = useSearch({ from: ROUTE });
@@ -28,7 +28,7 @@ export function InsightsPage() {
   const navigate = useNavigate({ from: ROUTE });
   const insights = useQuery(deliveryQuery(org, Number(days), pipeline));
   return (
-    <Page title="Insights" lead="How often you deliver, how fast, how safely, and how soon it is repaired.">
+    <Page title="Insights" lead="Deployment frequency, lead time, change failure rate and time to restore">
       <Group align="flex-end">
         <PipelineSelect
           aria-label="Pipeline"
@@ -42,7 +42,7 @@ export function InsightsPage() {
         <SegmentedControl
           data={SPANS.map(value => ({ value, label: `${value} days` }))}
           value={days}
-          aria-label="Over how many days"
+          aria-label="Period"
           onChange={value => navigate({ search: now => ({ ...now, days: value }), replace: true })}
         />
       </Group>
@@ -53,12 +53,12 @@ export function InsightsPage() {
               <Stat
                 label="Deployments"
                 value={deploymentFrequency.deployments}
-                note={`${deploymentFrequency.perDay.toFixed(1)} a day`}
+                note={`${deploymentFrequency.perDay.toFixed(1)} per day`}
               />
               <Stat
-                label="Lead time, median"
+                label="Median lead time"
                 value={span(leadTime.medianSeconds)}
-                note={`9 of 10 within ${span(leadTime.p90Seconds)}`}
+                note={leadTime.p90Seconds == null ? undefined : `p90 ${span(leadTime.p90Seconds)}`}
               />
               <Stat
                 label="Change failure rate"
@@ -66,21 +66,17 @@ export function InsightsPage() {
                 note={`${changeFailureRate.failed} failed, ${changeFailureRate.rolledBack} rolled back`}
               />
               <Stat
-                label="Time to restore, median"
+                label="Median time to restore"
                 value={span(timeToRestore.medianSeconds)}
-                note={
-                  timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "nothing is broken now"
-                }
+                note={timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "no open failures"}
               />
             </SimpleGrid>
             {isCut && (
-              <Text c="dimmed">
-                There was more than could be counted; these numbers cover the newest part.
-              </Text>
+              <Text c="dimmed">Too many deployments to count. These metrics cover only the newest ones.</Text>
             )}
-            <Card component="section" aria-label="By day">
+            <Card component="section" aria-label="Deployments by day">
               <Title order={2} mb="sm">
-                By day
+                Deployments by day
               </Title>
               <Suspense fallback={<Loading rows={1} height={240} />}>
                 <Plots days={byDay} />

@@ -11,7 +11,7 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Deployments and failures by day, as bars; the numbers are there as a table for screen readers. */
+/** Bar chart of deployments and failures by day, with a table for screen readers. */
 export default function Plots({ days }: { days: DeliveryInsights["days"] }) {
   const { ref, width } = useElementSize();
   const scheme = useComputedColorScheme("light");

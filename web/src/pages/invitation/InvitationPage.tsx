@@ -15,7 +15,7 @@ import { SignUpForm } from "./SignUpForm";
 
 const NAME = "Invitation";
 
-/** Where the link of an invitation leads: a new account, or the account that the person has. */
+/** Target of invitation links: accepts with a new or an existing account. */
 export function InvitationPage() {
   const token = useLinkToken();
   const offer = useQuery({ ...offerQuery(token), enabled: token !== "" });
@@ -24,7 +24,7 @@ export function InvitationPage() {
       <EntryPage
         name={NAME}
         title="Open your invitation link"
-        lead="This address has no invitation in it. Open the whole link that you were given."
+        lead="This URL contains no invitation. Open the complete link from your invitation."
       />
     );
   if (offer.data) return <Offer offer={offer.data} token={token} />;
@@ -45,7 +45,7 @@ function Over() {
     <EntryPage
       name={NAME}
       title="This invitation is no longer valid"
-      lead="It was used, revoked or has expired. Ask an admin of the organization for a new link."
+      lead="It was used or revoked, or has expired. Ask an admin of the organization for a new link."
     />
   );
 }
@@ -71,7 +71,7 @@ function Offer({ offer, token }: OfferProps) {
       title={`Join ${organization.name}`}
       lead={
         <>
-          {invitedBy} invites {email} as {role}. The link works once and expires <When at={expiresAt} />.
+          {invitedBy} invited {email} as {role}. The link works once and expires <When at={expiresAt} />.
         </>
       }
     >
@@ -80,14 +80,14 @@ function Offer({ offer, token }: OfferProps) {
       {isLoggedOut && !hasAccount && <SignUpForm offer={offer} token={token} onSuccess={enter} />}
       {isLoggedOut && hasAccount && (
         <>
-          <Text size="sm">You have an account on this server. Log in to accept.</Text>
+          <Text size="sm">You already have an account on this server. Log in to accept the invitation.</Text>
           <LogInForm signIn={signIn} email={email} />
         </>
       )}
       {isSomeoneElse && (
         <>
           <Text size="sm" className="wrap">
-            You are logged in as {user.email}. Log out to accept the invitation of {email}.
+            You are logged in as {user.email}. Log out to accept the invitation for {email}.
           </Text>
           {signOut.isError && <ProblemPanel error={signOut.error} compact />}
           <Button fullWidth size="md" loading={signOut.isPending} onClick={() => signOut.mutate()}>

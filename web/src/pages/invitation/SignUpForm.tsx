@@ -8,7 +8,7 @@ import { ProblemPanel } from "@/ui/Problem";
 
 type Props = { offer: InvitationOffer; token: string; onSuccess: () => void };
 
-/** A new account for the invited address. Its holder alone knows the password. */
+/** Creates an account for the invited email address. */
 export function SignUpForm({ offer, token, onSuccess }: Props) {
   const signUp = useSignUp();
   const form = useForm({
@@ -39,7 +39,7 @@ export function SignUpForm({ offer, token, onSuccess }: Props) {
         />
         <TextInput
           label="Name"
-          description="As the others see you"
+          description="Visible to everyone in the organization"
           autoComplete="name"
           maxLength={120}
           autoFocus

@@ -8,7 +8,7 @@ import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/Problem";
 import { toast } from "@/ui/toast";
 
-/** The reader's own: name, organizations, password. */
+/** Profile of the current user: password and organizations. */
 export function Profile() {
   const { user, organizations } = useMe();
   return (
@@ -27,7 +27,9 @@ export function Profile() {
           <Title order={2} mb="sm">
             Your organizations
           </Title>
-          {organizations.length === 0 && <Text c="dimmed">None. An admin of one can invite you.</Text>}
+          {organizations.length === 0 && (
+            <Text c="dimmed">You are not a member of any organization. Ask an admin to invite you.</Text>
+          )}
           <Stack gap="xs">
             {organizations.map(each => (
               <Group key={each.id} justify="space-between">
@@ -73,7 +75,7 @@ function Password({ isGenerated }: { isGenerated: boolean }) {
         Password
       </Title>
       <Text c="dimmed" size="sm" mb="sm">
-        {isGenerated ? "You still use the generated password. " : ""}A new password logs you out in all other
+        {isGenerated ? "You are using a temporary password. " : ""}Changing it logs you out in all other
         browsers.
       </Text>
       <form onSubmit={submit}>
@@ -83,12 +85,12 @@ function Password({ isGenerated }: { isGenerated: boolean }) {
             required
             autoComplete="current-password"
             {...current}
-            error={current.error ?? (isWrong && "This is not your password")}
+            error={current.error ?? (isWrong && "Wrong password")}
           />
           <NewPasswordInput {...chosen} error={chosen.error ?? chosenProblem} />
           <Checkbox
             label="Also revoke my API tokens"
-            description="Programs that use them are refused at once, in all your organizations"
+            description="They stop working immediately, in all your organizations"
             {...form.getInputProps("revokeTokens", { type: "checkbox" })}
           />
           {change.isError && !isWrong && !chosenProblem && <ProblemPanel error={change.error} compact />}

@@ -10,7 +10,7 @@ import { ProblemPanel } from "@/ui/Problem";
 
 const NAME = "Reset password";
 
-/** Where the link of `berth admin reset-password` leads. */
+/** Target of the link printed by `berth admin reset-password`. */
 export function ResetPasswordPage() {
   const token = useLinkToken();
   const navigate = useNavigate();
@@ -24,7 +24,7 @@ export function ResetPasswordPage() {
       <EntryPage
         name={NAME}
         title="Open your reset link"
-        lead="This address has no reset link in it. Open the whole link that you were given."
+        lead="This URL contains no reset token. Open the complete link that you were given."
       />
     );
   if (reset.isError && problemOf(reset.error).status === 404)
@@ -32,7 +32,7 @@ export function ResetPasswordPage() {
       <EntryPage
         name={NAME}
         title="This link is no longer valid"
-        lead="It was used or replaced, or has expired. Ask the operator of this server for a new one."
+        lead="It was used or replaced, or has expired. Ask your server administrator for a new one."
       />
     );
   const password = form.getInputProps("newPassword");
@@ -44,24 +44,20 @@ export function ResetPasswordPage() {
         onSuccess: ({ email, tokensRevoked }) => {
           const tokens = tokensRevoked === 1 ? "1 API token was" : `${tokensRevoked} API tokens were`;
           const revoked = values.revokeTokens ? ` ${tokens} revoked.` : "";
-          const notice = `The password of ${email} is changed.${revoked} Log in with the new one.`;
+          const notice = `Password of ${email} changed.${revoked} Log in with the new password.`;
           navigate({ to: "/sign-in", state: { notice } });
         },
       },
     ),
   );
   return (
-    <EntryPage
-      name={NAME}
-      title="Set a new password"
-      lead="You are logged out in all browsers when you save it."
-    >
+    <EntryPage name={NAME} title="Set a new password" lead="This logs you out in all browsers">
       <form onSubmit={submit}>
         <Stack>
           <NewPasswordInput autoFocus {...password} error={password.error ?? passwordProblem} />
           <Checkbox
             label="Also revoke my API tokens"
-            description="Programs that use them are refused at once"
+            description="They stop working immediately"
             {...form.getInputProps("revokeTokens", { type: "checkbox" })}
           />
           {reset.isError && !passwordProblem && <ProblemPanel error={reset.error} compact />}

@@ -5,7 +5,7 @@ import { useOrg } from "@/data/me";
 import { SETTINGS } from "@/shell/places";
 import styles from "./settings.module.css";
 
-/** The pages of an organization's settings, side by side. */
+/** Tabs of the organization's settings. */
 export function Settings() {
   const org = useOrg();
   const { pathname } = useLocation();
@@ -13,7 +13,7 @@ export function Settings() {
   const here = SETTINGS.find(place => pathname.startsWith(place.to.replace("$org", org)));
   const tabs = useRef<HTMLDivElement>(null);
   const at = here?.to;
-  // On a phone not all of them fit: the one that is open is in sight.
+  // On narrow screens, scroll the selected tab into view.
   useEffect(() => {
     const open = at && tabs.current?.querySelector<HTMLElement>("[aria-selected=true]");
     if (open)

@@ -16,8 +16,8 @@ export function SignIn() {
   return (
     <EntryPage
       name="Log in"
-      title="Welcome to Berth"
-      lead="Log in to see what is deployed where, and who holds which environment."
+      title="Log in to Berth"
+      lead="See what is deployed, and who holds which environment"
     >
       {notice && (
         <Alert role="status" color="kelp" icon={<IconCheck />}>
@@ -26,21 +26,21 @@ export function SignIn() {
       )}
       {!CAN_KEEP_COOKIE && (
         <Text size="sm" c="var(--berth-warn)">
-          This page came over plain http from another machine. The browser will not keep a log-in here: use
-          https, or open it on the machine itself.
+          This page was loaded over HTTP from another machine, so your browser will not store the login. Use
+          HTTPS, or open the dashboard on the server’s own machine.
         </Text>
       )}
       <LogInForm signIn={signIn} onSuccess={() => router.history.push(ownPath(next))} />
       <Stack gap="xs" fz="sm" c="dimmed">
         <details className="more">
           <summary>Forgot your password?</summary>
-          Ask the operator of this server to run <Code className="nowrap">berth admin reset-password</Code>{" "}
-          with your email. It prints a link with which you set a new one.
+          Ask your server administrator to run <Code className="nowrap">berth admin reset-password</Code> with
+          your email address. It prints a link to set a new password.
         </details>
         <div>
-          No account? Ask an admin of your organization for an invitation. Programs use{" "}
+          No account? Ask an admin of your organization for an invitation. For programs, there is an{" "}
           <Anchor href="/api/v1/openapi.json" inherit>
-            the API
+            API
           </Anchor>
           .
         </div>

@@ -9,10 +9,10 @@ test.each([
   "o/acme",
   "",
   undefined,
-])("an address of somebody else is not followed: %s", next => {
+])("ownPath of a foreign URL is /: %s", next => {
   expect(ownPath(next)).toBe("/");
 });
 
-test("a page of ours is", () => {
+test("ownPath of a dashboard path is unchanged", () => {
   expect(ownPath("/o/acme/events?kind=step_failed")).toBe("/o/acme/events?kind=step_failed");
 });

@@ -1,4 +1,4 @@
-/** Only our own pages are returned to: whatever else stands in the address is not followed. */
+/** Returns a path of the dashboard; any other value becomes `/`, which prevents open redirects. */
 export function ownPath(next: string | undefined): string {
   const isOwn = next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\");
   return isOwn && next ? next : "/";

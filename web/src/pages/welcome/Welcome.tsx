@@ -1,10 +1,10 @@
 import { FirstSteps } from "@/ui/first-steps/FirstSteps";
 import { Page } from "@/ui/Page";
 
-/** The first run: from an empty organization to the first deployment. */
+/** Setup steps of a new organization. */
 export function Welcome() {
   return (
-    <Page title="Welcome aboard" lead="From an empty harbour to the first deployment.">
+    <Page title="Get started" lead="Set up your first deployment">
       <FirstSteps />
     </Page>
   );

@@ -9,7 +9,7 @@ import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { approval: Approval; title: string; choice: "approve" | "reject"; onClose: () => void };
 
-/** A yes or a no, with a word about it. */
+/** Approves or rejects, with a comment. */
 export function AnswerDialog({ approval, title, choice, onClose }: Props) {
   const answer = useAnswer(useOrg());
   const [text, setText] = useState("");
@@ -18,26 +18,29 @@ export function AnswerDialog({ approval, title, choice, onClose }: Props) {
   return (
     <Confirm
       onClose={onClose}
-      title={`${approves ? "Approve" : "Reject"} ${title}`}
+      title={`${approves ? "Approve" : "Reject"} ${title}?`}
       action={approves ? "Approve" : "Reject"}
       danger={!approves}
       mutation={answer}
       input={{ id: approval.id, choice, text }}
-      success={() => (approves ? "Approved." : "Rejected.")}
+      success={() => (approves ? "Approved" : "Rejected")}
     >
       <Text size="sm">
         {approves ? (
           <>
-            {approval.commitId && <Commit id={approval.commitId} />} goes on{" "}
-            {missing > 0 ? `after ${missing} more ${missing === 1 ? "yes" : "answers"}` : "at once"}.
+            {approval.commitId ? <Commit id={approval.commitId} /> : "The deployment"} continues{" "}
+            {missing > 0
+              ? `after ${missing} more ${missing === 1 ? "approval" : "approvals"}`
+              : "immediately"}
+            .
           </>
         ) : (
-          "One no ends it: the stage fails, and nothing of it runs."
+          "The stage fails, and none of its steps run."
         )}
       </Text>
       <ReasonField
-        label={approves ? "Comment" : "Why"}
-        description="Everybody sees it."
+        label={approves ? "Comment" : "Reason"}
+        description="Visible to everyone in the organization"
         data-autofocus
         value={text}
         onChange={setText}

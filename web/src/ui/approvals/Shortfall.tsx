@@ -2,7 +2,7 @@ import { Alert, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import type { Approval } from "@/api/types";
 
-/** Why more people have to approve than the rule says, who cannot, and whether there are enough others. */
+/** Why an approval needs more people than its rule says, who is excluded, and whether enough people remain. */
 export function Shortfall({ approval }: { approval: Approval }) {
   const { raisedBecause, excluded, unreachable } = approval;
   return (
@@ -18,7 +18,7 @@ export function Shortfall({ approval }: { approval: Approval }) {
         </Text>
       )}
       {unreachable && (
-        <Alert color="lantern" icon={<IconAlertTriangle />} title="Too few people can approve">
+        <Alert color="lantern" icon={<IconAlertTriangle />} title="Not enough people can approve">
           {unreachable}
         </Alert>
       )}

@@ -7,7 +7,7 @@ import { Harbour } from "./Harbour";
 
 type Props = { name: string; title: string; lead?: ReactNode; children?: ReactNode };
 
-/** A page that is open without a log-in: one card. `name` is the name of the tab. */
+/** Page that works without a login: one card. `name` is the title of the browser tab. */
 export function EntryPage({ name, title, lead, children }: Props) {
   useDocumentTitle(`${name} · Berth`);
   return (

@@ -1,6 +1,6 @@
 import classes from "./entry.module.css";
 
-/** Quiet water, a pier and a boat on its mooring. */
+/** Background drawing of a harbour. */
 export function Harbour() {
   return (
     <svg

@@ -5,7 +5,7 @@ import { ProblemPanel } from "@/ui/Problem";
 
 type Props = { signIn: ReturnType<typeof useSignIn>; email?: string; onSuccess?: () => void };
 
-/** Email and password. With `email`, only that account can log in. */
+/** Login form. With `email`, the address is fixed. */
 export function LogInForm({ signIn, email, onSuccess }: Props) {
   const form = useForm({ initialValues: { email: email ?? "", password: "" } });
   return (

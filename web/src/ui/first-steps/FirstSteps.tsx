@@ -30,7 +30,7 @@ function Step({ number, done, title, children }: StepProps) {
   );
 }
 
-/** Four steps that tick themselves, when the server has seen them happen. */
+/** Setup steps of a new organization. Checked off by the server's data. */
 export function FirstSteps() {
   const org = useOrg();
   const me = useMe();
@@ -40,39 +40,40 @@ export function FirstSteps() {
   const isDone = completedSteps({ user: me.user, pipelines, repositories, tokens });
   return (
     <Stack component="ol" p={0} m={0} style={{ listStyle: "none" }}>
-      <Step number={1} done={isDone.password} title="Choose your own password">
-        <Text c="dimmed">The one you were given was shown on somebody's screen.</Text>
+      <Step number={1} done={isDone.password} title="Change your password">
+        <Text c="dimmed">Your temporary password was displayed when the account was created.</Text>
         <Group>
           <LinkButton to="/profile" variant="default">
-            Your profile
+            Change password
           </LinkButton>
         </Group>
       </Step>
-      <Step number={2} done={isDone.pipeline} title="Describe a pipeline">
+      <Step number={2} done={isDone.pipeline} title="Define a pipeline">
         <Text c="dimmed">
-          A file in your repository, at <code>{FIRST_PIPELINE_PATH}</code>:
+          Add this file to your repository as <code>{FIRST_PIPELINE_PATH}</code>, and a <code>deploy.sh</code>{" "}
+          at its root:
         </Text>
-        <Snippet label="A first pipeline" text={FIRST_PIPELINE} />
+        <Snippet label="Example pipeline" text={FIRST_PIPELINE} />
       </Step>
-      <Step number={3} done={isDone.repository} title="Register the repository">
+      <Step number={3} done={isDone.repository} title="Add the repository">
         <Text c="dimmed">
-          Its pipelines are found, and the head of each one's branch is deployed at once.
+          Berth finds its pipelines and deploys the newest commit of each tracked branch.
         </Text>
         <Group>
           <LinkButton to="/o/$org/settings/repositories" params={{ org }} variant="default">
-            Register a repository
+            Add repository
           </LinkButton>
         </Group>
       </Step>
-      <Step number={4} done={isDone.token} title="Let your tools in">
-        <Text c="dimmed">A token for CI or your terminal; it may do what you may do.</Text>
+      <Step number={4} done={isDone.token} title="Create an API token">
+        <Text c="dimmed">For CI and the command line. A token has your permissions.</Text>
         <Snippet
-          label="A first request"
+          label="Example request"
           text={`curl -H "Authorization: Bearer $TOKEN" \\\n  ${SERVER_URL}/api/v1/organizations/${org}/pipelines`}
         />
         <Group>
           <LinkButton to="/o/$org/settings/tokens" params={{ org }} variant="default">
-            Create a token
+            Create token
           </LinkButton>
         </Group>
       </Step>

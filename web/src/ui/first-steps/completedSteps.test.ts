@@ -4,7 +4,7 @@ import { completedSteps } from "./completedSteps";
 const AT = "2026-01-01T00:00:00Z";
 const NOTHING = { user: { passwordIsGenerated: true }, pipelines: [], repositories: [], tokens: [] };
 
-test("a new organization has done nothing", () => {
+test("a new organization has completed no step", () => {
   expect(completedSteps(NOTHING)).toEqual({
     password: false,
     pipeline: false,
@@ -13,12 +13,12 @@ test("a new organization has done nothing", () => {
   });
 });
 
-test("a repository counts when it could be read", () => {
+test("adding a repository is completed when it was synced", () => {
   expect(completedSteps({ ...NOTHING, repositories: [{ lastSyncedAt: null }] }).repository).toBe(false);
   expect(completedSteps({ ...NOTHING, repositories: [{ lastSyncedAt: AT }] }).repository).toBe(true);
 });
 
-test("a token counts when somebody came with it, and while it is valid", () => {
+test("creating a token is completed when a valid token was used", () => {
   expect(completedSteps({ ...NOTHING, tokens: [{ lastUsedAt: null }, { lastUsedAt: null }] }).token).toBe(
     false,
   );

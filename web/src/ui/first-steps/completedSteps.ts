@@ -7,7 +7,7 @@ type Facts = {
   tokens: Pick<ApiToken, "lastUsedAt" | "revokedAt">[];
 };
 
-/** Which first steps have happened: a repository counts once it was read, a token once it was used. */
+/** Which setup steps are completed: a repository counts once it was synced, a token once it was used. */
 export function completedSteps({ user, pipelines, repositories, tokens }: Facts) {
   const isDeployed = pipelines.some(pipeline => pipeline.stages.some(stage => stage.current));
   return {

@@ -4,7 +4,7 @@ import styles from "./rows.module.css";
 
 type RowsProps = { of: string[]; children: ReactNode };
 
-/** A table; in a narrow container each row is a block whose cells show their column's name. */
+/** Table; in a narrow container each row becomes a block whose cells show their column's name. */
 export function Rows({ of, children }: RowsProps) {
   return (
     <div className={styles.rows}>
@@ -23,7 +23,7 @@ export function Rows({ of, children }: RowsProps) {
   );
 }
 
-/** A cell of the named column. */
+/** Cell of the named column. */
 export function Cell({ of, children }: { of: string; children: ReactNode }) {
   return (
     <Table.Td data-of={of} className="wrap">
@@ -32,7 +32,7 @@ export function Cell({ of, children }: { of: string; children: ReactNode }) {
   );
 }
 
-/** The last cell of a row: its buttons, if there are any. */
+/** Last cell of a row, with its buttons. */
 export function ActionsCell({ children }: { children?: ReactNode }) {
   return (
     <Table.Td>

@@ -10,7 +10,7 @@ type Props<Item> = {
   title: string;
   lead: string;
   query: UseQueryResult<{ data: Item[] }>;
-  /** Column names of a table; without them every row is a card of its own. */
+  /** Column names of a table; without them every row is a card. */
   columns?: string[];
   row: (item: Item) => ReactNode;
   /** Shown in place of an empty list. */
@@ -24,7 +24,7 @@ type Props<Item> = {
   children?: ReactNode;
 };
 
-/** A page of the organization's settings that lists records. */
+/** Settings page that lists records. */
 export function SettingsList<Item extends { id: string }>(props: Props<Item>) {
   const { columns, row, empty, footer, add } = props;
   return (

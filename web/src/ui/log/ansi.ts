@@ -1,13 +1,13 @@
 /**
- * The text of a log line as pieces with fixed class names.
+ * Splits a log line with ANSI escape sequences into pieces of text with class names.
  *
- * The author of a log does not control the page: pieces are text nodes, colours come from a closed list that can be
- * read in light and dark, and everything else a terminal would obey is dropped.
+ * Logs are untrusted: pieces become text nodes, colours are mapped to a fixed palette that is readable in light and dark,
+ * and all other control sequences are dropped.
  */
 import Anser from "anser";
 import { escapeBidi } from "@/ui/escape";
 
-/** What is drawn of one line; all of it is in the raw log. */
+/** Limits of a rendered line; the raw log has all of it. */
 export const LINE_CHARS_SHOWN_MAX = 4_000;
 export const LINE_PIECES_MAX = 400;
 
@@ -18,7 +18,7 @@ type Colour = (typeof COLOURS)[number];
 
 const DECORATIONS = new Set(["bold", "dim", "italic", "underline", "strikethrough"]);
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this is about
+// biome-ignore lint/suspicious/noControlCharactersInRegex: matches control characters
 const OPERATING_SYSTEM_COMMANDS = /\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\|$)/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const MOVES = /\u001b\[[0-9;:?<=>]*[ -/]*[@-ln-~]|\u001b[ -/]*[0-Z\\^-~]/g;
@@ -35,17 +35,17 @@ export function pieces(line: string): Piece[] {
     const className = classes(token);
     if (text !== "") found.push(className ? { text, className } : { text });
   }
-  if (cut !== line) found.push({ text: " … the rest is in the raw log", className: "cut" });
+  if (cut !== line) found.push({ text: " … (truncated, see the raw log)", className: "cut" });
   return found;
 }
 
-/** Without what a terminal would do besides colours; a line that was written over shows what it was last. */
+/** Drops control sequences other than colours. Of a line with carriage returns only the last part remains. */
 function plain(line: string): string {
   const text = escapeBidi(line.replace(/\r+$/, "").replace(OPERATING_SYSTEM_COMMANDS, "").replace(MOVES, ""));
   return text.slice(text.lastIndexOf("\r") + 1).replace(OTHER_CONTROLS, "");
 }
 
-/** The same without colours, for searching and for reading aloud. */
+/** Returns the line without colours, for search and screen readers. */
 export function withoutColours(line: string): string {
   return Anser.ansiToText(plain(line.slice(0, LINE_CHARS_SHOWN_MAX))).replaceAll("\u001b", "");
 }
@@ -63,7 +63,7 @@ function classes(token: Token): string {
   return names.join(" ");
 }
 
-/** One of eight: any other colour becomes the nearest of them, so that it can be read on our paper. */
+/** Maps a colour to the nearest of the eight readable ones. */
 function colour(name: string | null, truecolour: string | null): Colour | null {
   if (!name) return null;
   const plainName = COLOURS.find(each => name === `ansi-${each}` || name === `ansi-bright-${each}`);

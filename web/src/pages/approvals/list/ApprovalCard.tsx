@@ -14,7 +14,7 @@ import { Countdown, When } from "@/ui/When";
 
 type Props = { approval: Approval; isMeant: boolean };
 
-/** One question: what it lets through, whose answer counts, who has answered. */
+/** One approval: what it unblocks, who can give it, and the votes so far. */
 export function ApprovalCard({ approval, isMeant }: Props) {
   const org = useOrg();
   const mayDecide = useMay("approvals:decide");
@@ -25,7 +25,7 @@ export function ApprovalCard({ approval, isMeant }: Props) {
     if (isMeant) card.current?.scrollIntoView({ block: "center" });
   }, [isMeant]);
   const { rule } = approval;
-  const title = `${pipeline?.name ?? "A pipeline"} → ${approval.stage}`;
+  const title = `${pipeline?.name ?? "Pipeline"} → ${approval.stage}`;
   return (
     <Card
       ref={card}
@@ -56,9 +56,9 @@ export function ApprovalCard({ approval, isMeant }: Props) {
                 <Commit id={approval.commitId} />,{" "}
               </>
             )}
-            asked <When at={approval.requestedAt} />
-            {rule.from.length > 0 ? `, of ${rule.from.join(", ")}` : ""}
-            {rule.selfApproval ? "" : ", not by those who wrote or started it"}
+            requested <When at={approval.requestedAt} />
+            {rule.from.length > 0 ? ` from ${rule.from.join(", ")}` : ""}
+            {rule.selfApproval ? "" : ", no self-approval"}
             {approval.status === "pending" && approval.expiresAt && (
               <>
                 , <Countdown until={approval.expiresAt} /> left
@@ -67,10 +67,10 @@ export function ApprovalCard({ approval, isMeant }: Props) {
           </Text>
           {approval.votes.map(vote => (
             <Text key={vote.at} size="sm" className="wrap">
-              {vote.actor.name} {vote.choice === "approve" ? "said yes" : "said no"}{" "}
+              {vote.actor.name} {vote.choice === "approve" ? "approved" : "rejected"}{" "}
               <When at={vote.at} c="dimmed" />
               {vote.comment ? `: “${vote.comment}”` : ""}
-              {vote.counts ? "" : " (does not count any more)"}
+              {vote.counts ? "" : " (no longer counts)"}
             </Text>
           ))}
           <Shortfall approval={approval} />
@@ -93,5 +93,5 @@ export function ApprovalCard({ approval, isMeant }: Props) {
 }
 
 function formatCount({ status, given, required }: Approval): string | undefined {
-  return status === "pending" ? `${given} of ${required}` : undefined;
+  return status === "pending" ? `${given} of ${required} approvals` : undefined;
 }

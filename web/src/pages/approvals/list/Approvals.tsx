@@ -12,7 +12,7 @@ import { Query } from "@/ui/Query";
 import { ApprovalCard } from "./ApprovalCard";
 
 const STATUSES: { value: Approval["status"]; label: string }[] = [
-  { value: "pending", label: "Waiting" },
+  { value: "pending", label: "Pending" },
   { value: "approved", label: "Approved" },
   { value: "rejected", label: "Rejected" },
   { value: "expired", label: "Expired" },
@@ -23,7 +23,7 @@ const YAML = `stages:
     requires: { approvals: 1 }
 `;
 
-/** What waits for a yes or a no, and how it was answered. */
+/** Pending and decided approvals. */
 export function Approvals() {
   const org = useOrg();
   const search = useSearch({ from: "/o/$org/approvals" });
@@ -31,11 +31,11 @@ export function Approvals() {
   const status = STATUSES.find(each => each.value === search.status)?.value ?? "pending";
   const approvals = useQuery(approvalsQuery(org, status));
   return (
-    <Page title="Approvals" lead="Deployments that wait for a yes or a no.">
+    <Page title="Approvals" lead="Deployments waiting for approval">
       <SegmentedControl
         data={STATUSES}
         value={status}
-        aria-label="Which approvals to show"
+        aria-label="Status"
         style={{ alignSelf: "flex-start", maxWidth: "100%" }}
         onChange={value =>
           navigate({ search: { status: value === "pending" ? undefined : value }, replace: true })
@@ -46,12 +46,12 @@ export function Approvals() {
           data.length === 0 ? (
             <Empty
               icon={IconThumbUp}
-              title={status === "pending" ? "Nothing waits for an answer" : "None yet"}
+              title={status === "pending" ? "No pending approvals" : `No ${status} approvals`}
             >
               {status === "pending" && (
                 <Stack gap="sm" w="100%">
-                  <div>A stage asks people when its definition says so:</div>
-                  <Snippet label="A stage that asks" text={YAML} />
+                  <div>To require approvals, add this to a stage of your pipeline:</div>
+                  <Snippet label="Stage with an approval" text={YAML} />
                 </Stack>
               )}
             </Empty>

@@ -18,12 +18,12 @@ type Props = { org: string; deployment: Deployment };
 /** Notices about the whole deployment. */
 export function Banners({ org, deployment }: Props) {
   const { bypass, rollback, supersededBy, status, cause, detail, cancelledBy, startedAt } = deployment;
-  const to = (deploymentId: string, words: string) => (
+  const to = (deploymentId: string, label: string) => (
     <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit underline="always">
-      {words}
+      {label}
     </Link>
   );
-  const overrun = useOverrun(org, deployment);
+  const takenOver = useTakenOverSession(org, deployment);
   const isQuiet =
     !bypass && !rollback && !supersededBy && !["failed", "cancelled", "cancelling"].includes(status);
   if (isQuiet) return null;
@@ -34,26 +34,32 @@ export function Banners({ org, deployment }: Props) {
           color="buoy"
           radius="lg"
           icon={<IconUrgent />}
-          title={`${bypass.by.name} let this pass every gate`}
+          title={`${bypass.by.name} bypassed all gates`}
           data-banner="bypass"
         >
           <Text size="sm" className="wrap">
-            Windows, approvals and pauses do not hold it. Why: “{bypass.reason}”
+            Deployment windows, approvals and pauses do not apply. Reason: “{bypass.reason}”
           </Text>
         </Alert>
       )}
       {rollback && (
-        <Alert color="lantern" radius="lg" icon={<IconArrowBackUp />} title={`Takes ${rollback.stage} back`}>
+        <Alert color="lantern" radius="lg" icon={<IconArrowBackUp />} title={`Rollback of ${rollback.stage}`}>
           <Text size="sm">
-            It goes back to {to(rollback.to, "this deployment")}, in place of {to(rollback.of, "that one")}.
-            Nothing newer comes into {rollback.stage} until the pipeline is resumed.
+            Redeploys {to(rollback.to, "an earlier deployment")} in place of{" "}
+            {to(rollback.of, "the one rolled back")}. New deployments to {rollback.stage} are paused until the
+            pipeline is resumed.
           </Text>
         </Alert>
       )}
       {supersededBy && (
-        <Alert color="gray" radius="lg" icon={<IconPlayerTrackNext />} title="Replaced by a newer one">
+        <Alert
+          color="gray"
+          radius="lg"
+          icon={<IconPlayerTrackNext />}
+          title="Superseded by a newer deployment"
+        >
           <Text size="sm">
-            Only the newest of those that wait is needed: {to(supersededBy, "look at it")}.
+            Only the newest queued deployment runs. {to(supersededBy, "View the newer deployment")}
           </Text>
         </Alert>
       )}
@@ -62,7 +68,7 @@ export function Banners({ org, deployment }: Props) {
           color="buoy"
           radius="lg"
           icon={<IconAlertTriangle />}
-          title={cause ? formatCause(cause) : "It failed"}
+          title={cause ? formatCause(cause) : "Deployment failed"}
         >
           {detail && (
             <Text size="sm" className="wrap">
@@ -71,19 +77,19 @@ export function Banners({ org, deployment }: Props) {
           )}
         </Alert>
       )}
-      {overrun && (
+      {takenOver && (
         <Alert
           color="lantern"
           radius="lg"
           icon={<IconBolt />}
-          title={`${overrun.overriddenBy?.name ?? "Somebody"} took ${overrun.envName} over while this ${startedAt ? "ran" : "waited"}`}
+          title={`${takenOver.overriddenBy?.name ?? "Another user"} took over ${takenOver.envName} while this deployment was ${startedAt ? "running" : "queued"}`}
           data-banner="taken-over"
         >
           <Text size="sm" className="wrap">
-            {overrun.overrideReason && `Why: “${overrun.overrideReason}”. `}
+            {takenOver.overrideReason && `Reason: “${takenOver.overrideReason}”. `}
             {startedAt
-              ? `It was stopped, and a write that carries its hold no. ${overrun.fence} comes too late.`
-              : "It never began."}
+              ? `It was cancelled. Writes with its fencing token ${takenOver.fence} are rejected.`
+              : "It never started."}
           </Text>
         </Alert>
       )}
@@ -92,7 +98,7 @@ export function Banners({ org, deployment }: Props) {
           color="gray"
           radius="lg"
           icon={<IconBan />}
-          title={`${status === "cancelled" ? "Cancelled" : "Being cancelled"}${cancelledBy ? ` by ${cancelledBy.name}` : ""}`}
+          title={`${status === "cancelled" ? "Cancelled" : "Cancelling"}${cancelledBy ? ` by ${cancelledBy.name}` : ""}`}
         >
           {detail && (
             <Text size="sm" className="wrap">
@@ -106,7 +112,7 @@ export function Banners({ org, deployment }: Props) {
 }
 
 /** The session of a deployment that was cancelled by a takeover. */
-function useOverrun(org: string, { pipelineId, envName, sessionId, status, cause }: Deployment) {
+function useTakenOverSession(org: string, { pipelineId, envName, sessionId, status, cause }: Deployment) {
   const wasStopped = status === "cancelled" || status === "cancelling";
   const session = useQuery({
     ...sessionQuery({ org, pipelineId, envName: envName ?? "" }, sessionId ?? ""),

@@ -29,7 +29,7 @@ import { Waits } from "./Waits";
 
 const RunGraph = lazy(() => import("./graph/RunGraph"));
 
-/** Events bring news at once; this is for what they missed. */
+/** Fallback for missed events. */
 const FALLBACK_POLL_MS = 10_000;
 
 export function DeploymentPage() {
@@ -122,10 +122,10 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
         )}{" "}
         of{" "}
         <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit underline="always">
-          {name ?? "its pipeline"}
+          {name ?? "the pipeline"}
         </Link>
         , {formatTrigger(deployment)} <When at={deployment.createdAt} />
-        {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
+        {took !== null && `, ${isOver(deployment.status) ? "took" : "running for"} ${duration(took)}`}
       </div>
       {deployment.reason && <div className="wrap">“{deployment.reason}”</div>}
       {deployment.retryOf && (
@@ -152,7 +152,7 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
           >
             {deployment.envName}
           </Link>
-          {deployment.fence != null && `, hold no. ${deployment.fence}`}
+          {deployment.fence != null && `, fencing token ${deployment.fence}`}
         </div>
       )}
     </Stack>
@@ -166,7 +166,7 @@ function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
   const mayBypass = useMay("gates:bypass");
   const close = () => setOpen(null);
   const failed = deployment.stages.find(each => each.status === "failed");
-  // A reset belongs to no session in which it could be retried.
+  // A reset has no session to retry it in.
   const mayRetry = failed && deployment.trigger !== "reset" && (!deployment.bypass || mayBypass);
   const isStoppable = !isOver(deployment.status) && deployment.status !== "cancelling";
   return (
@@ -215,7 +215,7 @@ type PictureProps = {
   onChoose: (stepId: string) => void;
 };
 
-/** A graph where there is room for one, else a list; both can be had. */
+/** Stages and steps as a graph, or as a list on narrow screens. The user can switch. */
 function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
   const isNarrow = useMediaQuery("(max-width: 48em)", window.innerWidth < 768);
   const [wanted, setWanted] = useState<"graph" | "list" | null>(null);
@@ -223,7 +223,7 @@ function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
   if (deployment.stages.length === 0) {
     return (
       <Text c="dimmed">
-        {isOver(deployment.status) ? "Nothing of it ran." : "Its stages are known when it begins."}
+        {isOver(deployment.status) ? "No stage ran." : "Stages appear when the deployment starts."}
       </Text>
     );
   }
@@ -232,7 +232,7 @@ function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
       <Group justify="flex-end">
         <SegmentedControl
           size="xs"
-          aria-label="How to show stages and steps"
+          aria-label="View of stages and steps"
           value={shown}
           onChange={value => setWanted(value === "list" ? "list" : "graph")}
           data={[

@@ -16,7 +16,7 @@ type Props = {
   onChoose: (stepId: string) => void;
 };
 
-/** The same as the graph, to be read from top to bottom. */
+/** Stages and steps as a list. */
 export function StageList({ org, stages, chosen, onChoose }: Props) {
   const now = useNow();
   return (
@@ -30,7 +30,7 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
                 <Text fw={650}>{stage.name}</Text>
                 {stage.tries > 1 && (
                   <Text size="xs" c="dimmed">
-                    try {stage.tries}
+                    run {stage.tries}
                   </Text>
                 )}
               </Group>
@@ -45,7 +45,7 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
             </Group>
             {stage.reusedFrom && (
               <Text size="sm" c="dimmed">
-                Built before, by{" "}
+                Build reused from{" "}
                 <Link
                   to="/o/$org/deployments/$deploymentId"
                   params={{ org, deploymentId: stage.reusedFrom }}
@@ -54,7 +54,6 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
                 >
                   another deployment
                 </Link>
-                .
               </Text>
             )}
             {stage.detail && (

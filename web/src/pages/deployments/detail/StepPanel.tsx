@@ -27,7 +27,7 @@ type Props = {
   onView: (view: LogView) => void;
 };
 
-/** One step: how it went, every attempt, what it left, and what it printed. */
+/** Details of a step: status, attempts, outputs, analysis and log. */
 export function StepPanel(props: Props) {
   const { org, deployment, place, view, onView } = props;
   const { stage, step } = place;
@@ -64,14 +64,14 @@ export function StepPanel(props: Props) {
           <>
             {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
             {formatAttempt(shown)}
-            <Took it={shown} />, began <When at={shown.startedAt} />
+            <Took it={shown} />, started <When at={shown.startedAt} />
             {[
               formatIsolation(shown.isolation),
-              shown.network === "none" && "without network",
+              shown.network === "none" && "no network",
               formatExposed(shown.exposed),
             ]
               .filter(Boolean)
-              .map(words => `, ${words}`)}
+              .map(each => `, ${each}`)}
             {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
         ) : (
@@ -118,19 +118,19 @@ export function StepPanel(props: Props) {
   );
 }
 
-/** Apart from the rest, so that a second that passes draws this alone. */
+/** Its own component, so that only this re-renders every second. */
 function Took({ it }: { it: DeploymentStep["attempts"][number] }) {
   const took = seconds(it, useNow());
   return took === null ? null : <>, {duration(took)}</>;
 }
 
 function NoAttempt({ step }: { step: DeploymentStep }) {
-  if (step.type === "approval" || step.type === "soak") return <>It waits, so it prints nothing.</>;
-  if (step.status === "skipped") return <>It was skipped, so it printed nothing.</>;
-  return <>It has not begun; what it prints is shown here as it comes.</>;
+  if (step.type === "approval" || step.type === "soak") return <>This step type has no log.</>;
+  if (step.status === "skipped") return <>Skipped</>;
+  return <>Not started yet. The log appears here when it runs.</>;
 }
 
-/** Outputs and artifacts, where there are any. */
+/** Outputs and artifacts of a step. */
 function Left({ step }: { step: DeploymentStep }) {
   const rows = [
     ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value })),
@@ -168,7 +168,7 @@ type StepLogProps = {
   onView: (view: LogView) => void;
 };
 
-/** The log, and what the step printed after its environment was taken over. */
+/** The log, with the output after a takeover as a second stream. */
 function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
   const [stream, setStream] = useState<LogStream>("step");
   const after = useQuery({
@@ -183,12 +183,12 @@ function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
       {hasMore && (
         <SegmentedControl
           size="xs"
-          aria-label="Which part of the log"
+          aria-label="Part of the log"
           w="fit-content"
           value={stream}
           onChange={value => setStream(value === "after_fence" ? "after_fence" : "step")}
           data={[
-            { value: "step", label: "Until the takeover" },
+            { value: "step", label: "Before the takeover" },
             { value: "after_fence", label: "After the takeover" },
           ]}
         />
@@ -196,8 +196,8 @@ function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
       {hasMore && (
         <Text size="sm" c="var(--berth-warn)">
           {stream === "after_fence"
-            ? "Printed while it was being stopped, when the environment already belonged to somebody else."
-            : `${lines === 1 ? "1 line" : `${lines.toLocaleString()} lines`} more came after the takeover.`}
+            ? "Printed while the step was being cancelled, after the environment was taken over."
+            : `${lines === 1 ? "1 more line was" : `${lines.toLocaleString()} more lines were`} printed after the takeover.`}
         </Text>
       )}
       <Suspense fallback={<Loading rows={1} height={160} />}>

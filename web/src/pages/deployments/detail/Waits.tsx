@@ -37,7 +37,7 @@ const ICONS: Record<BlockedBy["kind"], TablerIcon> = {
 
 type Props = { org: string; pipelineId: string; deployment: Deployment; approvals: Approval[] };
 
-/** What the deployment waits for, and the actions that unblock it. */
+/** What the deployment waits for, with the actions that unblock it. */
 export function Waits({ org, pipelineId, deployment, approvals }: Props) {
   if (deployment.blockedBy.length === 0) return null;
   return (
@@ -72,7 +72,7 @@ function Wait(props: WaitProps) {
           </ThemeIcon>
           <div style={{ minWidth: 0 }}>
             <Text fw={550} className="wrap">
-              {sentence(formatBlocked(blocked, now, approval))}
+              {capitalize(formatBlocked(blocked, now, approval))}
             </Text>
             <Text size="sm" c="dimmed" component="div">
               {approval && <ApprovalFacts approval={approval} />}
@@ -84,12 +84,12 @@ function Wait(props: WaitProps) {
               {blocked.kind === "window" && blocked.clearsAt && <When at={blocked.clearsAt} />}
               {other && (
                 <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: other }} size="sm">
-                  Look at that one
+                  View that deployment
                 </Link>
               )}
               {(blocked.kind === "pipeline_stopped" || blocked.kind === "promotion_paused") && (
                 <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} size="sm">
-                  Resume it on the pipeline’s page
+                  Resume the pipeline
                 </Link>
               )}
             </Text>
@@ -109,10 +109,12 @@ function ApprovalFacts({ approval }: { approval: Approval }) {
         <div key={`${vote.actor.name}${vote.at}`} className="wrap">
           {vote.actor.name} {vote.choice === "approve" ? "approved" : "rejected"} <When at={vote.at} />
           {vote.comment && `: “${vote.comment}”`}
-          {!vote.counts && " (does not count any more)"}
+          {!vote.counts && " (no longer counts)"}
         </div>
       ))}
-      {!approval.rule.selfApproval && <div>Not by those who wrote, started or retried it.</div>}
+      {!approval.rule.selfApproval && (
+        <div>Its author and the users who started or retried it cannot approve.</div>
+      )}
       <Shortfall approval={approval} />
       {approval.expiresAt && (
         <div>
@@ -153,7 +155,7 @@ function Act({ org, deployment, blocked, approval }: WaitProps) {
     return (
       <Group gap="xs">
         <Button size="sm" onClick={() => setOpen("end")}>
-          End it now
+          End soak
         </Button>
         <Button size="sm" variant="default" onClick={() => setOpen("refuse")}>
           Reject
@@ -167,13 +169,13 @@ function Act({ org, deployment, blocked, approval }: WaitProps) {
   return (
     <>
       <Button size="sm" onClick={() => setOpen("resolve")}>
-        Say what happened
+        Resolve
       </Button>
       {open === "resolve" && <ResolveDialog {...at} name={step?.name ?? "the step"} />}
     </>
   );
 }
 
-function sentence(text: string): string {
+function capitalize(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -12,7 +12,7 @@ type Props = {
   onClose: () => void;
 };
 
-/** Ends the time to watch: well, or not. */
+/** Ends a soak early, or rejects the deployment during it. */
 export function SoakDialog({ org, deploymentId, stepId, choice, onClose }: Props) {
   const soak = useSoak(org, deploymentId);
   const [reason, setReason] = useState("");
@@ -20,17 +20,15 @@ export function SoakDialog({ org, deploymentId, stepId, choice, onClose }: Props
   return (
     <Confirm
       onClose={onClose}
-      title={isEnd ? "End the soak now?" : "Reject it?"}
-      action={isEnd ? "End the soak" : "Reject"}
+      title={isEnd ? "End the soak now?" : "Reject this deployment?"}
+      action={isEnd ? "End soak" : "Reject"}
       danger={!isEnd}
       mutation={soak}
       input={{ stepId, choice, reason: reason.trim() || undefined }}
-      success={() => (isEnd ? "The soak has ended." : "Rejected.")}
+      success={() => (isEnd ? "Soak ended" : "Rejected")}
     >
       <Text size="sm">
-        {isEnd
-          ? "The deployment goes on at once, before its time."
-          : "The step fails, and the stage with it."}
+        {isEnd ? "The deployment continues immediately." : "The step and its stage fail."}
       </Text>
       <ReasonField data-autofocus value={reason} onChange={setReason} />
     </Confirm>

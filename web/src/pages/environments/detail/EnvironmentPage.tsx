@@ -16,7 +16,7 @@ import { Queue } from "./Queue";
 import { SessionDeployments } from "./SessionDeployments";
 import { Usage } from "./Usage";
 
-/** One shared environment: its session, its queue and its history. */
+/** One shared environment: session, queue, usage and session history. */
 export function EnvironmentPage() {
   const { org, pipelineId, envName } = useParams({ from: "/o/$org/environments/$pipelineId/$envName" });
   const where: Where = { org, pipelineId, envName };
@@ -29,7 +29,7 @@ export function EnvironmentPage() {
           title={envName}
           lead={
             <Group gap={6}>
-              shared environment of
+              Shared environment of
               <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }}>
                 {pipeline.data?.name ?? pipelineId}
               </Link>
@@ -38,7 +38,7 @@ export function EnvironmentPage() {
           actions={<Status status={ENVIRONMENT_STATUS_STYLE[found.state]} size="lg" />}
         >
           <SimpleGrid cols={{ base: 1, md: 2 }}>
-            <Card component="section" aria-label="The hold">
+            <Card component="section" aria-label="Session">
               <Stack h="100%" justify="space-between">
                 <EnvironmentSession where={where} environment={found} />
                 <EnvironmentActions where={where} environment={found} />
@@ -49,10 +49,10 @@ export function EnvironmentPage() {
           {found.lock && <SessionDeployments where={where} sessionId={found.lock.sessionId} />}
           {found.queueLength > 0 && <Queue where={where} />}
           <Usage where={where} />
-          <Card component="section" aria-label="History">
-            <Title order={2}>History</Title>
+          <Card component="section" aria-label="Session history">
+            <Title order={2}>Session history</Title>
             <Text c="dimmed" size="sm" mb="md">
-              Who held it, newest first.
+              Past sessions, newest first
             </Text>
             <History where={where} />
           </Card>

@@ -6,7 +6,7 @@ function isWebAddress(value: string): boolean {
   return /^https?:\/\//.test(value);
 }
 
-/** What the definition says about it. */
+/** Configuration of an environment in the pipeline definition. */
 export function Facts({ environment }: { environment: Environment }) {
   const { configuration } = environment;
   const vars = Object.entries(configuration.vars as Record<string, unknown>).map(
@@ -14,22 +14,20 @@ export function Facts({ environment }: { environment: Environment }) {
   );
   const idle = configuration.release.find(rule => rule.afterIdleSeconds)?.afterIdleSeconds;
   return (
-    <Card component="section" aria-label="As declared">
+    <Card component="section" aria-label="Configuration">
       <Title order={2} mb="xs">
-        As declared
+        Configuration
       </Title>
       <Table layout="fixed">
         <Table.Tbody>
-          <Row name="Ends by itself">
+          <Row name="Expires">
             {configuration.ttlSeconds
               ? `after ${duration(configuration.ttlSeconds)}`
-              : "not unless the claim says so"}
+              : "never, unless set when claiming"}
             {idle ? `, or ${duration(idle)} after the last deployment` : ""}
           </Row>
           <Row name="On release">
-            {configuration.onRelease === "deploy_tracked"
-              ? "the tracked branch is deployed again"
-              : "stays as it is"}
+            {configuration.onRelease === "deploy_tracked" ? "redeploy the tracked branch" : "keep as is"}
           </Row>
           {configuration.labels.length > 0 && (
             <Row name="Labels">

@@ -24,8 +24,8 @@ export function History({ where }: { where: Where }) {
     <Query of={history}>
       {({ data, pagination }) => (
         <Stack>
-          {data.length === 0 && <Text c="dimmed">Nobody has held it yet.</Text>}
-          <Strip holds={data} />
+          {data.length === 0 && <Text c="dimmed">No sessions yet</Text>}
+          <Strip sessions={data} />
           <Timeline bulletSize={26} lineWidth={2} color="tide">
             {data.map(each => (
               <Timeline.Item key={each.sessionId} bullet={<Bullet entry={each} />} title={each.holder.name}>
@@ -62,25 +62,25 @@ function Bullet({ entry }: { entry: HistoryEntry }) {
   return <Icon size={14} aria-hidden />;
 }
 
-function ending({ endReason, endedBy, holder }: HistoryEntry): string {
-  const by = endedBy?.name ?? "somebody";
+function formatEnd({ endReason, endedBy, holder }: HistoryEntry): string {
+  const by = endedBy?.name ?? "another user";
   switch (endReason) {
     case "released":
-      return endedBy && endedBy.id !== holder.id ? `released by ${by}` : "given back";
+      return endedBy && endedBy.id !== holder.id ? `released by ${by}` : "released";
     case "handed_over":
       return "handed over";
     case "overridden":
       return `taken over by ${by}`;
     case "expired":
-      return "ended when its time was over";
+      return "expired";
     case "idle":
-      return "ended after a while without deployments";
+      return "released after inactivity";
     case "environment_deleted":
-      return "ended with the environment";
+      return "environment deleted";
     case "restored":
-      return "ended when the database was restored";
+      return "ended by a database restore";
     default:
-      return "holds it now";
+      return "active";
   }
 }
 
@@ -97,7 +97,7 @@ function Entry({ where, entry }: { where: Where; entry: HistoryEntry }) {
       )}
       <Group gap={6} fz="sm" c="dimmed">
         <span>
-          <When at={entry.claimedAt} />, for {duration(entry.durationSeconds)}, {ending(entry)}
+          <When at={entry.claimedAt} />, for {duration(entry.durationSeconds)}, {formatEnd(entry)}
         </span>
         <span>·</span>
         <span>
@@ -118,11 +118,11 @@ function Entry({ where, entry }: { where: Where; entry: HistoryEntry }) {
           )}
           {entry.commitId && (
             <>
-              , last <Commit id={entry.commitId} />
+              , last commit <Commit id={entry.commitId} />
             </>
           )}
         </span>
-        <span>· hold no. {entry.fence}</span>
+        <span>· fencing token {entry.fence}</span>
       </Group>
       <Stack id={list} gap={4} hidden={!open}>
         {open && <PastDeployments where={where} sessionId={entry.sessionId} count={entry.deploymentCount} />}

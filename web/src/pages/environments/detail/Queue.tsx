@@ -7,24 +7,24 @@ import { roughly } from "@/format/time";
 import { Commit } from "@/ui/Commit";
 import { Since } from "@/ui/When";
 
-/** A time limit is certain; how long earlier sessions lasted is a guess. */
-function eta({ etaSeconds, etaBasis }: Ticket): string {
+/** An expiry is an upper limit; the duration of earlier sessions is an estimate. */
+function formatEta({ etaSeconds, etaBasis }: Ticket): string {
   if (etaSeconds == null) return "";
   return `, in ${etaBasis === "expiry" ? "at most" : "about"} ${roughly(etaSeconds)}`;
 }
 
-/** Who waits, in order. */
+/** Tickets in the queue, in order. */
 export function Queue({ where }: { where: Where }) {
   const me = useMe().user.id;
-  const line = useQuery(queueQuery(where)).data ?? [];
-  if (line.length === 0) return null;
+  const queue = useQuery(queueQuery(where)).data ?? [];
+  if (queue.length === 0) return null;
   return (
-    <Card component="section" aria-label="In line">
+    <Card component="section" aria-label="Queue">
       <Title order={2} mb="sm">
-        In line
+        Queue
       </Title>
       <List type="ordered" spacing={6}>
-        {line.map(each => (
+        {queue.map(each => (
           <List.Item key={each.ticketId}>
             <Group gap="xs">
               <Text fw={550}>{each.holder.id === me ? "You" : each.holder.name}</Text>
@@ -32,8 +32,8 @@ export function Queue({ where }: { where: Where }) {
               {each.context && <Text size="sm">“{each.context}”</Text>}
               <Text size="sm" c="dimmed">
                 <Since at={each.createdAt} />
-                {eta(each)}
-                {each.takeoverAt ? ", takes over" : ""}
+                {formatEta(each)}
+                {each.takeoverAt ? ", takeover scheduled" : ""}
               </Text>
             </Group>
           </List.Item>

@@ -13,34 +13,34 @@ import { When } from "@/ui/When";
 export function SessionDeployments({ where, sessionId }: { where: Where; sessionId: string }) {
   const session = useQuery(sessionQuery(where, sessionId));
   return (
-    <Card component="section" aria-label="Deployments of this hold">
+    <Card component="section" aria-label="Deployments in this session">
       <Title order={2} mb="sm">
-        Deployments of this hold
+        Deployments in this session
       </Title>
       <Query of={session}>
         {found => (
           <Stack gap="xs">
             {found.takeover && (
               <Text c="var(--berth-warn)">
-                {found.takeover.by.name} takes over
+                {found.takeover.by.name} will take over
                 {found.takeover.at ? (
                   <>
                     {" "}
                     <When at={found.takeover.at} />
                   </>
                 ) : (
-                  " when the deployment that runs has ended"
+                  " after the current deployment"
                 )}
-                {found.takeover.reason ? `: “${found.takeover.reason}”` : "."}
+                {found.takeover.reason ? `: “${found.takeover.reason}”` : ""}
               </Text>
             )}
             {found.drain && !found.drain.completedAt && (
               <Text c="var(--berth-warn)">
-                Handing over: {found.drain.pending.length} of the former holder's deployments are being
-                stopped, until <When at={found.drain.deadline} /> at the latest.
+                Handing over: cancelling {found.drain.pending.length} of the previous holder’s deployments,
+                until <When at={found.drain.deadline} /> at the latest
               </Text>
             )}
-            {found.deployments.length === 0 && <Text c="dimmed">None yet.</Text>}
+            {found.deployments.length === 0 && <Text c="dimmed">No deployments yet</Text>}
             <Deployments org={where.org} of={found.deployments} />
           </Stack>
         )}
@@ -61,7 +61,7 @@ export function PastDeployments({ where, sessionId, count }: PastProps) {
           <Deployments org={where.org} of={deployments} />
           {count > deployments.length && (
             <Text size="sm" c="dimmed">
-              The newest {deployments.length}.
+              Only the newest {deployments.length} are shown
             </Text>
           )}
         </>

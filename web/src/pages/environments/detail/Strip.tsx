@@ -8,25 +8,25 @@ const HEIGHT = 34;
 /** Minimum width: a session of one second stays visible. */
 const BAR_MIN = 3;
 
-/** The sessions of the shown page of the history, drawn to scale. */
-export function Strip({ holds }: { holds: HistoryEntry[] }) {
+/** Timeline of the sessions on the current page of the history. */
+export function Strip({ sessions }: { sessions: HistoryEntry[] }) {
   const now = useNow();
-  const oldest = holds.at(-1);
-  if (!oldest || holds.length < 2) return null;
+  const oldest = sessions.at(-1);
+  if (!oldest || sessions.length < 2) return null;
   const at = (time: string | null | undefined) => (time ? new Date(time).getTime() : now);
   const from = at(oldest.claimedAt);
-  const to = Math.max(...holds.map(each => at(each.endedAt)));
+  const to = Math.max(...sessions.map(each => at(each.endedAt)));
   const x = (time: number) => ((time - from) / Math.max(1, to - from)) * WIDTH;
-  const people = [...new Set(holds.map(each => each.holder.id))];
+  const people = [...new Set(sessions.map(each => each.holder.id))];
   return (
     <svg
       className={classes.strip}
       viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
       preserveAspectRatio="none"
       role="img"
-      aria-label={`${holds.length} holds in ${duration((to - from) / 1000)}`}
+      aria-label={`${sessions.length} sessions in ${duration((to - from) / 1000)}`}
     >
-      {holds.map(each => {
+      {sessions.map(each => {
         const start = x(at(each.claimedAt));
         const tone = people.indexOf(each.holder.id) % 4;
         return (

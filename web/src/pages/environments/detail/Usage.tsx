@@ -12,20 +12,20 @@ function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
-/** How much it is used, how long people wait, and who holds it most. */
+/** Usage of an environment: utilization, waiting times and holders. */
 export function Usage({ where }: { where: Where }) {
   const [days, setDays] = useState("30");
   const insights = useQuery(insightsQuery(where, Number(days)));
   return (
-    <section aria-label="Use">
+    <section aria-label="Usage">
       <Group justify="space-between" mb="sm">
-        <Title order={2}>Use</Title>
+        <Title order={2}>Usage</Title>
         <SegmentedControl
           size="xs"
           data={["7", "30", "90"].map(value => ({ value, label: `${value} days` }))}
           value={days}
           onChange={setDays}
-          aria-label="Over how many days"
+          aria-label="Period"
         />
       </Group>
       <Query of={insights}>
@@ -36,28 +36,28 @@ export function Usage({ where }: { where: Where }) {
             <Stack>
               <SimpleGrid cols={{ base: 2, md: 4 }}>
                 <Stat
-                  label="In use"
+                  label="Utilization"
                   value={percent(found.utilisation)}
-                  note={found.sessions === 1 ? "1 hold" : `${found.sessions} holds`}
+                  note={found.sessions === 1 ? "1 session" : `${found.sessions} sessions`}
                 />
                 <Stat
-                  label="Wait, median"
+                  label="Median wait"
                   value={wait.median == null ? "–" : roughly(wait.median)}
-                  note={wait.p90 == null ? "nobody waited" : `9 of 10 within ${roughly(wait.p90)}`}
+                  note={wait.p90 == null ? "no one queued" : `p90 ${roughly(wait.p90)}`}
                 />
                 <Stat
-                  label="Hold, median"
+                  label="Median session"
                   value={found.holdSeconds.median == null ? "–" : roughly(found.holdSeconds.median)}
                   note={
                     found.holdSeconds.max == null ? undefined : `longest ${roughly(found.holdSeconds.max)}`
                   }
                 />
-                <Stat label="Take-overs" value={found.takeovers} note={`${found.expired} ended by time`} />
+                <Stat label="Takeovers" value={found.takeovers} note={`${found.expired} expired`} />
               </SimpleGrid>
               {total > 0 && (
                 <Card padding="md">
                   <Text size="sm" c="dimmed" mb="xs">
-                    Who held it
+                    Usage by person
                   </Text>
                   <Stack gap={8}>
                     {found.holders.slice(0, SHOWN_MAX).map(each => (

@@ -14,31 +14,32 @@ export function ClaimDialog({ where, environment, onClose, isQueued }: DialogPro
   const claim = useClaim(where);
   const watch = useWatch(where.org);
   const form = useForm<ClaimValues>({ initialValues: { commitId: "", context: "", ttl: "" } });
-  // Claimed by another user in between: the same form joins the queue.
+  // Claimed by another user in the meantime: the same form joins the queue.
   const isHeldNow = claim.isError && problemOf(claim.error).code === "environment_locked";
-  const waits = isQueued || isHeldNow;
+  const joinsQueue = isQueued || isHeldNow;
   return (
     <Confirm
       onClose={onClose}
-      title={waits ? `Wait in line for ${where.envName}` : `Claim ${where.envName}`}
-      action={waits ? "Wait in line" : "Claim"}
+      title={joinsQueue ? `Join the queue for ${where.envName}` : `Claim ${where.envName}`}
+      action={joinsQueue ? "Join queue" : "Claim"}
       mutation={claim}
       input={{
         commitId: form.values.commitId.trim() || undefined,
         context: form.values.context.trim() || undefined,
         ttlSeconds: ttlSeconds(form.values.ttl),
-        queue: waits || undefined,
+        queue: joinsQueue || undefined,
       }}
       onSuccess={answer => {
-        if ("ticketId" in answer) toast.success(`You are in line for ${where.envName}.`);
-        else toast.success(`${where.envName} is yours.`, watch(answer.deploymentId));
+        if ("ticketId" in answer) toast.success(`Joined the queue for ${where.envName}`);
+        else toast.success(`${where.envName} claimed`, watch(answer.deploymentId));
         onClose();
       }}
     >
-      {waits && (
+      {joinsQueue && (
         <Text size="sm" c="dimmed">
           {environment.lock ? `${environment.lock.holder.name} holds it now. ` : ""}
-          When it is your turn it becomes yours, and your commit is deployed, without you having to watch.
+          When you reach the front of the queue, your session starts and your commit is deployed
+          automatically.
         </Text>
       )}
       <ClaimFields form={form} />

@@ -14,13 +14,13 @@ export function DeployDialog({ where, lock, onClose }: SessionDialogProps) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Deploy into ${where.envName}`}
+      title={`Deploy to ${where.envName}`}
       action="Deploy"
       mutation={deploy}
       disabled={commitId === ""}
       input={{ commitId }}
       onSuccess={answer => {
-        toast.success(`Deployment #${answer.number} is on its way.`, watch(answer.id));
+        toast.success(`Deployment #${answer.number} started`, watch(answer.id));
         onClose();
       }}
     >

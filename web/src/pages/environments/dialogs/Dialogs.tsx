@@ -15,12 +15,12 @@ export type DialogProps = { where: Where; environment: Environment; onClose: () 
 /** Props of dialogs about a session. */
 export type SessionDialogProps = DialogProps & { lock: NonNullable<Environment["lock"]> };
 
-/** The dialog of an action. Loaded when the first one opens. */
+/** The dialog of an action. Lazy-loaded. */
 export default function Dialogs({ doing, ...rest }: Props) {
-  // The session may end while the dialog is open; the dialog keeps the one it was opened for.
+  // The session may end while the dialog is open: keep the one it was opened for.
   const [lock] = useState(rest.environment.lock);
   if (doing === "claim") return <ClaimDialog {...rest} />;
-  if (doing === "wait") return <ClaimDialog {...rest} isQueued />;
+  if (doing === "queue") return <ClaimDialog {...rest} isQueued />;
   if (!lock) return <ClaimDialog {...rest} />;
   switch (doing) {
     case "take-over":

@@ -12,22 +12,22 @@ export function ExtendDialog({ where, lock, onClose }: SessionDialogProps) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Extend your hold of ${where.envName}`}
+      title={`Extend your session on ${where.envName}`}
       action="Extend"
       mutation={extend}
       input={{ ttlSeconds: ttlSeconds(form.values.ttl) }}
-      success={() => `Your hold of ${where.envName} is extended.`}
+      success={() => `Session on ${where.envName} extended`}
     >
       <Text size="sm" c="dimmed">
         {lock.expiresAt ? (
           <>
-            It ends in <Countdown until={lock.expiresAt} />. An extension never brings the end nearer.
+            It expires in <Countdown until={lock.expiresAt} />. Extending never shortens it.
           </>
         ) : (
-          "It has no end of its own; this gives it none either, unless you choose one."
+          "Your session has no expiry. Choose a duration to set one."
         )}
       </Text>
-      <NativeSelect label="From now" data={TTL_CHOICES} data-autofocus {...form.getInputProps("ttl")} />
+      <NativeSelect label="Expires in" data={TTL_CHOICES} data-autofocus {...form.getInputProps("ttl")} />
     </Confirm>
   );
 }

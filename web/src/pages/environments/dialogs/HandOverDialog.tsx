@@ -18,20 +18,20 @@ export function HandOverDialog({ where, lock, onClose }: SessionDialogProps) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Hand ${where.envName} over`}
+      title={`Hand over ${where.envName}`}
       action="Hand over"
       mutation={handOver}
       disabled={!chosen}
       input={form.values.to}
-      success={() => `${chosen?.name ?? "They"} holds ${where.envName} now.`}
+      success={() => `${where.envName} handed over to ${chosen?.name ?? "the new holder"}`}
     >
       <Text size="sm" c="dimmed">
-        It is never free in between, and those in line stay in line.
+        The new holder’s session starts immediately. The queue is unchanged.
       </Text>
       <NativeSelect
-        label="To whom"
+        label="New holder"
         data={[
-          { value: "", label: "Choose somebody" },
+          { value: "", label: "Select a member" },
           ...others.map(each => ({ value: each.id, label: `${each.name} (${each.email})` })),
         ]}
         data-autofocus

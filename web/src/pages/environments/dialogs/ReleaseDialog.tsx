@@ -11,15 +11,15 @@ export function ReleaseDialog({ where, environment, lock, onClose }: SessionDial
   return (
     <Confirm
       onClose={onClose}
-      title={`Release ${where.envName}`}
+      title={`Release ${where.envName}?`}
       action="Release"
       mutation={release}
       input={undefined}
-      success={() => `${where.envName} is given back.`}
+      success={() => `${where.envName} released`}
     >
       <Text size="sm">
-        {next ? `${next.holder.name} is next and gets it at once.` : "It becomes free for everybody."}{" "}
-        {resets && "The head of the tracked branch is deployed there again."}
+        {next ? `${next.holder.name} is next in the queue and gets it.` : "Anyone can claim it then."}{" "}
+        {resets && "The tracked branch is redeployed."}
       </Text>
     </Confirm>
   );

@@ -20,12 +20,12 @@ const FINAL = ["succeeded", "failed", "cancelled", "superseded"];
 
 type Values = ClaimValues & { reason: string; mode: "now" | "after_current_deployment" | "grace" };
 
-/** Takes an environment over from its holder; shows what is cancelled and asks for the reason. */
+/** Takes over an environment; shows which deployments are cancelled and asks for a reason. */
 export function TakeOverDialog({ where, environment, lock: current, onClose }: SessionDialogProps) {
-  // The session as it was when the dialog opened: the user decided about that one.
+  // The session that the dialog was opened for: the user decided about that one.
   const [lock] = useState(current);
   const session = useQuery(sessionQuery(where, lock.sessionId));
-  const line = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
+  const queue = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
   const takeOver = useTakeOver(where);
   const watch = useWatch(where.org);
   const form = useForm<Values>({
@@ -36,7 +36,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
   return (
     <Confirm
       onClose={onClose}
-      title={`Take over ${where.envName} from ${lock.holder.name}`}
+      title={`Take over ${where.envName} from ${lock.holder.name}?`}
       action="Take over"
       danger
       disabled={reason.trim() === ""}
@@ -51,27 +51,26 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
         graceSeconds: mode === "grace" ? GRACE_SECONDS : undefined,
       }}
       onSuccess={answer => {
-        if ("ticketId" in answer) toast.success(`You take over ${where.envName} next.`);
-        else toast.success(`${where.envName} is yours.`, watch(answer.deploymentId));
+        if ("ticketId" in answer) toast.success(`Takeover of ${where.envName} scheduled`);
+        else toast.success(`${where.envName} taken over`, watch(answer.deploymentId));
         onClose();
       }}
     >
       <Stack gap={4}>
         <Text size="sm">
-          {lock.holder.name} holds it <Since at={lock.claimedAt} />
-          {lock.context ? `: “${lock.context}”.` : ", without a reason."} They are told that it was you, and
-          why.
+          {lock.holder.name} has held it <Since at={lock.claimedAt} />
+          {lock.context ? `: “${lock.context}”.` : "."} They will be notified.
         </Text>
         <Stops running={running} isKnown={session.isSuccess} />
-        {(line.data?.length ?? 0) > 0 && (
+        {(queue.data?.length ?? 0) > 0 && (
           <Text size="sm" c="dimmed">
-            {line.data?.length} in line {line.data?.length === 1 ? "stays" : "stay"} there, behind you.
+            {queue.data?.length === 1 ? "1 person stays" : `${queue.data?.length} people stay`} in the queue.
           </Text>
         )}
       </Stack>
       <ReasonField
-        label="Why you take over"
-        description="They are told, and others see it."
+        label="Reason"
+        description="Sent to the holder and visible to everyone in the organization"
         required
         minRows={1}
         maxRows={4}
@@ -81,8 +80,8 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
       <Radio.Group label="When" {...form.getInputProps("mode")}>
         <Stack gap={6} mt={6}>
           <Radio value="now" label="Now" />
-          <Radio value="after_current_deployment" label="When the deployment that runs has ended" />
-          <Radio value="grace" label="In 5 minutes, so that they can finish" />
+          <Radio value="after_current_deployment" label="After the current deployment" />
+          <Radio value="grace" label="In 5 minutes, to let them finish" />
         </Stack>
       </Radio.Group>
       <ClaimFields form={form} withoutReason />
@@ -95,19 +94,19 @@ function Stops({ running, isKnown }: { running: Deployment[]; isKnown: boolean }
   if (running.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        Nothing runs there now, so nothing is stopped.
+        No deployment is running.
       </Text>
     );
   }
   return (
     <>
       <Text size="sm" fw={600} c="var(--berth-bad)">
-        This stops:
+        This cancels:
       </Text>
       <List size="sm">
         {running.map(each => (
           <List.Item key={each.id}>
-            deployment #{each.number} of <Commit id={each.commitId} />, {RUN_STATUS_STYLE[each.status].label}
+            Deployment #{each.number} of <Commit id={each.commitId} />, {RUN_STATUS_STYLE[each.status].label}
           </List.Item>
         ))}
       </List>

@@ -7,7 +7,7 @@ export function useWatch(org: string): (deploymentId: string | null | undefined)
   return deploymentId =>
     deploymentId
       ? {
-          label: "Watch it",
+          label: "View deployment",
           onClick: () => navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId } }),
         }
       : undefined;

@@ -20,7 +20,7 @@ const SHOWS = [
   { value: "mine", label: "Held by you" },
 ];
 
-/** Every shared environment: who holds it, until when and why, who waits; and what can be done about it. */
+/** All shared environments with their sessions, queues and actions. */
 export function Board() {
   const org = useOrg();
   const { search, show = "all" } = useSearch({ from: "/o/$org/environments" });
@@ -33,12 +33,15 @@ export function Board() {
     SEARCH_DELAY_MS,
   );
   return (
-    <Page title="Shared environments" lead="Claim one, use it, give it back. Changes show up by themselves.">
+    <Page
+      title="Shared environments"
+      lead="Claim an environment, deploy to it and release it when you are done"
+    >
       <Group>
         <TextInput
           leftSection={<IconSearch size={16} />}
-          placeholder="Find a pipeline"
-          aria-label="Find a pipeline"
+          placeholder="Search pipelines"
+          aria-label="Search pipelines"
           defaultValue={search}
           onChange={event => find(event.currentTarget.value)}
           data-page-search
@@ -47,7 +50,7 @@ export function Board() {
         <SegmentedControl
           data={SHOWS}
           value={show}
-          aria-label="Which environments to show"
+          aria-label="Filter"
           onChange={value =>
             navigate({
               search: now => ({ ...now, show: value === "all" ? undefined : value }),
@@ -73,7 +76,7 @@ export function Board() {
             onClick={() => pipelines.fetchNextPage()}
             loading={pipelines.isFetchingNextPage}
           >
-            More pipelines
+            Load more
           </Button>
         )}
       </Stack>
@@ -84,16 +87,16 @@ export function Board() {
 function NoEnvironments({ isSearch }: { isSearch: boolean }) {
   if (isSearch) {
     return (
-      <Empty icon={IconAnchor} title="No pipeline of that name has shared environments">
-        Try a part of its name, or clear the search.
+      <Empty icon={IconAnchor} title="No matching pipelines with shared environments">
+        Try another name, or clear the search.
       </Empty>
     );
   }
   return (
     <Empty icon={IconAnchor} title="No shared environments yet">
       <Stack gap="sm" w="100%">
-        <div>Declare one in a pipeline's definition; it appears here with the next sync.</div>
-        <Snippet label="A shared environment" text={ENVIRONMENT_YAML} />
+        <div>Add one to a pipeline definition and push it:</div>
+        <Snippet label="Example environment" text={ENVIRONMENT_YAML} />
       </Stack>
     </Empty>
   );

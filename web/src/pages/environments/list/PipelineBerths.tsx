@@ -38,7 +38,9 @@ export function PipelineBerths({ pipeline, show }: { pipeline: Pipeline; show: S
         {all => {
           const shown = all.filter(each => isShown(each, show, me));
           return shown.length === 0 ? (
-            <Text c="dimmed">{show === "free" ? "All of them are held." : "You hold none of them."}</Text>
+            <Text c="dimmed">
+              {show === "free" ? "No free environments" : "You hold none of these environments"}
+            </Text>
           ) : (
             <SimpleGrid cols={{ base: 1, md: 2, xl: 3 }}>
               {shown.map(environment => (

@@ -42,20 +42,20 @@ function Details({ event }: { event: Event }) {
     <Box px="md" pb="md">
       <Group gap="md" mb="xs" fz="sm" c="dimmed">
         <span>
-          no. {event.sequence}, <code>{event.kind}</code>
+          #{event.sequence} · <code>{event.kind}</code>
         </span>
         {event.requestId && (
           <span>
-            request <code>{event.requestId}</code>
+            request ID <code>{event.requestId}</code>
           </span>
         )}
         {deployment && (
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: deployment.id }} inherit>
-            The deployment
+            View deployment
           </Link>
         )}
       </Group>
-      <Code block tabIndex={0} aria-label="The event's data" style={{ overflowX: "auto" }}>
+      <Code block tabIndex={0} aria-label="Event data" style={{ overflowX: "auto" }}>
         {JSON.stringify({ subjects: event.subjects, data: event.data, hash: event.hash }, null, 2)}
       </Code>
     </Box>

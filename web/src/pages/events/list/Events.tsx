@@ -12,7 +12,7 @@ import { toast } from "@/ui/toast";
 import { EventRow } from "./EventRow";
 import { Filters } from "./Filters";
 
-/** Everything that happened, newest first, as it happens. */
+/** The audit log, newest first, updated live. */
 export function Events() {
   const org = useOrg();
   const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
@@ -21,8 +21,8 @@ export function Events() {
   const isFiltered = Object.keys(filter).length > 0;
   return (
     <Page
-      title="Events"
-      lead="Everything that happened, newest first. New ones appear by themselves."
+      title="Audit log"
+      lead="All events in this organization, newest first"
       actions={
         <>
           <Verify />
@@ -44,8 +44,10 @@ export function Events() {
         <ProblemPanel error={events.error} retry={() => events.refetch()} />
       )}
       {events.isSuccess && all.length === 0 && (
-        <Empty icon={IconActivity} title="Nothing like that has happened">
-          {isFiltered ? "Loosen the filters." : "The first event comes with the first change."}
+        <Empty icon={IconActivity} title={isFiltered ? "No matching events" : "No events yet"}>
+          {isFiltered
+            ? "Change or clear the filters."
+            : "Every change in this organization is recorded here."}
         </Empty>
       )}
       {all.length > 0 && (
@@ -57,7 +59,7 @@ export function Events() {
       )}
       {events.hasNextPage && (
         <Button variant="default" onClick={() => events.fetchNextPage()} loading={events.isFetchingNextPage}>
-          Earlier
+          Load more
         </Button>
       )}
     </Page>
@@ -75,7 +77,7 @@ function Verify() {
         loading={verify.isPending}
         onClick={() => verify.mutate(undefined, { onError: toast.problem })}
       >
-        Check the history
+        Verify
       </Button>
       {data && (
         <Alert
@@ -83,14 +85,14 @@ function Verify() {
           role="status"
           color={data.valid ? "kelp" : "buoy"}
           icon={data.valid ? <IconShieldCheck /> : <IconShieldX />}
-          title={data.valid ? "The history is whole" : "The history was touched"}
+          title={data.valid ? "Audit log verified" : "Audit log has been tampered with"}
         >
           <Text size="sm">
-            {data.checked} events were checked
-            {data.firstSequence > 1 && ` from no. ${data.firstSequence} on; older ones were removed`}.{" "}
+            {data.checked} events checked
+            {data.firstSequence > 1 && `, starting at #${data.firstSequence} (older ones were removed)`}.{" "}
             {data.firstProblem
-              ? `At ${data.firstProblem.sequence}: ${data.firstProblem.detail}`
-              : `The newest is no. ${data.head.sequence}.`}
+              ? `Problem at #${data.firstProblem.sequence}: ${data.firstProblem.detail}`
+              : `The newest is #${data.head.sequence}.`}
           </Text>
         </Alert>
       )}

@@ -25,18 +25,18 @@ export function Filters() {
   return (
     <Group align="flex-end" gap="sm">
       <NativeSelect
-        label="What"
+        label="Event"
         data={[
-          { value: "", label: "Everything" },
+          { value: "", label: "All events" },
           ...EVENT_KINDS.map(kind => ({ value: kind, label: kind.replaceAll("_", " ") })),
         ]}
         value={search.kind ?? ""}
         onChange={event => set({ kind: event.currentTarget.value })}
       />
       <NativeSelect
-        label="Who"
+        label="Actor"
         data={[
-          { value: "", label: "Everybody" },
+          { value: "", label: "All actors" },
           ...members.map(each => ({ value: each.id, label: each.name })),
         ]}
         value={search.actor ?? ""}
@@ -45,7 +45,7 @@ export function Filters() {
       <PipelineSelect
         label="Pipeline"
         by="id"
-        none="All"
+        none="All pipelines"
         value={search.pipeline}
         onChange={pipeline => set({ pipeline })}
       />
@@ -67,7 +67,7 @@ export function Filters() {
       />
       {isFiltered && (
         <Button variant="subtle" onClick={() => navigate({ search: {}, replace: true })}>
-          Clear
+          Clear filters
         </Button>
       )}
     </Group>

@@ -12,11 +12,11 @@ export function ChangeRole({ member, role, onClose }: Props & { role: Role }) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Make ${member.name} ${role}?`}
+      title={`Change the role of ${member.name} to ${role}?`}
       action="Change role"
       mutation={change}
       input={{ userId: member.id, role }}
-      success={() => `${member.name} is ${role} now`}
+      success={() => `Role of ${member.name} changed to ${role}`}
     >
       <Text size="sm">{CONSEQUENCES[role]}</Text>
     </Confirm>
@@ -36,7 +36,7 @@ export function RemoveMember({ member, onClose }: Props) {
       success={() => `${member.name} removed`}
     >
       <Text size="sm">
-        Their tokens for this organization stop working at once. What they did stays in the audit log.
+        Their tokens for this organization stop working immediately. Their events stay in the audit log.
       </Text>
     </Confirm>
   );

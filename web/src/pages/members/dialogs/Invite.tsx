@@ -9,7 +9,7 @@ import { ROLES } from "./roles";
 
 type Values = { email: string; name: string; role: Role };
 
-/** Invites a person, and shows the link the only time it can be seen. */
+/** Invites a person and shows the link once. */
 export function Invite({ onClose }: { onClose: () => void }) {
   const invite = useInvite(useOrg());
   const form = useForm<Values>({ initialValues: { email: "", name: "", role: "deployer" } });
@@ -18,8 +18,8 @@ export function Invite({ onClose }: { onClose: () => void }) {
     return (
       <ShownOnce
         title={`Send this link to ${made.email}`}
-        note="It works once, for 7 days. Berth sends no mail: give it to the person in private. To get a new link, invite the same address again."
-        label="The invitation link"
+        note="The link works once and expires in 7 days. Berth does not send email: share the link privately. For a new link, invite the same address again."
+        label="Invitation link"
         text={made.url}
         copy="Copy link"
         done="Done"
@@ -30,18 +30,18 @@ export function Invite({ onClose }: { onClose: () => void }) {
   return (
     <Confirm
       onClose={onClose}
-      title="Invite a person"
+      title="Invite member"
       action="Invite"
       mutation={invite}
       input={{ ...form.values, name: form.values.name.trim() || undefined }}
     >
       <Text size="sm" c="dimmed">
-        You get a link for them. They choose their own password, or accept with the account they have.
+        Creates a link to share. They accept with a new or an existing account.
       </Text>
       <TextInput label="Email" type="email" required data-autofocus {...form.getInputProps("email")} />
       <TextInput
         label="Name"
-        description="They can choose another"
+        description="Optional. They can change it."
         maxLength={120}
         {...form.getInputProps("name")}
       />

@@ -9,7 +9,7 @@ import { ROLES } from "./roles";
 
 type Values = { email: string; name: string; role: Role };
 
-/** Adds an account for programs. */
+/** Adds a service account. */
 export function NewServiceAccount({ onClose }: { onClose: () => void }) {
   const org = useOrg();
   const add = useAddServiceAccount(org);
@@ -18,13 +18,13 @@ export function NewServiceAccount({ onClose }: { onClose: () => void }) {
     return (
       <Modal opened onClose={onClose} title={<Text fw={650}>{add.data.name} added</Text>}>
         <Stack>
-          <Text size="sm">It has no password. Create an API token for it, which it uses instead.</Text>
+          <Text size="sm">Service accounts have no password. Create an API token for it.</Text>
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               Done
             </Button>
             <LinkButton to="/o/$org/settings/tokens" params={{ org }}>
-              Open API tokens
+              Go to API tokens
             </LinkButton>
           </Group>
         </Stack>
@@ -34,17 +34,17 @@ export function NewServiceAccount({ onClose }: { onClose: () => void }) {
   return (
     <Confirm
       onClose={onClose}
-      title="Add a service account"
+      title="Add service account"
       action="Add"
       mutation={add}
       input={{ ...form.values, name: form.values.name.trim() || undefined }}
     >
       <Text size="sm" c="dimmed">
-        For CI and other programs: it works with API tokens and cannot log in.
+        For CI and other programs. Service accounts use API tokens and cannot log in.
       </Text>
       <TextInput
         label="Email"
-        description="Names the account; no mail is sent"
+        description="Identifies the account. No email is sent."
         type="email"
         required
         data-autofocus

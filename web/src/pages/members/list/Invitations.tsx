@@ -9,7 +9,7 @@ import { ActionsCell, Cell, Rows } from "@/ui/lists/Rows";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
 
-/** Invitations that were neither accepted nor revoked. */
+/** Pending invitations. */
 export function Invitations() {
   const invitations = useQuery(invitationsQuery(useOrg()));
   const [revoking, setRevoking] = useState<Invitation | null>(null);
@@ -63,7 +63,7 @@ function Row({ invitation, revoke }: RowProps) {
           size="xs"
           variant="default"
           onClick={revoke}
-          aria-label={`Revoke the invitation of ${invitation.email}`}
+          aria-label={`Revoke invitation for ${invitation.email}`}
         >
           Revoke
         </Button>
@@ -78,14 +78,14 @@ function RevokeInvitation({ invitation, onClose }: RevokeProps) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Revoke the invitation of ${invitation.email}?`}
+      title={`Revoke the invitation for ${invitation.email}?`}
       action="Revoke"
       danger
       mutation={useRevokeInvitation(useOrg())}
       input={invitation.id}
-      success={() => `Invitation of ${invitation.email} revoked`}
+      success={() => `Invitation for ${invitation.email} revoked`}
     >
-      <Text size="sm">Its link stops working at once.</Text>
+      <Text size="sm">The link stops working immediately.</Text>
     </Confirm>
   );
 }

@@ -27,8 +27,8 @@ export function Members() {
   return (
     <SettingsList
       title="Members"
-      lead="People, and service accounts for programs. A role says what they may do."
-      add={mayWrite && { label: "Invite", onClick: () => setDialog({ of: "invite" }) }}
+      lead="People and service accounts with access to this organization"
+      add={mayWrite && { label: "Invite member", onClick: () => setDialog({ of: "invite" }) }}
       actions={
         <Button variant="default" onClick={() => setDialog({ of: "service" })}>
           Add service account

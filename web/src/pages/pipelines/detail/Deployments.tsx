@@ -16,7 +16,7 @@ import { When } from "@/ui/When";
 type Page = { data: Deployment[]; pagination: Pagination };
 type Props = { org: string; pipeline: Pipeline; of: UseInfiniteQueryResult<{ pages: Page[] }> };
 
-/** What was deployed, newest first. */
+/** Deployments of a pipeline, newest first. */
 export function Deployments({ org, pipeline, of }: Props) {
   return (
     <Query of={of}>
@@ -24,10 +24,10 @@ export function Deployments({ org, pipeline, of }: Props) {
         const all = pages.flatMap(page => page.data);
         if (all.length === 0) {
           return (
-            <Empty icon={IconRocket} title="Nothing was deployed yet">
+            <Empty icon={IconRocket} title="No deployments yet">
               {pipeline.tracks
-                ? `A new commit on ${pipeline.tracks} starts a deployment, and so does the Deploy button.`
-                : "The Deploy button starts one."}
+                ? `Push a commit to ${pipeline.tracks}, or click Deploy.`
+                : "Click Deploy to start one."}
             </Empty>
           );
         }
@@ -43,7 +43,7 @@ export function Deployments({ org, pipeline, of }: Props) {
                 loading={of.isFetchingNextPage}
                 onClick={() => of.fetchNextPage()}
               >
-                Older ones
+                Load more
               </Button>
             )}
           </Stack>
@@ -74,8 +74,8 @@ function Row({ org, deployment }: { org: string; deployment: Deployment }) {
             </Text>
             <Text size="xs" c="dimmed" className="wrap" component="div">
               {formatTrigger(deployment)} <When at={deployment.createdAt} />
-              {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
-              {deployment.bypass && ", past every gate"}
+              {took !== null && `, ${isOver(deployment.status) ? "took" : "running for"} ${duration(took)}`}
+              {deployment.bypass && ", all gates bypassed"}
             </Text>
           </div>
         </Group>

@@ -19,16 +19,16 @@ const YAML = `  ephemeral_environments:
 
 type Props = { org: string; pipeline: Pipeline };
 
-/** The shared environments of a pipeline: who holds which. */
+/** Shared environments of a pipeline and their holders. */
 export function Environments({ org, pipeline }: Props) {
   const environments = useQuery(environmentsQuery(org, pipeline.slug));
   return (
     <Query of={environments}>
       {all =>
         all.length === 0 ? (
-          <Empty icon={IconAnchor} title="No shared environments">
-            <Text c="dimmed">Add one to the definition, below pipeline:</Text>
-            <Snippet text={YAML} label="A shared environment" />
+          <Empty icon={IconAnchor} title="No shared environments yet">
+            <Text c="dimmed">Add this under pipeline: in the definition:</Text>
+            <Snippet text={YAML} label="Example environment" />
           </Empty>
         ) : (
           <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>
@@ -74,13 +74,13 @@ function Berth({
       <Text size="sm" c="dimmed" component="div" mt={4} className="wrap">
         {lock ? (
           <>
-            held by {lock.holder.name} <Since at={lock.claimedAt} />
+            Held by {lock.holder.name} <Since at={lock.claimedAt} />
             {lock.context && `: “${lock.context}”`}
           </>
         ) : (
-          "nobody holds it"
+          "Free"
         )}
-        {queueLength > 0 && `, ${queueLength} in line`}
+        {queueLength > 0 && `, ${queueLength} in queue`}
       </Text>
       {deployedCommitId && (
         <Text size="sm" mt={4}>

@@ -62,7 +62,7 @@ function Shown({ org, pipeline }: Props) {
         }
         keepMounted={false}
       >
-        <Tabs.List aria-label="More about this pipeline">
+        <Tabs.List aria-label="Pipeline sections">
           <Tabs.Tab value="deployments">Deployments</Tabs.Tab>
           <Tabs.Tab value="environments">
             Environments{pipeline.environments.length > 0 && ` (${pipeline.environments.length})`}
@@ -90,8 +90,8 @@ function Lead({ pipeline }: { pipeline: Pipeline }) {
   return (
     <span className="wrap">
       <code>{slug}</code>
-      {tracks && `, follows ${tracks}`}
-      {repository && ` of ${repository.url}`}
+      {tracks && `, tracks ${tracks}`}
+      {repository && ` in ${repository.url}`}
     </span>
   );
 }
@@ -126,7 +126,7 @@ function Actions({ org, pipeline }: Props) {
   );
 }
 
-/** Paused by a user, or in a stage since a rollback: resuming lifts both. */
+/** Whether the pipeline is paused by a user, or a stage by a rollback. Resuming ends both. */
 function isHeld(pipeline: Pipeline): boolean {
   return pipeline.status === "stopped" || pipeline.stages.some(stage => stage.paused);
 }
@@ -140,7 +140,7 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
         <Alert color="lantern" radius="lg" icon={<IconPlayerPause />} title={`Paused by ${stopped.by.name}`}>
           <Text size="sm" className="wrap">
             {stopped.reason && `“${stopped.reason}”, `}
-            <When at={stopped.at} />. Steps that run finish, no further one begins; pushes wait.
+            <When at={stopped.at} />. Running steps finish, no further step starts, and new deployments wait.
           </Text>
         </Alert>
       )}
@@ -152,19 +152,19 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
               color="lantern"
               radius="lg"
               icon={<IconPlayerPause />}
-              title={`Nothing new comes into ${name}`}
+              title={`New deployments to ${name} are paused`}
             >
               <Text size="sm" className="wrap">
                 {paused.by.name} rolled it back <When at={paused.at} />
-                {paused.reason && `: “${paused.reason}”`}. Resume the pipeline to let newer ones in.
+                {paused.reason && `: “${paused.reason}”`}. Resume the pipeline to allow them again.
               </Text>
             </Alert>
           ),
       )}
       {retiredAt && (
-        <Alert color="gray" radius="lg" icon={<IconAlertTriangle />} title="No longer in its repository">
+        <Alert color="gray" radius="lg" icon={<IconAlertTriangle />} title="Removed from its repository">
           <Text size="sm">
-            Its definition is gone since <When at={retiredAt} />, so nothing new starts.
+            The definition was removed <When at={retiredAt} />. No new deployments start.
           </Text>
         </Alert>
       )}
@@ -184,7 +184,7 @@ function Stages(props: Props & { inside: ReturnType<typeof insideStages> }) {
   if (props.pipeline.stages.length === 0) {
     return (
       <Group>
-        <Text c="dimmed">It has no stages: its commits go into its shared environments.</Text>
+        <Text c="dimmed">This pipeline has no stages. Deploy to its shared environments.</Text>
       </Group>
     );
   }

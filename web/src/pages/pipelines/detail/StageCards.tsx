@@ -9,7 +9,7 @@ import type { Inside } from "./inside";
 
 type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
 
-/** The stages one below the other, where there is no room for a graph. */
+/** Stages as cards, for narrow screens. */
 export function StageCards({ org, pipeline, inside }: Props) {
   return (
     <Stack gap="sm">
@@ -24,7 +24,7 @@ export function StageCards({ org, pipeline, inside }: Props) {
 
 type ContentProps = { org: string; stage: Stage; inside: Inside | undefined };
 
-/** What is in a stage, since when, how far behind, and who is on the way in. */
+/** The current deployment of a stage, and the one in progress. */
 export function StageContent({ org, stage, inside }: ContentProps) {
   const { current, paused } = stage;
   return (
@@ -51,12 +51,7 @@ export function StageContent({ org, stage, inside }: ContentProps) {
         </Text>
       ) : (
         <Text size="sm" c="dimmed">
-          nothing yet
-        </Text>
-      )}
-      {!inside && (
-        <Text size="sm" c="dimmed">
-          nothing on its way
+          Nothing deployed yet
         </Text>
       )}
       {inside && (

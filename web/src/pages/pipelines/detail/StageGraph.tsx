@@ -13,7 +13,7 @@ const GAP_PX = 48;
 type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
 type Data = { org: string; stage: Stage; inside: Inside | undefined };
 
-/** The way of a commit, from left to right, with what is where. */
+/** Graph of a pipeline's stages, from left to right. */
 export default function StageGraph({ org, pipeline, inside }: Props) {
   const { stages } = pipeline;
   const drawn = useMemo(() => {

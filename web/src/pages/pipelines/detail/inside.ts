@@ -1,4 +1,4 @@
-/** Who is in which stage, or about to be. */
+/** Finds the deployment in progress of each stage. */
 import type { Deployment, DeploymentStage } from "@/api/types";
 import { isOver } from "@/format/run";
 
@@ -6,7 +6,7 @@ export type Inside = { deployment: Deployment; stage: DeploymentStage };
 
 const PRESENT = ["running", "cancelling", "waiting", "queued"];
 
-/** By stage name: the deployment inside of it, else the one that waits for it. Newest first. */
+/** Returns by stage name the deployment running in it, else the newest one waiting for it. Expects the newest first. */
 export function insideStages(deployments: Deployment[]): Map<string, Inside> {
   const found = new Map<string, Inside>();
   for (const deployment of deployments) {

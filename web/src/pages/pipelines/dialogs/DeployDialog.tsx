@@ -11,7 +11,7 @@ const COMMIT_CHARS_MAX = 255;
 type What = "head" | "commit" | "ref";
 type Props = { org: string; pipeline: Pipeline; onClose: () => void };
 
-/** Takes a commit through the stages. */
+/** Starts a deployment through all stages. */
 export function DeployDialog({ org, pipeline, onClose }: Props) {
   const navigate = useNavigate();
   const start = useStart(org, pipeline.slug);
@@ -21,33 +21,33 @@ export function DeployDialog({ org, pipeline, onClose }: Props) {
   const [name, setName] = useState("");
   const [reason, setReason] = useState("");
   const [isBypass, setBypass] = useState(false);
-  const because = reason.trim();
+  const trimmedReason = reason.trim();
   const request: Start = {
     ...(what === "commit" ? { commitId: name.trim() } : {}),
     ...(what === "ref" ? { ref: name.trim() } : {}),
-    ...(isBypass ? { bypass: { reason: because } } : { reason: because || undefined }),
+    ...(isBypass ? { bypass: { reason: trimmedReason } } : { reason: trimmedReason || undefined }),
   };
   return (
     <Confirm
       onClose={onClose}
       title={`Deploy ${pipeline.name}`}
-      action={isBypass ? "Deploy past every gate" : "Deploy"}
+      action={isBypass ? "Bypass gates and deploy" : "Deploy"}
       danger={isBypass}
       mutation={start}
-      disabled={(what !== "head" && name.trim() === "") || (isBypass && because === "")}
+      disabled={(what !== "head" && name.trim() === "") || (isBypass && trimmedReason === "")}
       input={request}
-      success={({ number }) => `Deployment #${number} is on its way.`}
+      success={({ number }) => `Deployment #${number} started`}
       onSuccess={({ id }) =>
         navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId: id } })
       }
     >
-      <Text size="sm">Through {pipeline.stages.map(stage => stage.name).join(", then ")}.</Text>
+      <Text size="sm">Deploys to {pipeline.stages.map(stage => stage.name).join(", then ")}.</Text>
       {hasRepository && (
-        <Radio.Group label="What" value={what} onChange={value => setWhat(value as What)}>
+        <Radio.Group label="Source" value={what} onChange={value => setWhat(value as What)}>
           <Stack gap={6} mt={6}>
-            {pipeline.tracks && <Radio value="head" label={`The head of ${pipeline.tracks}`} />}
-            <Radio value="commit" label="A commit" />
-            <Radio value="ref" label="A branch or tag" />
+            {pipeline.tracks && <Radio value="head" label={`Latest commit on ${pipeline.tracks}`} />}
+            <Radio value="commit" label="Commit" />
+            <Radio value="ref" label="Branch or tag" />
           </Stack>
         </Radio.Group>
       )}
@@ -65,8 +65,8 @@ export function DeployDialog({ org, pipeline, onClose }: Props) {
       <ReasonField withAsterisk={isBypass} value={reason} onChange={setReason} />
       {mayBypass && (
         <Switch
-          label="Pass every gate"
-          description="An emergency: windows, approvals and pauses do not hold it. Everybody sees who did it and why."
+          label="Bypass all gates"
+          description="For emergencies: skips deployment windows, approvals and pauses. The audit log records your name and reason."
           checked={isBypass}
           onChange={event => setBypass(event.currentTarget.checked)}
         />

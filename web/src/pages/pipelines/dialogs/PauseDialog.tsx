@@ -7,7 +7,7 @@ import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { org: string; pipeline: Pipeline; pause: boolean; onClose: () => void };
 
-/** Pauses new deployments of a pipeline, or lets them go on. */
+/** Pauses or resumes new deployments of a pipeline. */
 export function PauseDialog({ org, pipeline, pause, onClose }: Props) {
   const change = usePause(org, pipeline.slug);
   const [reason, setReason] = useState("");
@@ -19,16 +19,16 @@ export function PauseDialog({ org, pipeline, pause, onClose }: Props) {
       action={pause ? "Pause" : "Resume"}
       mutation={change}
       input={{ pause, reason: reason.trim() || undefined }}
-      success={() => (pause ? "New deployments are paused." : "Resumed.")}
+      success={() => (pause ? "New deployments paused" : "Pipeline resumed")}
     >
       <Text size="sm">
         {pause
-          ? "Steps that run finish, and no further one begins. Pushes and requests wait until somebody resumes it."
-          : "What was in a stage goes on; of those that wait, the newest."}
-        {!pause && lifted.length > 0 && ` Newer deployments come into ${lifted.join(" and ")} again.`}
+          ? "Running steps finish, and no further step starts. New deployments wait until the pipeline is resumed."
+          : "Running deployments continue. Of the queued ones, only the newest starts."}
+        {!pause && lifted.length > 0 && ` New deployments to ${lifted.join(" and ")} are allowed again.`}
       </Text>
       <ReasonField
-        description="Shown to everybody who looks at this pipeline."
+        description="Visible to everyone in the organization"
         data-autofocus
         value={reason}
         onChange={setReason}

@@ -18,10 +18,10 @@ pipeline:
       params: { run: sh deploy.sh }
 `;
 
-/** What to paste so that there is a first pipeline. */
+/** Empty state: YAML and commands for a first pipeline. */
 export function FirstPipeline({ org }: { org: string }) {
   const commands = `berth pipeline validate .berth/shop/pipeline.yaml
-git add .berth && git commit -m "A pipeline"
+git add .berth deploy.sh && git commit -m "Add pipeline"
 curl ${SERVER_URL}/api/v1/organizations/${org}/repositories \\
   -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
   -d '{"url": "https://git.example.com/shop.git"}'
@@ -30,18 +30,18 @@ curl ${SERVER_URL}/api/v1/organizations/${org}/repositories \\
     <Empty icon={IconRoute} title="No pipelines yet">
       <Stack w="100%" gap="sm">
         <Text c="dimmed">
-          A pipeline is a file in a repository. Save this as <code>.berth/shop/pipeline.yaml</code>, beside a{" "}
-          <code>deploy.sh</code>:
+          Pipelines are defined in your repository. Save this as <code>.berth/shop/pipeline.yaml</code>, and
+          put a <code>deploy.sh</code> at the root of the repository:
         </Text>
-        <Snippet text={YAML} label="A first pipeline" />
+        <Snippet text={YAML} label="Example pipeline" />
         <Text c="dimmed">
-          Check it, commit it, and register the repository, here or under{" "}
+          Validate and commit it, then add the repository with these commands or under{" "}
           <Link to="/o/$org/settings/repositories" params={{ org }}>
             Organization Settings → Repositories
           </Link>
-          . Its pipelines are found, and the head of the branch is deployed at once.
+          . Berth deploys the newest commit of the tracked branch.
         </Text>
-        <Snippet text={commands} label="Commands to register it" />
+        <Snippet text={commands} label="Commands" />
       </Stack>
     </Empty>
   );

@@ -16,11 +16,11 @@ export type PipelineListHandle = { focus: (index: number) => void };
 type PageOf = { data: Pipeline[]; pagination: Pagination };
 type Props = { org: string; filter: PipelineFilter; first: PageOf; ref: Ref<PipelineListHandle> };
 
-/** Thousands of rows, of which those on the screen are drawn and their pages fetched. Arrows move, Enter opens. */
+/** Virtualized list that fetches the pages in view. Arrow keys move the focus, Enter opens. */
 export function PipelineList({ org, filter, first, ref }: Props) {
   const router = useRouter();
   const virtual = useRef<VirtuosoHandle>(null);
-  /** Keys are faster than rows are drawn: only the last one counts. */
+  /** Keys may repeat faster than rows are rendered: only the last one counts. */
   const wanted = useRef(0);
   const box = useRef<HTMLDivElement>(null);
   const [{ from, to }, setSeen] = useState({ from: 0, to: 0 });
@@ -66,7 +66,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
     router.navigate({ href });
   };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the links in it take the keys; this only moves between them
+    // biome-ignore lint/a11y/noStaticElementInteractions: the links inside handle the keys; this moves the focus between them
     <div ref={box} onKeyDown={move} onClick={open}>
       <Virtuoso
         ref={virtual}
@@ -82,7 +82,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
   );
 }
 
-/** Without a total: what is known, and room for one more page while there is one. */
+/** Row count without a total: the rows loaded, plus one page if there are more. */
 function reachOf({ data, pagination }: PageOf): number {
   return pagination.offset + data.length + (pagination.hasMore ? PIPELINES_PAGE : 0);
 }

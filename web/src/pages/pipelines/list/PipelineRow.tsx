@@ -9,8 +9,8 @@ export const ROW_PX = 68;
 const STAGES_SHOWN_MAX = 4;
 
 /**
- * One pipeline: its name, and what is in which stage. Plain elements: thirty of them are made in one frame when
- * somebody scrolls fast, and components for text and links would take four times as long.
+ * One pipeline with the current commit of each stage. Uses plain elements: fast scrolling renders thirty rows per
+ * frame, and components for text and links take four times as long.
  */
 export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) {
   if (!pipeline) return <BlankRow />;
@@ -39,7 +39,7 @@ export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) 
   );
 });
 
-/** The place of a row that is not here yet, or that is scrolled past too fast to read. */
+/** Placeholder of a row that is not loaded, or scrolled past too fast to read. */
 export function BlankRow() {
   return <div className={styles.blank} style={{ height: ROW_PX }} aria-hidden />;
 }
@@ -50,7 +50,7 @@ function StageChip({ stage }: { stage: Stage }) {
   return (
     <span className={styles.chip} data-empty={stage.current ? undefined : true}>
       <span className={styles.quiet}>{stage.name}</span>
-      <span className="commit">{stage.current ? shortCommit(stage.current.commitId) : "nothing yet"}</span>
+      <span className="commit">{stage.current ? shortCommit(stage.current.commitId) : "not deployed"}</span>
     </span>
   );
 }

@@ -15,7 +15,7 @@ import { PipelineList, type PipelineListHandle } from "./PipelineList";
 const TYPED_MS = 250;
 const SEARCH_CHARS_MAX = 200;
 
-/** Every pipeline of the organization, found by its name. */
+/** All pipelines of the organization, with search. */
 export function Pipelines() {
   const org = useOrg();
   const filter = useSearch({ from: "/o/$org/pipelines" });
@@ -41,7 +41,7 @@ export function Pipelines() {
           data-page-search
           style={{ flex: "1 1 16rem" }}
           aria-label="Search pipelines by name"
-          placeholder="Search by name"
+          placeholder="Search pipelines"
           maxLength={SEARCH_CHARS_MAX}
           leftSection={<IconSearch size={16} />}
           value={typed}
@@ -56,7 +56,7 @@ export function Pipelines() {
           }}
         />
         <SegmentedControl
-          aria-label="Which pipelines"
+          aria-label="Status"
           value={filter.status ?? ""}
           onChange={status => applyFilter({ status })}
           data={[
@@ -71,7 +71,7 @@ export function Pipelines() {
           if (page.data.length > 0) return <PipelineList ref={list} org={org} filter={filter} first={page} />;
           if (!isFiltered) return <FirstPipeline org={org} />;
           return (
-            <Empty icon={IconRoute} title="No pipeline is called that">
+            <Empty icon={IconRoute} title="No matching pipelines">
               <Button
                 variant="default"
                 onClick={() => {
@@ -79,7 +79,7 @@ export function Pipelines() {
                   applyFilter({ search: undefined, status: undefined });
                 }}
               >
-                Show all
+                Clear filters
               </Button>
             </Empty>
           );

@@ -23,15 +23,15 @@ export function Actions({ org, registry }: Props) {
         loading={sync.isPending}
         onClick={() =>
           sync.mutate(undefined, {
-            onSuccess: () => toast.success("Looking at it now."),
+            onSuccess: () => toast.success("Sync started"),
             onError: toast.problem,
           })
         }
       >
-        {registry.status === "failed" ? "Build again" : "Look now"}
+        {registry.status === "failed" ? "Rebuild" : "Sync now"}
       </Button>
       <Button variant="default" onClick={() => setOpen("change")}>
-        Change
+        Edit
       </Button>
       <Button variant="default" onClick={() => setOpen("delete")}>
         Remove

@@ -13,7 +13,7 @@ import { When } from "@/ui/When";
 
 type Props = { org: string; registry: StepRegistry };
 
-/** Every build, newest first. The one that runs or failed last is open. */
+/** Builds, newest first. The newest is open unless it succeeded. */
 export function Builds({ org, registry }: Props) {
   const builds = useQuery(registryBuildsQuery(org, registry));
   const [chosen, setChosen] = useState<number | "none" | null>(null);
@@ -28,18 +28,18 @@ export function Builds({ org, registry }: Props) {
           const open = chosen ?? (newest && newest.status !== "succeeded" ? newest.number : "none");
           return data.length === 0 ? (
             <Text c="dimmed" role="status">
-              None yet; it begins by itself.
+              No builds yet. The first one starts automatically.
             </Text>
           ) : (
             <Table.ScrollContainer minWidth={520}>
               <Table fz="sm">
                 <Table.Thead>
                   <Table.Tr>
-                    <Table.Th>No.</Table.Th>
-                    <Table.Th>State</Table.Th>
+                    <Table.Th>Build</Table.Th>
+                    <Table.Th>Status</Table.Th>
                     <Table.Th>Commit</Table.Th>
-                    <Table.Th>Began</Table.Th>
-                    <Table.Th>To name this version</Table.Th>
+                    <Table.Th>Started</Table.Th>
+                    <Table.Th>Reference</Table.Th>
                     <Table.Th aria-label="Log" />
                   </Table.Tr>
                 </Table.Thead>
@@ -71,7 +71,7 @@ function Build({ org, registry, build, isOpen, onToggle }: BuildProps) {
   return (
     <>
       <Table.Tr>
-        <Table.Td className="tabular">{build.number}</Table.Td>
+        <Table.Td className="tabular">#{build.number}</Table.Td>
         <Table.Td>
           <StatusText status={BUILD_STATUS_STYLE[build.status]} />
         </Table.Td>
@@ -127,21 +127,21 @@ function BuildLog({ org, registryId, number }: { org: string; registryId: string
         <>
           {lines > BUILD_LINES_SHOWN_MAX && (
             <Text size="xs" c="dimmed">
-              The last {BUILD_LINES_SHOWN_MAX} of {lines.toLocaleString()} lines
+              Last {BUILD_LINES_SHOWN_MAX} of {lines.toLocaleString()} lines
             </Text>
           )}
           <Code
             block
             tabIndex={0}
             role="region"
-            aria-label={`What build ${number} printed`}
+            aria-label={`Output of build ${number}`}
             mah="24rem"
             style={{ overflow: "auto" }}
           >
             {entries.length === 0
               ? complete
-                ? "It printed nothing."
-                : "Nothing printed yet."
+                ? "No output"
+                : "No output yet"
               : entries.map(each => withoutColours(each.text)).join("\n")}
           </Code>
         </>

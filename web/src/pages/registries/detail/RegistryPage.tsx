@@ -15,7 +15,7 @@ import { Actions } from "./Actions";
 import { Builds } from "./Builds";
 import { Steps } from "./Steps";
 
-/** One registry of custom steps: its state, its steps, and how it was built. */
+/** One step registry: version in use, steps and builds. */
 export function RegistryPage() {
   const { org, registryId } = useParams({ from: "/o/$org/settings/custom-steps/$registryId" });
   const registry = useQuery(registryQuery(org, registryId));
@@ -36,14 +36,12 @@ export function RegistryPage() {
               color="buoy"
               radius="lg"
               icon={<IconAlertTriangle />}
-              title="The newest commit cannot be used"
+              title="The newest commit could not be built"
             >
               <Text size="sm" className="wrap">
                 {found.error}
               </Text>
-              {found.lastGood && (
-                <Text size="sm">Pipelines go on with the version below, which was built before.</Text>
-              )}
+              {found.lastGood && <Text size="sm">Pipelines keep using the version below.</Text>}
             </Alert>
           )}
           <Actions org={org} registry={found} />
@@ -68,24 +66,24 @@ function Version({ org, registry }: { org: string; registry: StepRegistry }) {
           <Text size="sm" className="wrap" component="div">
             <Commit id={lastGood.commit} />
             {lastGood.refs.length > 0 && <>, also {lastGood.refs.join(", ")}</>}, built{" "}
-            <When at={lastGood.builtAt} /> as no. {lastGood.build}.
+            <When at={lastGood.builtAt} /> (build #{lastGood.build})
             <Text size="xs" c="dimmed" className="wrap">
               <code>{lastGood.digest}</code>
             </Text>
           </Text>
         ) : (
-          <Text size="sm">None could be built yet.</Text>
+          <Text size="sm">No successful build yet</Text>
         )}
         <Text size="sm" c="dimmed" className="wrap">
-          Follows {ref ? <Code>{ref}</Code> : "the default branch"}
+          Tracks {ref ? <Code>{ref}</Code> : "the default branch"}
           {commit && commit !== lastGood?.commit && (
             <>
-              , which is at <Commit id={commit} />
+              , now at <Commit id={commit} />
             </>
           )}
           {lastSyncedAt && (
             <>
-              , looked at <When at={lastSyncedAt} />
+              , synced <When at={lastSyncedAt} />
             </>
           )}
         </Text>

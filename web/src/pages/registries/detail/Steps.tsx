@@ -7,7 +7,7 @@ import { Snippet } from "@/ui/Copy";
 import { escapeBidi } from "@/ui/escape";
 import { Query } from "@/ui/Query";
 
-/** Every step: what it is for, what it takes, and what to write. Its words are the registry's, so they are only words. */
+/** Steps of a registry: description, parameters and YAML. Texts come from the registry and are untrusted. */
 export function Steps({ org, registry }: { org: string; registry: StepRegistry }) {
   const steps = useQuery({
     ...registryStepsQuery(org, registry.name),
@@ -20,7 +20,7 @@ export function Steps({ org, registry }: { org: string; registry: StepRegistry }
       <Query of={steps}>
         {({ data }) =>
           data.length === 0 ? (
-            <Text c="dimmed">It offers none.</Text>
+            <Text c="dimmed">This registry provides no steps</Text>
           ) : (
             data.map(step => <Step key={step.key} step={step} />)
           )
@@ -43,7 +43,7 @@ function Step({ step }: { step: StepRegistryStep }) {
           <Code>{step.use}</Code>
           {step.usedBy.length > 0 && (
             <Badge color="gray" c="inherit">
-              used by {step.usedBy.map(each => each.slug).join(", ")}
+              Used by {step.usedBy.map(each => each.slug).join(", ")}
             </Badge>
           )}
         </Group>
@@ -55,17 +55,22 @@ function Step({ step }: { step: StepRegistryStep }) {
         )}
         {rows.length === 0 ? (
           <Text size="sm" c="dimmed">
-            It takes no params.
+            No parameters
           </Text>
         ) : (
-          <Box style={{ overflowX: "auto" }} tabIndex={0} role="group" aria-label={`Params of ${step.use}`}>
+          <Box
+            style={{ overflowX: "auto" }}
+            tabIndex={0}
+            role="group"
+            aria-label={`Parameters of ${step.use}`}
+          >
             <Table fz="sm" verticalSpacing={6} miw={520}>
               <Table.Thead>
                 <Table.Tr>
-                  <Table.Th>Param</Table.Th>
+                  <Table.Th>Parameter</Table.Th>
                   <Table.Th>Type</Table.Th>
-                  <Table.Th>Needed</Table.Th>
-                  <Table.Th>About it</Table.Th>
+                  <Table.Th>Required</Table.Th>
+                  <Table.Th>Description</Table.Th>
                 </Table.Tr>
               </Table.Thead>
               <Table.Tbody>
@@ -86,7 +91,7 @@ function Step({ step }: { step: StepRegistryStep }) {
         <Snippet label={`YAML of ${step.use}`} text={stepYaml(step.use, name, step.paramsSchema)} />
         {step.yamlExample && (
           <details className="more">
-            <summary>An example of its authors</summary>
+            <summary>Example from the registry</summary>
             <Box mt="xs">
               <Snippet label={`Example of ${step.use}`} text={escapeBidi(step.yamlExample)} />
             </Box>

@@ -15,16 +15,16 @@ export function ChangeRegistry({ org, registry, onClose }: Props) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Change ${registry.name}`}
-      action="Change it"
+      title={`Edit ${registry.name}`}
+      action="Save"
       mutation={change}
       disabled={!form.isDirty()}
       input={{ ref: form.values.ref.trim(), credential: form.values.credential }}
-      success={() => "Changed. It is looked at now."}
+      success={() => "Saved. Sync started."}
     >
       <TextInput
         label="Branch, tag or commit"
-        placeholder="the default branch"
+        placeholder="Default branch"
         maxLength={255}
         data-autofocus
         {...form.getInputProps("ref")}

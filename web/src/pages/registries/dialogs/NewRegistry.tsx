@@ -16,7 +16,7 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
     initialValues: { name: "", url: "", ref: "", credential: "" },
     validateInputOnBlur: true,
     validate: {
-      name: name => (name === "" || NAME.test(name) ? null : "Lower-case letters, digits and hyphens"),
+      name: name => (name === "" || NAME.test(name) ? null : "Use lower-case letters, digits and hyphens"),
     },
   });
   const { name, url, ref, credential } = form.values;
@@ -41,12 +41,12 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
       }
     >
       <Text size="sm" c="dimmed">
-        It is built on this server, in a sandbox and without secrets. Its program then runs in pipelines that
-        name it.
+        Berth builds the repository on this server, in a sandbox and without secrets. Pipelines can then use
+        its steps.
       </Text>
       <TextInput
         label="Name"
-        description="Stands before the slash in definitions, and stays"
+        description="Prefix of its steps in pipeline definitions (tools/deploy). Cannot be changed."
         placeholder="tools"
         required
         data-autofocus
@@ -54,7 +54,7 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
         {...form.getInputProps("name")}
       />
       <TextInput
-        label="Repository"
+        label="Repository URL"
         placeholder="https://git.acme.test/steps.git"
         required
         maxLength={1024}
@@ -62,7 +62,7 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
       />
       <TextInput
         label="Branch, tag or commit"
-        placeholder="the default branch"
+        placeholder="Default branch"
         maxLength={255}
         {...form.getInputProps("ref")}
       />

@@ -14,32 +14,32 @@ export function RemoveRegistry({ org, registry, onClose }: Props) {
   const navigate = useNavigate();
   const remove = useDeleteRegistry(org, registry.name);
   const [isForced, setForced] = useState(false);
-  // Who uses it may have changed since this page was drawn: the refusal knows.
+  // The list of users may be stale; the server's error has the current one.
   const refused = remove.error ? member<User[]>(problemOf(remove.error), "usedBy") : undefined;
   const usedBy = refused ?? registry.usedBy;
   return (
     <Confirm
       onClose={onClose}
-      title={`Remove ${registry.name}`}
+      title={`Remove ${registry.name}?`}
       action="Remove"
       danger
       mutation={remove}
       input={{ force: isForced }}
-      success={() => `${registry.name} is removed.`}
+      success={() => `${registry.name} removed`}
       onSuccess={() => navigate({ to: "/o/$org/settings/custom-steps", params: { org } })}
     >
       {usedBy.length === 0 ? (
-        <Text size="sm">No pipeline uses its steps. Deployments that have begun with one go on.</Text>
+        <Text size="sm">No pipeline uses its steps. Running deployments are not affected.</Text>
       ) : (
         <>
-          <Text size="sm">These pipelines name its steps, and will fail without them:</Text>
+          <Text size="sm">These pipelines use its steps and will fail without them:</Text>
           <List size="sm">
             {usedBy.map(each => (
               <List.Item key={each.id}>{each.slug}</List.Item>
             ))}
           </List>
           <Checkbox
-            label="Remove it all the same"
+            label="Remove it anyway"
             checked={isForced}
             onChange={event => setForced(event.currentTarget.checked)}
           />

@@ -28,15 +28,15 @@ export function CustomSteps() {
   return (
     <SettingsList
       title="Custom steps"
-      lead="A git repository with a program that offers steps. Every pipeline may use them."
+      lead="Step types from your own Git repositories, available to all pipelines"
       add={mayWrite && { label: "Add custom steps", onClick: () => setAdding(true) }}
       query={registries}
       row={registry => <Row registry={registry} />}
       empty={
         <Empty icon={IconPuzzle} title="No custom steps yet">
           <Stack gap="sm" w="100%">
-            <div>Begin with a repository that works, push it somewhere, and add it here.</div>
-            <Snippet label="The first custom steps" text={BEGIN} />
+            <div>Create a repository from the template, push it and add it here:</div>
+            <Snippet label="Commands" text={BEGIN} />
           </Stack>
         </Empty>
       }
@@ -86,14 +86,14 @@ function Row({ registry }: { registry: StepRegistry }) {
         <Group gap="xs">
           {usedBy.length > 0 && (
             <Badge color="gray" c="inherit">
-              used by {usedBy.length} {usedBy.length === 1 ? "pipeline" : "pipelines"}
+              Used by {usedBy.length} {usedBy.length === 1 ? "pipeline" : "pipelines"}
             </Badge>
           )}
           <Status status={REGISTRY_STATUS_STYLE[registry.status]} />
         </Group>
       </Group>
       {registry.error && (
-        <Alert mt="sm" color="buoy" icon={<IconAlertTriangle />} title="The newest commit cannot be used">
+        <Alert mt="sm" color="buoy" icon={<IconAlertTriangle />} title="The newest commit could not be built">
           <Text size="sm" className="wrap">
             {registry.error}
           </Text>

@@ -6,10 +6,10 @@ import { Confirm } from "@/ui/Confirm";
 import { SecretSelect } from "@/ui/fields/SecretSelect";
 
 const POLLS = [
-  { value: "10", label: "10 seconds" },
-  { value: "60", label: "minute" },
-  { value: "300", label: "5 minutes" },
-  { value: "3600", label: "hour" },
+  { value: "10", label: "Every 10 seconds" },
+  { value: "60", label: "Every minute" },
+  { value: "300", label: "Every 5 minutes" },
+  { value: "3600", label: "Every hour" },
 ];
 
 export function NewRepository({ onClose }: { onClose: () => void }) {
@@ -20,25 +20,25 @@ export function NewRepository({ onClose }: { onClose: () => void }) {
   return (
     <Confirm
       onClose={onClose}
-      title="Register a repository"
-      action="Register"
+      title="Add repository"
+      action="Add"
       mutation={register}
       disabled={url.trim() === ""}
       input={{ url: url.trim(), credential: credential || undefined, pollSeconds: Number(poll) }}
-      success={() => "Registered. Its pipelines appear in a moment."}
+      success={() => "Repository added"}
     >
       <Text size="sm" c="dimmed">
-        Its pipelines are found, and the head of each one's branch is deployed at once.
+        Berth finds its pipelines and deploys the newest commit of each tracked branch.
       </Text>
       <TextInput
-        label="Address"
+        label="URL"
         placeholder="https://git.acme.test/shop.git"
         required
         data-autofocus
         {...form.getInputProps("url")}
       />
       <SecretSelect {...form.getInputProps("credential")} />
-      <NativeSelect label="Look every" data={POLLS} {...form.getInputProps("poll")} />
+      <NativeSelect label="Sync interval" data={POLLS} {...form.getInputProps("poll")} />
     </Confirm>
   );
 }

@@ -8,15 +8,15 @@ export function RemoveRepository({ repository, onClose }: { repository: Reposito
   return (
     <Confirm
       onClose={onClose}
-      title="Remove the repository"
+      title="Remove repository?"
       action="Remove"
       danger
       mutation={useRemoveRepository(useOrg())}
       input={repository.id}
-      success={() => "The repository is removed."}
+      success={() => "Repository removed"}
     >
       <Text size="sm" className="wrap">
-        {repository.url} is no longer looked at. What was deployed from it stays in the history.
+        {repository.url} is no longer synced. Its deployments stay in the audit log.
       </Text>
     </Confirm>
   );

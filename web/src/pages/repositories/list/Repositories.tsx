@@ -24,8 +24,8 @@ export function Repositories() {
   return (
     <SettingsList
       title="Repositories"
-      lead="Pipelines are found in them and follow their files; a new head of a tracked branch is deployed."
-      add={mayWrite && { label: "Register a repository", onClick: () => setAdding(true) }}
+      lead="Git repositories with pipeline definitions. New commits on tracked branches are deployed."
+      add={mayWrite && { label: "Add repository", onClick: () => setAdding(true) }}
       query={repositories}
       row={repository => (
         <Row repository={repository} mayWrite={mayWrite} remove={() => setRemoving(repository)} />
@@ -34,9 +34,9 @@ export function Repositories() {
         <Empty icon={IconGitBranch} title="No repositories yet">
           <Stack gap="sm" w="100%">
             <div>
-              Commit a pipeline at <Code>{FIRST_PIPELINE_PATH}</Code>, then register the repository here.
+              Commit a pipeline as <Code>{FIRST_PIPELINE_PATH}</Code>, then add the repository here.
             </div>
-            <Snippet label="A first pipeline" text={FIRST_PIPELINE} />
+            <Snippet label="Example pipeline" text={FIRST_PIPELINE} />
           </Stack>
         </Empty>
       }
@@ -65,12 +65,14 @@ function Row({ repository, mayWrite, remove }: RowProps) {
             {repository.lastSyncedAt ? (
               <>
                 {" "}
-                looked at <When at={repository.lastSyncedAt} />
+                synced <When at={repository.lastSyncedAt} />
               </>
+            ) : repository.error ? (
+              "last sync failed"
             ) : (
-              "not looked at yet"
+              "not synced yet"
             )}
-            , every {repository.pollSeconds} s
+            {" · "}every {repository.pollSeconds} s
           </Text>
           <Group gap="sm">
             {repository.pipelines.map(each => (
@@ -89,12 +91,12 @@ function Row({ repository, mayWrite, remove }: RowProps) {
               loading={sync.isPending}
               onClick={() =>
                 sync.mutate(repository.id, {
-                  onSuccess: () => toast.success("Looking at it now."),
+                  onSuccess: () => toast.success("Sync started"),
                   onError: toast.problem,
                 })
               }
             >
-              Look now
+              Sync now
             </Button>
             <Button size="xs" variant="default" onClick={remove}>
               Remove
@@ -103,7 +105,7 @@ function Row({ repository, mayWrite, remove }: RowProps) {
         )}
       </Group>
       {repository.error && (
-        <Alert mt="sm" color="buoy" icon={<IconAlertTriangle />} title="It could not be read">
+        <Alert mt="sm" color="buoy" icon={<IconAlertTriangle />} title="Last sync failed">
           <Text size="sm" className="wrap">
             {repository.error}
           </Text>
@@ -117,7 +119,7 @@ function Row({ repository, mayWrite, remove }: RowProps) {
           <List size="sm">
             {problem.diagnostics.map(each => (
               <List.Item key={`${each.pointer}${each.code}${each.line}`} className="wrap">
-                line {each.line}: {each.message} {each.suggestion}
+                Line {each.line}: {each.message} {each.suggestion}
               </List.Item>
             ))}
           </List>

@@ -6,7 +6,7 @@ import { SERVER_URL } from "@/data/serverUrl";
 import { Confirm } from "@/ui/Confirm";
 import { ShownOnce } from "@/ui/ShownOnce";
 
-/** A registration token, with the command that uses it. */
+/** Creates a registration token and shows the command that uses it. */
 export function NewRunner({ onClose }: { onClose: () => void }) {
   const add = useAddRunner(useOrg());
   const [name, setName] = useState("");
@@ -15,10 +15,10 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
     const command = `BERTH_RUNNER_TOKEN=${add.data.token ?? ""} berth runner --server ${SERVER_URL}\n`;
     return (
       <ShownOnce
-        title="Run this on the machine"
-        warning="This is the only time you see its token"
-        note="It can be used once, within an hour."
-        label="The command"
+        title="Run this command on the machine"
+        warning="Copy the command now. Its token won’t be shown again."
+        note="The token works once and expires in an hour."
+        label="Command"
         text={command}
         size="lg"
         onClose={onClose}
@@ -28,18 +28,17 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
   return (
     <Confirm
       onClose={onClose}
-      title="Add a runner"
-      action="Make a token"
+      title="Add runner"
+      action="Generate token"
       mutation={add}
       input={{ name: name.trim() || undefined, labels }}
     >
       <Text size="sm" c="dimmed">
-        A machine with the same program on it, which reaches this server. It fetches its work; nothing
-        connects to it.
+        A runner is a machine with berth installed. It polls this server for work and needs no inbound access.
       </Text>
       <TextInput
         label="Name"
-        description="Without one the machine says what it is called"
+        description="Defaults to the hostname of the machine"
         placeholder="build-1"
         maxLength={63}
         data-autofocus
@@ -48,7 +47,7 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
       />
       <TagsInput
         label="Labels"
-        description="What runs_on asks for, besides its system and architecture. The machine can say fewer, and no others."
+        description="Matched by runs_on, in addition to operating system and architecture. The runner can register with a subset."
         placeholder="gpu"
         maxTags={32}
         value={labels}

@@ -10,20 +10,20 @@ export function RemoveRunner({ runner, onClose }: { runner: Runner; onClose: () 
   return (
     <Confirm
       onClose={onClose}
-      title={`Remove ${name}`}
+      title={`Remove ${name}?`}
       action="Remove"
       danger
       mutation={useRemoveRunner(useOrg())}
       input={runner.id}
-      success={() => `${name} is removed.`}
+      success={() => `${name} removed`}
     >
       <Text size="sm">
-        It is not let in any more, and stops what it runs. To have it back, add a runner and register it
-        again.
+        It is disconnected, and its running steps are stopped. To use the machine again, register it as a new
+        runner.
       </Text>
       {runner.running.length > 0 && (
         <Text size="sm" fw={600}>
-          It runs {runner.running.map(each => each.step).join(", ")} now.
+          Running now: {runner.running.map(each => each.step).join(", ")}
         </Text>
       )}
     </Confirm>

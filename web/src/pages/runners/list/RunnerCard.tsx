@@ -22,7 +22,7 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
             </Text>
             {runner.isEmbedded && runner.name && (
               <Badge color="gray" c="inherit">
-                inside the server
+                built-in
               </Badge>
             )}
           </Group>
@@ -40,7 +40,7 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
           )}
           {runner.running.map(each => (
             <Text key={each.stepId} size="sm" component="div">
-              Runs{" "}
+              Running{" "}
               <Link
                 to="/o/$org/deployments/$deploymentId"
                 params={{ org, deploymentId: each.deploymentId }}
@@ -49,7 +49,7 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
               >
                 {each.step}
               </Link>
-              , began <When at={each.since} />
+              , started <When at={each.since} />
             </Text>
           ))}
         </Stack>
@@ -70,13 +70,13 @@ function About({ runner }: { runner: Runner }) {
   if (runner.state === "pending")
     return runner.tokenExpiresAt ? (
       <>
-        Its token was not used yet; it ends <When at={runner.tokenExpiresAt} />
+        Registration token not used yet, expires <When at={runner.tokenExpiresAt} />
       </>
     ) : (
-      <>Its token was not used yet</>
+      <>Registration token not used yet</>
     );
   const slots =
-    runner.slots == null ? null : `${runner.slots} ${runner.slots === 1 ? "step" : "steps"} at once`;
+    runner.slots == null ? null : `${runner.slots} concurrent ${runner.slots === 1 ? "step" : "steps"}`;
   const kept = [formatIsolation(runner.isolation), formatExposed(runner.exposed)].filter(Boolean);
   return (
     <>

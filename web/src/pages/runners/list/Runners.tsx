@@ -19,21 +19,21 @@ export function Runners() {
   return (
     <SettingsList
       title="Runners"
-      lead="Machines that run the steps of pipelines. A step goes to one that has the labels it asks for."
-      add={mayWrite && { label: "Add a runner", onClick: () => setAdding(true) }}
+      lead="Machines that run pipeline steps, matched by label"
+      add={mayWrite && { label: "Add runner", onClick: () => setAdding(true) }}
       query={runners}
       row={runner => <RunnerCard runner={runner} mayWrite={mayWrite} remove={() => setRemoving(runner)} />}
       footer={all =>
         all.every(each => each.isEmbedded) && (
           <Card>
-            <Empty icon={IconServer2} title="No other machines yet">
+            <Empty icon={IconServer2} title="No runners on other machines yet">
               <Stack gap="sm" align="center">
                 <Text c="dimmed">
                   {all.length > 0
-                    ? "Steps run on the server's own machine. Add a runner to have them run elsewhere."
-                    : "Nothing runs steps: the server was started without a runner. Add one."}
+                    ? "Steps run on the server’s machine. Add a runner to run them elsewhere."
+                    : "No runner can run steps: the server was started without its built-in runner. Add a runner."}
                 </Text>
-                {!mayWrite && <Text c="dimmed">An admin can add one.</Text>}
+                {!mayWrite && <Text c="dimmed">Ask an admin to add one.</Text>}
               </Stack>
             </Empty>
           </Card>

@@ -13,15 +13,15 @@ export function ChangeSecret({ secret, onClose }: Props) {
   return (
     <Confirm
       onClose={onClose}
-      title={`New value of ${secret.name}`}
-      action="Keep it"
+      title={`Update ${secret.name}`}
+      action="Update"
       mutation={change}
       disabled={value === ""}
       input={{ id: secret.id, value }}
-      success={changed => `${secret.name} has version ${changed.version} now.`}
+      success={changed => `${secret.name} updated to version ${changed.version}`}
     >
       <Text size="sm" c="dimmed">
-        Deployments that have begun keep version {secret.version}; later ones get the new value.
+        Running deployments keep version {secret.version}. New deployments use the new value.
       </Text>
       <PasswordInput
         label="Value"
@@ -41,16 +41,16 @@ export function DeleteSecret({ secret, onClose }: Props) {
   return (
     <Confirm
       onClose={onClose}
-      title={`Delete ${secret.name}`}
+      title={`Delete ${secret.name}?`}
       action={isUsed ? "Delete anyway" : "Delete"}
       danger
       mutation={remove}
       input={{ id: secret.id, force: isUsed }}
-      success={() => `${secret.name} is deleted.`}
+      success={() => `${secret.name} deleted`}
     >
       {isUsed ? (
         <>
-          <Text size="sm">Definitions that still name it; their next deployments would fail:</Text>
+          <Text size="sm">These pipelines use it, and their next deployments will fail:</Text>
           <List size="sm">
             {secret.usedBy.map(each => (
               <List.Item key={each.pipelineId}>{each.slug}</List.Item>
@@ -58,7 +58,7 @@ export function DeleteSecret({ secret, onClose }: Props) {
           </List>
         </>
       ) : (
-        <Text size="sm">No definition names it. Its value cannot be brought back.</Text>
+        <Text size="sm">No pipeline uses it. Its value cannot be recovered.</Text>
       )}
     </Confirm>
   );

@@ -18,7 +18,8 @@ export function NewSecret({ onClose }: { onClose: () => void }) {
     initialValues: { name: "", value: "", description: "", pipelineId: "", stage: "" },
     validateInputOnBlur: ["name"],
     validate: {
-      name: name => (NAME.test(name) ? null : "Letters, digits and _, not beginning with a digit"),
+      name: name =>
+        NAME.test(name) ? null : "Use letters, digits and underscores, and don’t start with a digit",
     },
   });
   const { name, value, description, pipelineId, stage } = form.values;
@@ -32,12 +33,12 @@ export function NewSecret({ onClose }: { onClose: () => void }) {
   return (
     <Confirm
       onClose={onClose}
-      title="Create a secret"
+      title="Create secret"
       action="Create"
       mutation={create}
       disabled={!NAME.test(name) || value === ""}
       input={{ name, value, description: description.trim() || undefined, scope }}
-      success={() => `${name} is kept.`}
+      success={() => `${name} created`}
     >
       <TextInput
         label="Name"
@@ -48,9 +49,9 @@ export function NewSecret({ onClose }: { onClose: () => void }) {
         {...form.getInputProps("name")}
       />
       <PasswordInput label="Value" required autoComplete="off" {...form.getInputProps("value")} />
-      <TextInput label="What it is for" {...form.getInputProps("description")} />
+      <TextInput label="Description" {...form.getInputProps("description")} />
       <PipelineSelect
-        label="Who may use it"
+        label="Scope"
         by="id"
         none="All pipelines"
         value={pipelineId}
@@ -58,9 +59,9 @@ export function NewSecret({ onClose }: { onClose: () => void }) {
       />
       {places.length > 0 && (
         <NativeSelect
-          label="Where"
+          label="Stage or environment"
           data={[
-            { value: "", label: "Everywhere in it" },
+            { value: "", label: "All stages and environments" },
             ...places.map(each => ({ value: each, label: each })),
           ]}
           {...form.getInputProps("stage")}

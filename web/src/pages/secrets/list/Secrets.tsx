@@ -18,7 +18,7 @@ type Dialog = { of: "change" | "delete"; secret: Secret } | { of: "create" };
 
 const USE = ["env: { KEY: ", '"$', '{{ secrets.DEPLOY_KEY }}" }'].join("");
 
-/** Names, scopes and use of secrets; never a value. */
+/** Secrets with scope, usage and version; never their values. */
 export function Secrets() {
   const mayWrite = useMay("secrets:write");
   const secrets = useQuery(secretsQuery(useOrg()));
@@ -27,16 +27,16 @@ export function Secrets() {
   return (
     <SettingsList
       title="Secrets"
-      lead="A value goes in and never comes out: only steps that name it see it, and it is masked in their logs."
-      add={mayWrite && { label: "Create a secret", onClick: () => setDialog({ of: "create" }) }}
+      lead="Values are write-only. Only steps that reference a secret receive it, and it is masked in their logs."
+      add={mayWrite && { label: "Create secret", onClick: () => setDialog({ of: "create" }) }}
       query={secrets}
-      columns={["Name", "For", "Used by", "Value"]}
+      columns={["Name", "Scope", "Used by", "Version"]}
       row={secret => <Row secret={secret} mayWrite={mayWrite} act={of => setDialog({ of, secret })} />}
       empty={
         <Empty icon={IconShieldLock} title="No secrets yet">
           <Stack gap="sm" w="100%">
-            <div>Create one, and name it where a step needs it:</div>
-            <Snippet label="How a step gets a secret" text={USE} />
+            <div>Create a secret and reference it in a step:</div>
+            <Snippet label="Example" text={USE} />
           </Stack>
         </Empty>
       }
@@ -56,7 +56,7 @@ function Row({ secret, mayWrite, act }: RowProps) {
   const id = scope.pipelineId ?? "";
   const pipeline = useQuery({ ...pipelineQuery(org, id), enabled: id !== "" }).data?.name ?? id;
   const reach =
-    scope.type === "organization" ? "everything" : [pipeline, scope.stage].filter(Boolean).join(" → ");
+    scope.type === "organization" ? "All pipelines" : [pipeline, scope.stage].filter(Boolean).join(" → ");
   return (
     <Table.Tr>
       <Table.Td>
@@ -75,11 +75,11 @@ function Row({ secret, mayWrite, act }: RowProps) {
           </Group>
         ))}
       </Table.Td>
-      <Cell of="For">{reach}</Cell>
+      <Cell of="Scope">{reach}</Cell>
       <Cell of="Used by">
         {secret.usedBy.length === 0 ? (
           <Text inherit c="dimmed">
-            nothing
+            Not used
           </Text>
         ) : (
           <Group gap={4}>
@@ -91,8 +91,8 @@ function Row({ secret, mayWrite, act }: RowProps) {
           </Group>
         )}
       </Cell>
-      <Cell of="Value">
-        version {secret.version}, <When at={secret.updatedAt} />
+      <Cell of="Version">
+        {secret.version}, updated <When at={secret.updatedAt} />
       </Cell>
       <ActionsCell>
         {mayWrite && (
@@ -101,9 +101,9 @@ function Row({ secret, mayWrite, act }: RowProps) {
               size="xs"
               variant="default"
               onClick={() => act("change")}
-              aria-label={`New value of ${secret.name}`}
+              aria-label={`Update ${secret.name}`}
             >
-              New value
+              Update
             </Button>
             <Button
               size="xs"

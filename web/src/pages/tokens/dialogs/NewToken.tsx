@@ -9,16 +9,16 @@ import { Snippet } from "@/ui/Copy";
 import { ShownOnce } from "@/ui/ShownOnce";
 
 const EXPIRIES = [
-  { value: "7", label: "In 7 days" },
-  { value: "30", label: "In 30 days" },
-  { value: "90", label: "In 90 days" },
-  { value: "365", label: "In a year" },
-  { value: "0", label: "Never" },
+  { value: "7", label: "7 days" },
+  { value: "30", label: "30 days" },
+  { value: "90", label: "90 days" },
+  { value: "365", label: "1 year" },
+  { value: "0", label: "No expiration" },
 ];
 
 type Props = { onClose: () => void; members: Member[] };
 
-/** Makes a token, and shows it the only time it can be seen. */
+/** Creates a token and shows it once. */
 export function NewToken({ onClose, members }: Props) {
   const org = useOrg();
   const me = useMe().user;
@@ -30,19 +30,19 @@ export function NewToken({ onClose, members }: Props) {
   if (made) {
     return (
       <ShownOnce
-        title="Copy it now"
-        note="We keep a hash of it and cannot show it again."
-        label="The new token"
+        title="Token created"
+        note="Berth stores only a hash of the token."
+        label="API token"
         text={made}
-        copy="Copy the token"
+        copy="Copy token"
         size="lg"
         onClose={onClose}
       >
         <Text size="sm" c="dimmed">
-          Try it:
+          Example request:
         </Text>
         <Snippet
-          label="A request with the new token"
+          label="Example request"
           text={`curl -H "Authorization: Bearer ${made}" \\\n  ${SERVER_URL}/api/v1/organizations/${org}/pipelines`}
         />
       </ShownOnce>
@@ -51,7 +51,7 @@ export function NewToken({ onClose, members }: Props) {
   return (
     <Confirm
       onClose={onClose}
-      title="Create a token"
+      title="Create token"
       action="Create"
       mutation={create}
       input={{
@@ -62,18 +62,18 @@ export function NewToken({ onClose, members }: Props) {
     >
       <TextInput
         label="Name"
-        description="What will use it?"
+        description="What the token is for"
         placeholder="my laptop"
         required
         data-autofocus
         {...form.getInputProps("name")}
       />
-      <NativeSelect label="Expires" data={EXPIRIES} {...form.getInputProps("days")} />
+      <NativeSelect label="Expiration" data={EXPIRIES} {...form.getInputProps("days")} />
       {services.length > 0 && (
         <NativeSelect
-          label="Whose it is"
+          label="Owner"
           data={[
-            { value: me.id, label: "Yours" },
+            { value: me.id, label: "You" },
             ...services.map(each => ({ value: each.id, label: `${each.name} (service account)` })),
           ]}
           {...form.getInputProps("ownerId")}

@@ -8,14 +8,14 @@ export function RevokeToken({ token, onClose }: { token: ApiToken; onClose: () =
   return (
     <Confirm
       onClose={onClose}
-      title={`Revoke ${token.name}`}
+      title={`Revoke ${token.name}?`}
       action="Revoke"
       danger
       mutation={useRevokeToken(useOrg())}
       input={token.id}
-      success={() => `${token.name} is revoked.`}
+      success={() => `${token.name} revoked`}
     >
-      <Text size="sm">Whatever uses it is refused from now on. This cannot be undone.</Text>
+      <Text size="sm">Programs that use it lose access immediately. This cannot be undone.</Text>
     </Confirm>
   );
 }

@@ -32,14 +32,14 @@ export function Tokens() {
   return (
     <SettingsList
       title="API Tokens"
-      lead="A token belongs to one person and one organization, and may do what that person may do."
-      add={{ label: "Create a token", onClick: () => setAdding(true) }}
+      lead="Tokens for CI and the command line. A token has the permissions of its owner in this organization."
+      add={{ label: "Create token", onClick: () => setAdding(true) }}
       query={tokens}
-      columns={["Name", "Owner", "Begins with", "Last used", "Expires"]}
+      columns={["Name", "Owner", "Prefix", "Last used", "Expires"]}
       row={token => <Row token={token} owner={ownerOf(token)} revoke={() => setRevoking(token)} />}
       empty={
         <Empty icon={IconKey} title="No tokens yet">
-          Create one for your terminal or for CI.
+          Create one for CI or the command line.
         </Empty>
       }
     >
@@ -58,7 +58,7 @@ function Row({ token, owner, revoke }: RowProps) {
     <Table.Tr>
       <Table.Td fw={550}>{token.name}</Table.Td>
       <Cell of="Owner">{owner}</Cell>
-      <Cell of="Begins with">
+      <Cell of="Prefix">
         <code>{token.prefix}…</code>
       </Cell>
       <Cell of="Last used">

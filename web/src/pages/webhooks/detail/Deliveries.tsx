@@ -12,41 +12,41 @@ import { toast } from "@/ui/toast";
 import { When } from "@/ui/When";
 
 const DELIVERY_STATUS_STYLE: Record<Delivery["status"], StatusStyle> = {
-  pending: { label: "on its way", tone: "busy", icon: IconClock },
+  pending: { label: "pending", tone: "busy", icon: IconClock },
   delivered: { label: "delivered", tone: "good", icon: IconCheck },
   failed: { label: "failed", tone: "bad", icon: IconX },
 };
 
-function outcome({ attempts, nextTryAt }: Delivery) {
+function formatOutcome({ attempts, nextTryAt }: Delivery) {
   const last = attempts.at(-1);
   return (
     <>
-      {last ? (last.error ?? `answered ${last.status}`) : "not tried yet"}
-      {attempts.length > 1 && `, ${attempts.length} tries`}
+      {last ? (last.error ?? `status ${last.status}`) : "not sent yet"}
+      {attempts.length > 1 && `, ${attempts.length} attempts`}
       {nextTryAt && (
         <>
-          , again <When at={nextTryAt} />
+          , next attempt <When at={nextTryAt} />
         </>
       )}
     </>
   );
 }
 
-/** What became of each delivery, newest first. */
+/** Deliveries of a webhook, newest first. */
 export function Deliveries({ webhookId }: { webhookId: string }) {
   const org = useOrg();
   const mayWrite = useMay("webhooks:write");
   const deliveries = useQuery(deliveriesQuery(org, webhookId));
   const redeliver = useRedeliver(org, webhookId);
   const again = (id: string) =>
-    redeliver.mutate(id, { onSuccess: () => toast.success("It is sent again."), onError: toast.problem });
+    redeliver.mutate(id, { onSuccess: () => toast.success("Redelivery queued"), onError: toast.problem });
   return (
     <Query of={deliveries}>
       {({ data }) =>
         data.length === 0 ? (
-          <Text c="dimmed">None yet. The next event of these kinds makes one.</Text>
+          <Text c="dimmed">No deliveries yet. The next matching event creates one.</Text>
         ) : (
-          <Rows of={["What", "State", "Outcome"]}>
+          <Rows of={["Event", "Status", "Result"]}>
             {data.map(each => (
               <Table.Tr key={each.id}>
                 <Table.Td>
@@ -55,14 +55,14 @@ export function Deliveries({ webhookId }: { webhookId: string }) {
                     <When at={each.createdAt} />
                   </Text>
                 </Table.Td>
-                <Cell of="State">
+                <Cell of="Status">
                   <StatusText status={DELIVERY_STATUS_STYLE[each.status]} />
                 </Cell>
-                <Cell of="Outcome">{outcome(each)}</Cell>
+                <Cell of="Result">{formatOutcome(each)}</Cell>
                 <ActionsCell>
                   {mayWrite && each.status !== "pending" && (
                     <Button size="xs" variant="default" onClick={() => again(each.id)}>
-                      Send again
+                      Redeliver
                     </Button>
                   )}
                 </ActionsCell>

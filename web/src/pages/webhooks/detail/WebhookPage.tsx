@@ -20,7 +20,7 @@ import { Deliveries } from "./Deliveries";
 
 const ROUTE = "/o/$org/settings/webhooks/$webhookId";
 
-/** One webhook: its kinds of events and its deliveries. */
+/** One webhook: its events and deliveries. */
 export function WebhookPage() {
   const { org, webhookId } = useParams({ from: ROUTE });
   const webhook = useQuery(webhookQuery(org, webhookId));
@@ -33,7 +33,7 @@ export function WebhookPage() {
           actions={<Status status={webhookStatusStyle(found)} size="lg" />}
         >
           {found.deactivated && (
-            <Alert color="lantern" icon={<IconAlertTriangle />} title="Switched off after too many failures">
+            <Alert color="lantern" icon={<IconAlertTriangle />} title="Disabled after too many failures">
               <When at={found.deactivated.at} />. {found.deactivated.reason}
             </Alert>
           )}
@@ -46,7 +46,8 @@ export function WebhookPage() {
           </Group>
           {found.oldSecretUntil && Date.parse(found.oldSecretUntil) > Date.now() && (
             <Text size="sm" c="dimmed">
-              Signed with its old secret too, which ends <When at={found.oldSecretUntil} />.
+              Deliveries are also signed with the previous secret, which expires{" "}
+              <When at={found.oldSecretUntil} />
             </Text>
           )}
           <Actions webhook={found} />
@@ -80,7 +81,7 @@ function Actions({ webhook }: { webhook: Webhook }) {
           loading={ping.isPending}
           onClick={() => ping.mutate(undefined, { onError: toast.problem })}
         >
-          Try it
+          Send test request
         </Button>
         <Button
           variant="default"
@@ -89,19 +90,19 @@ function Actions({ webhook }: { webhook: Webhook }) {
             change.mutate(
               { isActive: !webhook.isActive },
               {
-                onSuccess: () => toast.success(webhook.isActive ? "Switched off." : "Switched on."),
+                onSuccess: () => toast.success(webhook.isActive ? "Webhook disabled" : "Webhook enabled"),
                 onError: toast.problem,
               },
             )
           }
         >
-          {webhook.isActive ? "Switch off" : "Switch on"}
+          {webhook.isActive ? "Disable" : "Enable"}
         </Button>
         <Button variant="default" onClick={() => setOpen("change")}>
-          Change
+          Edit
         </Button>
         <Button variant="default" onClick={() => setOpen("rotate")}>
-          New secret
+          Rotate secret
         </Button>
         <Button variant="default" onClick={() => setOpen("remove")}>
           Delete
@@ -109,8 +110,8 @@ function Actions({ webhook }: { webhook: Webhook }) {
       </Group>
       {answer && (
         <Text role="status" size="sm" c={answer.isAccepted ? "var(--berth-good)" : "var(--berth-bad)"}>
-          {answer.isAccepted ? "Accepted" : "Not accepted"}: {answer.error ?? `answered ${answer.status}`},
-          after {answer.durationMs} ms.
+          {answer.isAccepted ? "Test succeeded" : "Test failed"}: {answer.error ?? `status ${answer.status}`},{" "}
+          {answer.durationMs} ms
         </Text>
       )}
       {open === "change" && <ChangeWebhook webhook={webhook} onClose={close} />}

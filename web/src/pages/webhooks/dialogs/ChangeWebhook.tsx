@@ -6,7 +6,7 @@ import { useChangeWebhook } from "@/data/webhooks";
 import { Confirm } from "@/ui/Confirm";
 import { Kinds } from "./Kinds";
 
-/** Changes the URL and the kinds of events. */
+/** Edits the URL and the events of a webhook. */
 export function ChangeWebhook({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const change = useChangeWebhook(useOrg(), webhook.id);
   const form = useForm({ initialValues: { url: webhook.url, kinds: webhook.kinds } });
@@ -14,17 +14,17 @@ export function ChangeWebhook({ webhook, onClose }: { webhook: Webhook; onClose:
   return (
     <Confirm
       onClose={onClose}
-      title={`Change ${webhook.name}`}
-      action="Change it"
+      title={`Edit ${webhook.name}`}
+      action="Save"
       mutation={change}
       disabled={!form.isDirty() || kinds.length === 0}
       input={{ url: url === webhook.url ? undefined : url, kinds }}
-      success={() => `${webhook.name} is changed.`}
+      success={() => `${webhook.name} saved`}
     >
-      <TextInput label="Address" type="url" required data-autofocus {...form.getInputProps("url")} />
+      <TextInput label="URL" type="url" required data-autofocus {...form.getInputProps("url")} />
       <Kinds
         value={kinds}
-        error={kinds.length === 0 ? "Choose at least one" : undefined}
+        error={kinds.length === 0 ? "Select at least one event" : undefined}
         onChange={chosen => form.setFieldValue("kinds", chosen)}
       />
     </Confirm>

@@ -11,15 +11,15 @@ export function DeleteWebhook({ webhook, onClose }: { webhook: Webhook; onClose:
   return (
     <Confirm
       onClose={onClose}
-      title={`Delete ${webhook.name}`}
-      action="Delete"
+      title={`Delete ${webhook.name}?`}
+      action="Delete webhook"
       danger
       mutation={useDeleteWebhook(org)}
       input={webhook.id}
-      success={() => `${webhook.name} is deleted.`}
+      success={() => `${webhook.name} deleted`}
       onSuccess={() => navigate({ to: "/o/$org/settings/webhooks", params: { org } })}
     >
-      <Text size="sm">What is still on its way is not delivered any more.</Text>
+      <Text size="sm">Pending deliveries are discarded.</Text>
     </Confirm>
   );
 }

@@ -3,35 +3,35 @@ import type { ReactNode } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import type { Webhook } from "@/api/types";
 
-/** What people usually want to hear of; every other kind can be added. */
-const USUAL = [
+/** Common events, offered first. */
+const COMMON = [
   { value: "deployment_succeeded", label: "Deployment succeeded" },
   { value: "deployment_failed", label: "Deployment failed" },
-  { value: "deployment_rolled_back", label: "Rolled back" },
-  { value: "approval_requested", label: "Approval asked for" },
+  { value: "deployment_rolled_back", label: "Deployment rolled back" },
+  { value: "approval_requested", label: "Approval requested" },
   { value: "session_claimed", label: "Environment claimed" },
   { value: "session_overridden", label: "Environment taken over" },
   { value: "session_released", label: "Environment released" },
-  { value: "session_expiring", label: "Hold ends soon" },
+  { value: "session_expiring", label: "Session expires soon" },
 ];
 
 export function formatKind(kind: string): string {
-  if (kind === "*") return "everything";
-  return USUAL.find(each => each.value === kind)?.label ?? kind.replaceAll("_", " ");
+  if (kind === "*") return "all events";
+  return COMMON.find(each => each.value === kind)?.label ?? kind.replaceAll("_", " ");
 }
 
 type Chosen = Webhook["kinds"];
 type Props = { value: Chosen; error?: ReactNode; onChange: (kinds: Chosen) => void };
 
-/** Selects kinds of events: the usual ones, and any other that was added. */
+/** Selects events: common ones as checkboxes, others from a list. */
 export function Kinds({ value, error, onChange }: Props) {
-  const others = value.filter(kind => !USUAL.some(each => each.value === kind));
-  const shown = [...USUAL, ...others.map(kind => ({ value: kind, label: formatKind(kind) }))];
+  const others = value.filter(kind => !COMMON.some(each => each.value === kind));
+  const shown = [...COMMON, ...others.map(kind => ({ value: kind, label: formatKind(kind) }))];
   const rest = (["*", ...EVENT_KINDS] as const).filter(kind => !shown.some(each => each.value === kind));
   return (
     <Stack gap="xs">
       <Checkbox.Group
-        label="Told of"
+        label="Events"
         value={value}
         error={error}
         onChange={kinds => onChange(kinds as Chosen)}
@@ -43,10 +43,10 @@ export function Kinds({ value, error, onChange }: Props) {
         </SimpleGrid>
       </Checkbox.Group>
       <NativeSelect
-        aria-label="Another kind"
+        aria-label="More events"
         size="xs"
         data={[
-          { value: "", label: "Another kind…" },
+          { value: "", label: "More events…" },
           ...rest.map(kind => ({ value: kind, label: formatKind(kind) })),
         ]}
         value=""

@@ -18,21 +18,21 @@ export function NewWebhook({ onClose }: { onClose: () => void }) {
       format: "standard",
       kinds: ["deployment_failed", "session_overridden"],
     },
-    validate: { kinds: kinds => (kinds.length === 0 ? "Choose at least one" : null) },
+    validate: { kinds: kinds => (kinds.length === 0 ? "Select at least one event" : null) },
   });
   if (create.data) {
     return (
       <ShownOnce
-        title="Copy its secret now"
-        note="The receiver checks signatures with it."
-        label="The webhook's secret"
+        title="Webhook created"
+        note="Use this secret to verify signatures."
+        label="Signing secret"
         text={create.data.secret ?? ""}
         onClose={onClose}
       />
     );
   }
   return (
-    <Modal opened onClose={onClose} title={<Text fw={650}>Create a webhook</Text>}>
+    <Modal opened onClose={onClose} title={<Text fw={650}>Create webhook</Text>}>
       <form onSubmit={form.onSubmit(values => create.mutate(values))}>
         <Stack>
           <TextInput
@@ -43,17 +43,17 @@ export function NewWebhook({ onClose }: { onClose: () => void }) {
             {...form.getInputProps("name")}
           />
           <TextInput
-            label="Address"
+            label="URL"
             type="url"
             placeholder="https://hooks.acme.test/berth"
             required
             {...form.getInputProps("url")}
           />
           <NativeSelect
-            label="Form"
+            label="Format"
             data={[
-              { value: "standard", label: "Standard Webhooks, signed" },
-              { value: "slack", label: "A line of text for Slack and its like" },
+              { value: "standard", label: "Standard Webhooks (signed JSON)" },
+              { value: "slack", label: "Slack-compatible message" },
             ]}
             {...form.getInputProps("format")}
           />

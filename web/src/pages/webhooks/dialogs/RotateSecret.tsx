@@ -6,25 +6,25 @@ import { Confirm } from "@/ui/Confirm";
 import { ShownOnce } from "@/ui/ShownOnce";
 import { When } from "@/ui/When";
 
-/** Rotates the signing secret. Deliveries are signed with both for a while, so none is lost. */
+/** Rotates the signing secret. Deliveries are signed with both secrets for a day. */
 export function RotateSecret({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
   const rotate = useRotateSecret(useOrg(), webhook.id);
   if (rotate.data) {
     const until = rotate.data.oldSecretUntil;
     return (
       <ShownOnce
-        title="Copy its secret now"
+        title="Secret rotated"
         note={
           <>
-            Give it to the receiver.{" "}
+            Configure it in the receiver.{" "}
             {until && (
               <>
-                Deliveries are signed with the old one too, which ends <When at={until} />.
+                Deliveries are also signed with the previous secret, which expires <When at={until} />.
               </>
             )}
           </>
         }
-        label="The webhook's secret"
+        label="Signing secret"
         text={rotate.data.secret ?? ""}
         onClose={onClose}
       />
@@ -33,14 +33,14 @@ export function RotateSecret({ webhook, onClose }: { webhook: Webhook; onClose: 
   return (
     <Confirm
       onClose={onClose}
-      title={`A new secret for ${webhook.name}`}
-      action="Make a new secret"
+      title={`Rotate the secret of ${webhook.name}?`}
+      action="Rotate secret"
       mutation={rotate}
       input={undefined}
     >
       <Text size="sm">
-        The receiver checks signatures with it. For a day deliveries are signed with both, so there is time to
-        change it there.
+        Deliveries are signed with both the old and the new secret for one day. Update the receiver in that
+        time.
       </Text>
     </Confirm>
   );

@@ -19,8 +19,8 @@ export function Webhooks() {
   return (
     <SettingsList
       title="Webhooks"
-      lead="Signed requests, or lines in a chat, for what happens here. At least once, also across crashes."
-      add={mayWrite && { label: "Create a webhook", onClick: () => setAdding(true) }}
+      lead="Send signed HTTP requests or chat messages for events. Delivered at least once."
+      add={mayWrite && { label: "Create webhook", onClick: () => setAdding(true) }}
       query={webhooks}
       row={webhook => (
         <Card padding="md" component="article" aria-label={webhook.name}>
@@ -38,15 +38,15 @@ export function Webhooks() {
               </Text>
             </div>
             <Group gap="sm">
-              {webhook.pending > 0 && <Text size="sm">{webhook.pending} on their way</Text>}
+              {webhook.pending > 0 && <Text size="sm">{webhook.pending} pending</Text>}
               <Status status={webhookStatusStyle(webhook)} />
             </Group>
           </Group>
         </Card>
       )}
       empty={
-        <Empty icon={IconWebhook} title="Nobody else is told yet">
-          Create one with the address that shall hear of deployments, take-overs or approvals.
+        <Empty icon={IconWebhook} title="No webhooks yet">
+          Create one to send deployments, takeovers or approvals to another service.
         </Empty>
       }
     >

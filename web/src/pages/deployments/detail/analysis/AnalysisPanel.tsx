@@ -13,15 +13,15 @@ type Props = {
   org: string;
   deploymentId: string;
   stepId: string;
-  /** The attempt that is looked at; zero where nothing of the step ever ran. */
+  /** The attempt shown; zero if the step never ran. */
   attempt: number;
-  /** Whether the step failed with this attempt, so that it can be asked about now. */
+  /** Whether this is the attempt with which the step failed; only that one can be analyzed. */
   isLast: boolean;
   /** Called when a link into the log is clicked. */
   onLines: (lines: string) => void;
 };
 
-/** Why a step failed: asked for, looked into, and answered. */
+/** Failure analysis of a step: the button to start it, its progress and its result. */
 export function AnalysisPanel(props: Props) {
   const { org, deploymentId, stepId, attempt, isLast } = props;
   const all = useQuery(analysesQuery(org, deploymentId));
@@ -36,11 +36,11 @@ export function AnalysisPanel(props: Props) {
   );
 }
 
-/** The list leaves out what is long; what is open is fetched whole. */
+/** Fetches the full analysis; the list leaves out long members. */
 function Seen({ listed, ...props }: Props & { listed: Analysis }) {
   const whole = useQuery(analysisQuery(props.org, listed.id));
   const mayRun = useMay("analysis:run");
-  // The list is as fresh as the last event; the whole one may still be on its way.
+  // Show the list's version until the full one is loaded.
   const analysis = whole.data ?? listed;
   switch (analysis.status) {
     case "succeeded":
@@ -48,39 +48,37 @@ function Seen({ listed, ...props }: Props & { listed: Analysis }) {
     case "failed":
       return (
         <Stack gap="sm">
-          <Alert color="lantern" icon={<IconAlertTriangle />} title="The cause could not be looked for">
+          <Alert color="lantern" icon={<IconAlertTriangle />} title="Analysis failed">
             <Text size="sm" className="wrap">
               {analysis.error}
             </Text>
           </Alert>
-          {mayRun && props.isLast && <AskButton {...props} words="Try again" />}
+          {mayRun && props.isLast && <AskButton {...props} label="Retry analysis" />}
         </Stack>
       );
     default:
       return (
         <Group gap="sm" role="status">
           <IconZoomQuestion size={20} className="busy-dot" aria-hidden />
-          <Text fw={600}>
-            {analysis.status === "queued" ? "Waits to be looked into…" : "Looking for the cause…"}
-          </Text>
+          <Text fw={600}>{analysis.status === "queued" ? "Analysis queued…" : "Analyzing the failure…"}</Text>
           <Text size="sm" c="dimmed">
             {analysis.actor.type === "system"
-              ? "This pipeline asks whenever a step fails."
-              : `${analysis.actor.name} asked.`}
+              ? "Started automatically by the pipeline"
+              : `Started by ${analysis.actor.name}`}
           </Text>
         </Group>
       );
   }
 }
 
-/** One line, so that the line that failed stays in sight below it. */
+/** Button that starts the analysis, in one line so that the failing log line stays visible. */
 function Ask(props: Props) {
   const settings = useQuery(analysisSettingsQuery(props.org));
   const [isPreviewing, setPreviewing] = useState(false);
   const hasModel = settings.data !== undefined && settings.data.provider !== "none";
   return (
     <Group gap="sm" component="section" aria-label="Why it failed">
-      <AskButton {...props} words="Find the cause" />
+      <AskButton {...props} label="Analyze failure" />
       {hasModel && (
         <Button
           variant="default"
@@ -88,13 +86,13 @@ function Ask(props: Props) {
           leftSection={<IconEye size={14} />}
           onClick={() => setPreviewing(true)}
         >
-          What would be sent
+          Preview request
         </Button>
       )}
       <Text size="sm" c="dimmed">
         {hasModel
-          ? `Rules read its log first; then ${settings.data?.model} is asked.`
-          : "Rules read its log. Nothing leaves this server."}
+          ? `Rules read the log first. If none matches, it is sent to ${settings.data?.model}.`
+          : "Rules read the log. Nothing leaves this server."}
       </Text>
       {isPreviewing && (
         <PreviewDialog
@@ -108,7 +106,7 @@ function Ask(props: Props) {
   );
 }
 
-function AskButton({ org, deploymentId, stepId, words }: Props & { words: string }) {
+function AskButton({ org, deploymentId, stepId, label }: Props & { label: string }) {
   const analyse = useAnalyse(org, deploymentId);
   return (
     <Button
@@ -118,7 +116,7 @@ function AskButton({ org, deploymentId, stepId, words }: Props & { words: string
       loading={analyse.isPending}
       onClick={() => analyse.mutate(stepId, { onError: toast.problem })}
     >
-      {words}
+      {label}
     </Button>
   );
 }

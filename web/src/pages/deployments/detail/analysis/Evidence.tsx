@@ -9,7 +9,7 @@ import styles from "./analysis.module.css";
 type Lines = { firstLine: number; lastLine: number };
 type Props = { org: string; analysis: Analysis; onLines: (lines: string) => void };
 
-/** A link to lines of the log below, which can be passed on. */
+/** Link to lines of the log below. */
 export function LinesLink({
   org,
   analysis,
@@ -32,10 +32,10 @@ export function LinesLink({
   );
 }
 
-/** Lines that show the cause, the most telling first. A model may name lines that the log does not have. */
+/** Log lines that support the cause, most relevant first. A model may cite lines that do not exist. */
 export function Evidence({ org, analysis, onLines }: Props) {
   return (
-    <Stack gap={6} component="ul" className={styles.evidence} aria-label="What shows it">
+    <Stack gap={6} component="ul" className={styles.evidence} aria-label="Evidence">
       {analysis.evidence.map(each => (
         <li key={`${each.firstLine}-${each.lastLine}`} className={styles.item}>
           <Text size="sm" className={styles.where}>
@@ -44,7 +44,7 @@ export function Evidence({ org, analysis, onLines }: Props) {
                 {formatLines(each)}
               </LinesLink>
             ) : (
-              <span>{formatLines(each)}, which the log does not have</span>
+              <span>{formatLines(each)} (not in the log)</span>
             )}
           </Text>
           {each.text !== "" && (

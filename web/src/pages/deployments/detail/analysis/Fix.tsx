@@ -12,7 +12,7 @@ import { escapeBidi } from "@/ui/escape";
 
 type Props = { org: string; analysis: Analysis; fix: NonNullable<Analysis["suggestedFix"]> };
 
-/** After these another one may be asked for. */
+/** States after which another pull request may be opened. */
 const ENDED: FixPullRequest["state"][] = ["failed", "merged", "closed"];
 
 /** The suggested fix, and its pull request. A person merges it. */
@@ -25,7 +25,7 @@ export function Fix({ org, analysis, fix }: Props) {
     <Stack gap="xs" component="section" aria-label="Suggested fix">
       <Group justify="space-between" gap="sm">
         <Title order={4} fz="sm" className="wrap">
-          Suggested: {escapeBidi(fix.summary)}
+          Suggested fix: {escapeBidi(fix.summary)}
         </Title>
         {mayAsk && (
           <Button
@@ -34,16 +34,16 @@ export function Fix({ org, analysis, fix }: Props) {
             leftSection={<IconGitPullRequest size={14} />}
             onClick={() => setAsking(true)}
           >
-            {pull ? "Propose it again" : "Propose it as a pull request"}
+            {pull ? "Open another pull request" : "Open pull request"}
           </Button>
         )}
       </Group>
       {fix.diff == null ? (
         <Text size="sm" c="dimmed">
-          Your role cannot see the change: it holds source files.
+          You don’t have permission to see the diff: it contains source code.
         </Text>
       ) : (
-        <Diff text={fix.diff} label="The suggested change" />
+        <Diff text={fix.diff} label="Suggested change" />
       )}
       {pull && <Pull pull={pull} />}
       {isAsking && <Propose org={org} analysisId={analysis.id} onClose={() => setAsking(false)} />}
@@ -70,11 +70,11 @@ function Pull({ pull }: { pull: FixPullRequest }) {
         className={pull.state === "opening" ? "busy-dot" : undefined}
       />
       <Text size="sm" className="wrap">
-        {formatPullRequest(pull)} Asked for by {pull.askedBy.name}, on the branch <Code>{pull.branch}</Code>
-        <CopyIcon value={pull.branch} label="Copy the branch" />
+        {formatPullRequest(pull)} Requested by {pull.askedBy.name} on branch <Code>{pull.branch}</Code>
+        <CopyIcon value={pull.branch} label="Copy branch name" />
         {address && (
           <Anchor href={address} target="_blank" rel="noopener noreferrer" inherit>
-            Look at it
+            View pull request
           </Anchor>
         )}
       </Text>
@@ -89,21 +89,21 @@ function Propose({ org, analysisId, onClose }: ProposeProps) {
   return (
     <Confirm
       onClose={onClose}
-      title="Propose it as a pull request"
-      action="Propose it"
+      title="Open a pull request?"
+      action="Open pull request"
       mutation={propose}
       input={undefined}
       onSuccess={onClose}
     >
       <List size="sm" spacing={6}>
         <List.Item>
-          One commit on top of the one that failed goes to a new branch below <Code>berth/</Code>.
+          Pushes one commit, based on the one that failed, to a new branch under <Code>berth/</Code>.
         </List.Item>
+        <List.Item>No other branch changes, and nothing is force-pushed or merged.</List.Item>
+        <List.Item>The diff is checked for secrets before it is pushed.</List.Item>
         <List.Item>
-          No other branch is written, nothing is forced, and nothing is merged: a person does that.
+          You become the author, so you cannot approve the change where self-approval is off.
         </List.Item>
-        <List.Item>The change is checked once more, and nothing goes out that holds a secret.</List.Item>
-        <List.Item>You are named as the author, so where others must approve you do not count.</List.Item>
       </List>
     </Confirm>
   );

@@ -16,7 +16,7 @@ type Props = { org: string; analysis: Analysis; onLines: (lines: string) => void
 
 const NEW_LINES_SHOWN_MAX = 8;
 
-/** What was found: the cause, what shows it, what to do, and the change that would mend it. */
+/** Result of an analysis: cause, evidence, advice and suggested fix. */
 export function Found({ org, analysis, onLines }: Props) {
   const { rootCause, category, confidence, advice, note, evidence, newLines } = analysis;
   return (
@@ -24,7 +24,7 @@ export function Found({ org, analysis, onLines }: Props) {
       <Stack gap={6}>
         <Group gap="xs">
           <Title order={3} fz="md">
-            {rootCause ? "Why it failed" : "Not enough to say why"}
+            {rootCause ? "Why it failed" : "Cause not found"}
           </Title>
           {category && (
             <Badge color="gray" c="inherit">
@@ -41,8 +41,8 @@ export function Found({ org, analysis, onLines }: Props) {
           {escapeBidi(
             rootCause ??
               (evidence.length > 0
-                ? "The log does not tell. These lines are worth a look."
-                : "It printed nothing that tells, and its end does not either."),
+                ? "The log does not show the cause. Check these lines first."
+                : "Neither the log nor the exit status shows the cause."),
           )}
         </Text>
         {advice && (
@@ -55,7 +55,7 @@ export function Found({ org, analysis, onLines }: Props) {
       {newLines.length > 0 && (
         <Group gap="xs" fz="sm">
           <Text size="sm" c="dimmed">
-            Not printed when it last went well:
+            New since the last successful run:
           </Text>
           <List listStyleType="none" size="sm" style={{ display: "flex", flexWrap: "wrap", gap: "0 0.8rem" }}>
             {newLines.slice(0, NEW_LINES_SHOWN_MAX).map(each => (
@@ -96,11 +96,12 @@ function Who({ analysis }: { analysis: Analysis }) {
       <Icon size={16} aria-hidden style={{ flex: "none", marginTop: 2 }} />
       <Text size="sm" className="wrap">
         {formatAnalyser(analysis)}
-        {usage && `, for ${(usage.inputTokens + usage.outputTokens).toLocaleString()} tokens`};{" "}
-        {actor.type === "system" ? "asked by the pipeline" : `asked by ${actor.name}`}
+        {usage && `, ${(usage.inputTokens + usage.outputTokens).toLocaleString()} tokens`} ·{" "}
+        {actor.type === "system" ? "run automatically" : `requested by ${actor.name}`}
         {finishedAt && (
           <>
-            , <When at={finishedAt} />
+            {" "}
+            <When at={finishedAt} />
           </>
         )}
       </Text>
@@ -108,13 +109,13 @@ function Who({ analysis }: { analysis: Analysis }) {
   );
 }
 
-/** The same failure has been here before. */
+/** Link to an earlier analysis of the same failure. */
 function Before({ org, analysisId }: { org: string; analysisId: string }) {
   const before = useQuery(analysisQuery(org, analysisId)).data;
   if (!before) return null;
   return (
     <Text size="sm" c="dimmed">
-      The same failure was looked into before, in{" "}
+      The same failure was analyzed before, in{" "}
       <Link
         to="/o/$org/deployments/$deploymentId"
         params={{ org, deploymentId: before.deploymentId }}

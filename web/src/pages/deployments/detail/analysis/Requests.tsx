@@ -3,27 +3,27 @@ import type { Analysis } from "@/api/types";
 import { When } from "@/ui/When";
 import { Sent } from "./Sent";
 
-/** Everything that left the server for a model, as it was sent. */
+/** Requests that were sent to the model. */
 export function Requests({ requests }: { requests: Analysis["requests"] }) {
   if (requests.length === 0) return null;
   return (
     <details className="more">
-      <summary>What was sent to the model</summary>
+      <summary>Requests sent to the model</summary>
       <Stack gap="md" mt="xs">
         {requests.map(each => (
           <Stack key={each.number} gap={4}>
             <Text size="sm" className="wrap">
               <When at={each.sentAt} /> to <code>{each.url}</code>:{" "}
-              {each.error ?? (each.status == null ? "no answer" : `answered ${each.status}`)},{" "}
-              {each.usage.inputTokens.toLocaleString()} tokens in and{" "}
-              {each.usage.outputTokens.toLocaleString()} out.
+              {each.error ?? (each.status == null ? "no response" : `status ${each.status}`)},{" "}
+              {each.usage.inputTokens.toLocaleString()} input tokens,{" "}
+              {each.usage.outputTokens.toLocaleString()} output tokens
             </Text>
             <Text size="xs" c="dimmed" className="wrap">
-              SHA-256 <code>{each.hash}</code>, as in the history
+              SHA-256 <code>{each.hash}</code>, as in the audit log
             </Text>
             {each.body == null ? (
               <Text size="sm" c="dimmed">
-                Your role cannot see what was sent: it holds source files.
+                You don’t have permission to see the request: it contains source code.
               </Text>
             ) : (
               <Sent body={each.body} label={`Request ${each.number}`} />

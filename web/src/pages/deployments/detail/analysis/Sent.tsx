@@ -1,7 +1,7 @@
 import { Code } from "@mantine/core";
 import { escapeBidi } from "@/ui/escape";
 
-/** A request as text: JSON is laid out, and the line ends inside of it are line ends. */
+/** Body of a request. JSON is indented, and escaped line breaks in it are shown as line breaks. */
 export function Sent({ body, label }: { body: string; label: string }) {
   return (
     <Code
@@ -12,12 +12,12 @@ export function Sent({ body, label }: { body: string; label: string }) {
       mah="24rem"
       style={{ overflow: "auto", whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}
     >
-      {escapeBidi(laidOut(body))}
+      {escapeBidi(formatJson(body))}
     </Code>
   );
 }
 
-function laidOut(body: string): string {
+function formatJson(body: string): string {
   try {
     return JSON.stringify(JSON.parse(body), null, 2).replaceAll("\\n", "\n");
   } catch {

@@ -16,7 +16,7 @@ type Props = { stages: DeploymentStage[]; chosen: string | undefined; onChoose: 
 type StageData = { stage: DeploymentStage };
 type StepData = { step: DeploymentStep; isChosen: boolean; onChoose: (stepId: string) => void };
 
-/** A deployment as a picture: stages in order, in each its steps and what they wait for. */
+/** Graph of a deployment: stages from left to right, each with its steps and their dependencies. */
 export default function RunGraph({ stages, chosen, onChoose }: Props) {
   const placed = useMemo(() => layout(stages), [stages]);
   const nodes = useMemo(() => {
@@ -90,13 +90,13 @@ function StageNode({ data }: NodeProps) {
         <Text size="xs" span style={{ flex: "none" }}>
           <StatusText
             status={RUN_STATUS_STYLE[stage.status]}
-            label={stage.reusedFrom ? "built before" : undefined}
+            label={stage.reusedFrom ? "reused build" : undefined}
           />
         </Text>
       </div>
       {(stage.steps?.length ?? 0) === 0 && (
         <Text size="xs" c="dimmed" px="sm">
-          Its steps are known when it begins.
+          {ENDED.includes(stage.status) ? "No steps ran" : "Steps appear when the stage starts"}
         </Text>
       )}
       <Handle type="source" id="out" position={Position.Right} style={at} />
@@ -134,4 +134,5 @@ function StepNode({ data }: NodeProps) {
   );
 }
 
+const ENDED: DeploymentStage["status"][] = ["succeeded", "failed", "cancelled", "skipped"];
 const TYPES = { stage: StageNode, step: StepNode };

@@ -7,7 +7,7 @@ function stage(name: string, steps: [string, string[]][]): DeploymentStage {
   return { name, kind: "stage", status: "pending", tries: 0, steps: all } as unknown as DeploymentStage;
 }
 
-test("stages stand side by side, steps below what they need, parallel ones beside each other", () => {
+test("layout places stages side by side, steps below their needs and parallel steps in one row", () => {
   const { stages, width } = layout([
     stage("staging", [
       ["a", []],
@@ -28,6 +28,6 @@ test("stages stand side by side, steps below what they need, parallel ones besid
   }
 });
 
-test("a need that is not in the stage draws no line", () => {
+test("layout ignores a need that is not in the stage", () => {
   expect(layout([stage("staging", [["b", ["gone"]]])]).stages[0]?.links).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Where stages and steps of a deployment stand: stages from left to right, in each its steps from top to bottom. */
+/** Positions of a deployment's stages, from left to right, and of their steps, from top to bottom. */
 import dagre from "@dagrejs/dagre";
 import type { DeploymentStage } from "@/api/types";
 

@@ -18,7 +18,7 @@ type Props = {
   onFold: (line: number) => void;
 };
 
-/** Lines are drawn over and over while scrolling; their pieces are cached. */
+/** Cache of parsed lines, which are rendered repeatedly while scrolling. */
 const known = new WeakMap<LogEntry, Piece[]>();
 
 function piecesOf(entry: LogEntry): Piece[] {
@@ -27,7 +27,7 @@ function piecesOf(entry: LogEntry): Piece[] {
   return found;
 }
 
-/** One line: its number, which is a link to it, and its text, which is never anything but text. */
+/** One log line: its number, which selects it, and its text. */
 export const Line = memo(function Line(props: Props) {
   const { number, entry, group, isChosen, isFailing } = props;
   return (
@@ -42,7 +42,7 @@ export const Line = memo(function Line(props: Props) {
         tabIndex={-1}
         className={styles.number}
         data-number={number}
-        aria-label={`Line ${number}${isFailing ? ", where it failed" : ""}`}
+        aria-label={`Line ${number}${isFailing ? ", failing line" : ""}`}
         onClick={event => props.onNumber(number, event.shiftKey)}
       />
       {group ? (
@@ -54,7 +54,7 @@ export const Line = memo(function Line(props: Props) {
   );
 });
 
-/** The number of a line that is scrolled past too fast to read. */
+/** Placeholder with the line number, shown while scrolling too fast to read. */
 export function FlyingLine({ index, height, context }: { index: number; height: number; context: Rows }) {
   return <div className={styles.flying} style={{ height }} data-number={context.lineAt(index)} aria-hidden />;
 }
@@ -71,7 +71,7 @@ function Text({ entry, q }: { entry: LogEntry; q: string }) {
           .map(name => styles[name])
           .join(" ");
         return piece.isHit ? (
-          // biome-ignore lint/suspicious/noArrayIndexKey: pieces have no other name, and never move
+          // biome-ignore lint/suspicious/noArrayIndexKey: the list is static
           <mark key={at} className={className}>
             {piece.text}
           </mark>
@@ -82,7 +82,7 @@ function Text({ entry, q }: { entry: LogEntry; q: string }) {
           </span>
         );
       })}
-      {entry.truncated && <span className={styles.cut}> … the rest is in the raw log</span>}
+      {entry.truncated && <span className={styles.cut}> … (truncated, see the raw log)</span>}
     </>
   );
 }

@@ -67,7 +67,7 @@ afterEach(() => {
 
 const pass = () => act(() => vi.advanceTimersByTimeAsync(1_000));
 
-test("lines are loaded also when React mounts twice", async () => {
+test("lines are loaded when StrictMode mounts the list twice", async () => {
   const buffer = open();
   await pass();
   render(<Shown buffer={buffer} rows={new Rows([], new Set(), LINES)} />, { wrapper: StrictMode });
@@ -75,7 +75,7 @@ test("lines are loaded also when React mounts twice", async () => {
   expect(buffer.line(1)?.text).toBe("line 1");
 });
 
-test("who folds a group just after a look gets the lines behind it", async () => {
+test("folding a group while a request is pending loads the lines after the group", async () => {
   const buffer = open();
   await pass();
   const group = { line: 1, end: 3_000, title: "Build", state: "closed" } as const;

@@ -11,14 +11,14 @@ import type { Range } from "./range";
 
 export const LINE_PX = 20;
 const BOX_PX_MIN = 3 * LINE_PX;
-/** Lines beyond the edge that are drawn, and loaded, before they are needed. */
+/** Overscan: pixels rendered and lines loaded beyond the visible area. */
 const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
-/** Above the line a log opens at, some are shown that lead to it; the log itself may begin low in a window. */
+/** Context shown above the line that a log opens at. */
 const ABOVE_PX = 8 * LINE_PX;
 /** Interval of requests for lines while scrolling. */
 const REQUEST_EVERY_MS = 60;
-/** Less than this is a browser's rounding, not a person who scrolls. */
+/** Smaller moves are rounding errors of the browser, not scrolling by the user. */
 const SCROLL_PX_MIN = 4;
 
 const FLYING = { ScrollSeekPlaceholder: FlyingLine };
@@ -42,13 +42,13 @@ type Props = {
   onFold: (line: number) => void;
 };
 
-/** The lines themselves: as many elements as fit on the screen, however long the log is. */
+/** Virtualized list of log lines. */
 export function LogLines(props: Props) {
   const { buffer, rows, groups, folded, chosen, isFollowing, handle, wrap } = props;
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const pending = useRef<ReturnType<typeof setTimeout>>(undefined);
   const seen = useRef<[number, number]>([0, 0]);
-  /** The log may have grown or been folded between a requestVisible and the question that follows from it. */
+  /** The log may grow or be folded before the delayed request runs. */
   const newest = useRef({ buffer, rows });
   newest.current = { buffer, rows };
   const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
@@ -65,7 +65,7 @@ export function LogLines(props: Props) {
   useEffect(() => {
     if (!isFollowing || rows.count === 0) return;
     handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
-    // The newest line is drawn a moment later, and there was no room to scroll to it before.
+    // The newest line is rendered a frame later; scroll again once it is.
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => scroller?.scrollTo({ top: scroller.scrollHeight }));
     });
@@ -105,7 +105,7 @@ export function LogLines(props: Props) {
     requestVisible();
   });
 
-  // What is on the screen may have been forgotten, or may have been half a line.
+  // Visible lines may have been evicted from the cache.
   const { version } = props.state;
   useEffect(() => {
     if (version === 0) return;

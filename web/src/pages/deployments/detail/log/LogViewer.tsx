@@ -29,7 +29,7 @@ type Props = {
   onView: (view: LogView) => void;
 };
 
-/** A log: at the line that failed, at its end while it grows, or wherever the address says. */
+/** Log viewer. Opens at the lines in the URL, at the failing line, or follows the end while the log grows. */
 export default function LogViewer(props: Props) {
   const log = useLog(props.source);
   if (log.state.error != null && !log.state.isOpen)
@@ -39,7 +39,7 @@ export default function LogViewer(props: Props) {
     return (
       <Box className={styles.frame} p="lg" ta="center">
         <Text c="dimmed" role="status">
-          {log.state.isComplete ? "This step printed nothing." : "Nothing printed yet."}
+          {log.state.isComplete ? "No output" : "No output yet"}
         </Text>
       </Box>
     );
@@ -55,7 +55,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const [wrap, setWrap] = useState(false);
   const [failing, setFailing] = useState<number | null>(() => (hasFailed ? failingIn(log) : null));
   const [isFollowing, setFollowing] = useState(!state.isComplete && chosen === null);
-  // A group that is in view does not fold when it ends.
+  // A group that was followed does not fold when it ends.
   const [wasWatched] = useState(!state.isComplete);
   const [toggled, setToggled] = useState<ReadonlyMap<number, boolean>>(new Map());
   const [atMatch, setAtMatch] = useState<number | null>(null);
@@ -95,7 +95,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
       const group = groupAt(groups, line);
       if (group && folded.has(group.line) && group.line !== line)
         setToggled(was => new Map(was).set(group.line, false));
-      // After the rows are there.
+      // Wait until the unfolded rows are rendered.
       requestAnimationFrame(() =>
         requestAnimationFrame(() =>
           handle.current?.scrollToIndex({ index: rowsNow.current.rowOf(line), align: "center" }),
@@ -148,7 +148,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
         <Search
           q={q}
           found={q === "" ? null : found.data ? matches.length : found.isError ? 0 : null}
-          isWhole={found.data?.isWhole ?? true}
+          isComplete={found.data?.isComplete ?? true}
           current={atMatch}
           onStep={step}
           onSearch={text => {
@@ -209,7 +209,7 @@ function Notes({ state, retry }: { state: ReturnType<typeof useLog>["state"]; re
     <>
       {state.hasGap && (
         <Text className={styles.foot} size="xs" c="var(--berth-warn)">
-          The disk of the server failed while this ran: a part of the log could not be kept.
+          Part of this log is missing because the server could not write to disk.
         </Text>
       )}
       {state.error != null && <ProblemPanel error={state.error} retry={retry} compact />}

@@ -9,13 +9,13 @@ const SHOWN = 7;
 
 type Props = { entries: LogEntry[]; q: string; current: number | null; onGo: (at: number) => void };
 
-/** Every line that was found, one press away. */
+/** List of search matches. */
 export function Matches({ entries, q, current, onGo }: Props) {
   return (
     <div className={styles.foot} style={{ padding: 0, borderTop: 0 }}>
       <Virtuoso
         style={{ height: Math.min(entries.length, SHOWN) * MATCH_PX + 8 }}
-        aria-label="Lines that were found"
+        aria-label="Search matches"
         role="group"
         totalCount={entries.length}
         fixedItemHeight={MATCH_PX}
@@ -33,7 +33,7 @@ export function Matches({ entries, q, current, onGo }: Props) {
               <span className={styles.matchText}>
                 {highlight([{ text: withoutColours(entry.text) }], q).map((piece, index) =>
                   piece.isHit ? (
-                    // biome-ignore lint/suspicious/noArrayIndexKey: pieces have no other name, and never move
+                    // biome-ignore lint/suspicious/noArrayIndexKey: the list is static
                     <mark key={index}>{piece.text}</mark>
                   ) : (
                     piece.text

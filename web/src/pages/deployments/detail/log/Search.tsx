@@ -10,14 +10,14 @@ const Q_CHARS_MAX = 200;
 type Props = {
   q: string;
   found: number | null;
-  isWhole: boolean;
+  isComplete: boolean;
   current: number | null;
   onSearch: (q: string) => void;
   onLine: (text: string) => void;
   onStep: (by: 1 | -1) => void;
 };
 
-/** Text to look for, or a line to go to: `L120`. Enter goes to the next match, with shift to the one before. */
+/** Search field; also accepts a line such as `L120`. Enter goes to the next match, Shift+Enter to the previous one. */
 export function Search(props: Props) {
   const [typed, setTyped] = useState(props.q);
   useEffect(() => setTyped(props.q), [props.q]);
@@ -29,8 +29,8 @@ export function Search(props: Props) {
         data-page-search
         size="xs"
         style={{ flex: 1 }}
-        aria-label="Search the log, or go to a line such as L120"
-        placeholder="Search, or L120"
+        aria-label="Search the log or go to a line, such as L120"
+        placeholder="Search log or go to line (L120)"
         maxLength={Q_CHARS_MAX}
         leftSection={<IconSearch size={14} />}
         rightSection={
@@ -39,7 +39,7 @@ export function Search(props: Props) {
               size="sm"
               variant="subtle"
               color="gray"
-              aria-label="Clear the search"
+              aria-label="Clear search"
               onClick={() => {
                 setTyped("");
                 props.onSearch("");
@@ -68,20 +68,20 @@ export function Search(props: Props) {
   );
 }
 
-function Count({ found, isWhole, current, onStep }: Props) {
-  const words =
+function Count({ found, isComplete, current, onStep }: Props) {
+  const label =
     found === null
-      ? "searching…"
+      ? "Searching…"
       : found === 0
-        ? "not found"
-        : `${current === null ? "" : `${current + 1} of `}${found.toLocaleString()}${isWhole ? "" : "+"}`;
+        ? "No matches"
+        : `${current === null ? "" : `${current + 1} of `}${found.toLocaleString()}${isComplete ? "" : "+"}`;
   return (
     <Group gap={2} wrap="nowrap">
       <Text size="xs" c="dimmed" className="tabular" role="status" style={{ whiteSpace: "nowrap" }}>
-        {words}
+        {label}
       </Text>
       <ActionIcon
-        title="Previous match (Shift Enter)"
+        title="Previous match (Shift+Enter)"
         size="sm"
         variant="subtle"
         color="gray"

@@ -5,9 +5,9 @@ import { toast } from "@/ui/toast";
 
 type Props = { source: LogSource; wrap: boolean; hasChosen: boolean; onWrap: () => void };
 
-/** What can be done with a log besides reading it. */
+/** Toolbar of the log: wrap, link, download. */
 export function Tools({ source, wrap, hasChosen, onWrap }: Props) {
-  const link = hasChosen ? "Copy a link to these lines" : "Copy a link to this log";
+  const link = hasChosen ? "Copy link to these lines" : "Copy link to this log";
   return (
     <>
       <ActionIcon
@@ -26,19 +26,19 @@ export function Tools({ source, wrap, hasChosen, onWrap }: Props) {
         color="gray"
         aria-label={link}
         onClick={() =>
-          navigator.clipboard.writeText(window.location.href).then(() => toast.success("The link is copied."))
+          navigator.clipboard.writeText(window.location.href).then(() => toast.success("Link copied"))
         }
       >
         <IconLink size={16} />
       </ActionIcon>
       <ActionIcon
-        title="Download the raw log"
+        title="Download raw log"
         component="a"
         variant="subtle"
         color="gray"
         href={logAddress(source, { raw: "true" })}
         download
-        aria-label="Download the raw log"
+        aria-label="Download raw log"
       >
         <IconDownload size={16} />
       </ActionIcon>

@@ -1,17 +1,17 @@
-/** Where a failed log is worth reading. */
+/** Finds the line of a log that shows the failure. */
 import type { LogEntry } from "@/data/logs";
 import { withoutColours } from "@/ui/log/ansi";
 
-const SAYS_SO =
+const ERROR_PATTERN =
   /\b(?:error|fatal|panicked|exception|traceback|failed|failure|denied|refused|not found|cannot|assertion)\b|✗|✘|❌/i;
-/** "0 failed", "no errors": words of success. */
-const SAYS_NOT = /\b(?:0|no|without|zero) (?:errors?|failed|failures?|exceptions?)\b/i;
-/** What the server itself adds at the end. */
-const OURS = /^\[berth\] /;
-/** Lines about the same trouble stand close together: the first of them is the one to read. */
-const TROUBLE_LINES_APART_MAX = 5;
+/** Messages of success: "0 failed", "no errors". */
+const SUCCESS_PATTERN = /\b(?:0|no|without|zero) (?:errors?|failed|failures?|exceptions?)\b/i;
+/** Lines added by the server. */
+const SERVER_LINE = /^\[berth\] /;
+/** Lines about the same error are at most this far apart; the first of them is the failing line. */
+const ERROR_LINE_GAP_MAX = 5;
 
-/** The line to open at: the first of the last lines that speak of an error, else the last one of the step's own. */
+/** Returns the first of the last consecutive error lines, else the last line printed by the step. */
 export function failingLine(entries: LogEntry[]): number | null {
   let found: number | null = null;
   let last: number | null = null;
@@ -19,10 +19,10 @@ export function failingLine(entries: LogEntry[]): number | null {
     const entry = entries[at];
     if (!entry) break;
     const text = withoutColours(entry.text);
-    if (text.trim() === "" || OURS.test(text)) continue;
+    if (text.trim() === "" || SERVER_LINE.test(text)) continue;
     last ??= entry.line;
-    if (found !== null && found - entry.line > TROUBLE_LINES_APART_MAX) break;
-    if (SAYS_SO.test(text) && !SAYS_NOT.test(text)) found = entry.line;
+    if (found !== null && found - entry.line > ERROR_LINE_GAP_MAX) break;
+    if (ERROR_PATTERN.test(text) && !SUCCESS_PATTERN.test(text)) found = entry.line;
   }
   return found ?? last;
 }

@@ -1,4 +1,4 @@
-/** Groups of a log, and which row of the screen shows which line while some of them are folded. */
+/** Foldable groups of a log, and the mapping between rows and lines while some are folded. */
 import type { LogEntry } from "@/data/logs";
 
 export type Mark = { line: number; title: string; state: "closed" | "open" | "quiet" | "end" };
@@ -8,7 +8,7 @@ export function marksOf(entries: LogEntry[]): Mark[] {
   return entries.flatMap(({ line, group }) => (group ? [{ line, ...group }] : []));
 }
 
-/** A group ends before the next one, at its end mark, or with the log. Marks come in the order of lines. */
+/** Builds groups from marks in line order. A group ends before the next one, at its end mark, or with the log. */
 export function groupsOf(marks: Mark[], lines: number): Group[] {
   const groups: Group[] = [];
   marks.forEach((mark, at) => {
@@ -20,7 +20,7 @@ export function groupsOf(marks: Mark[], lines: number): Group[] {
   return groups;
 }
 
-/** The group a line is in, its heading included. */
+/** Returns the group that contains a line, its heading included. */
 export function groupAt(groups: Group[], line: number): Group | undefined {
   let low = 0;
   let high = groups.length - 1;
@@ -35,7 +35,7 @@ export function groupAt(groups: Group[], line: number): Group | undefined {
   return undefined;
 }
 
-/** Closed and quiet ones are folded, but never the one to look at: what runs, what failed, what a link leads to. */
+/** Returns the groups folded at first: closed and quiet ones, except those that contain one of these lines. */
 export function foldedAtFirst(groups: Group[], lookAt: number[]): Set<number> {
   const looked = new Set(lookAt.map(line => groupAt(groups, line)?.line));
   return new Set(
@@ -45,7 +45,7 @@ export function foldedAtFirst(groups: Group[], lookAt: number[]): Set<number> {
 
 type Run = { row: number; line: number; count: number };
 
-/** The lines that are shown, as runs of neighbours. Rows count from 0, lines from 1. */
+/** Maps rows to visible lines, stored as runs of consecutive lines. Rows count from 0, lines from 1. */
 export class Rows {
   readonly count: number;
   readonly #runs: Run[] = [];
@@ -72,13 +72,13 @@ export class Rows {
     return run ? run.line + Math.min(row - run.row, run.count - 1) : 1;
   }
 
-  /** The row of a line; of a folded one, the row of its heading. */
+  /** Row of a line; for a folded line, the row of its heading. */
   rowOf(line: number): number {
     const run = this.#find(each => each.line <= line);
     return run ? run.row + Math.min(line - run.line, run.count - 1) : 0;
   }
 
-  /** The last run for which this holds; it holds for a beginning of them. */
+  /** Binary search for the last run that satisfies a condition; it holds for a prefix of the runs. */
   #find(holds: (run: Run) => boolean): Run | undefined {
     let low = 0;
     let high = this.#runs.length;

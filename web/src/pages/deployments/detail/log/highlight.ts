@@ -1,11 +1,11 @@
-/** Where a searched text stands in the pieces of a line. */
+/** Marks search hits in the pieces of a line. */
 import type { Piece } from "@/ui/log/ansi";
 
 export type Marked = Piece & { isHit: boolean };
 
 const HITS_MAX = 100;
 
-/** A hit may begin in one colour and end in another, so pieces are cut where hits begin and end. */
+/** Splits pieces at the boundaries of hits; a hit may span several pieces. */
 export function highlight(pieces: Piece[], q: string): Marked[] {
   const plain = pieces.map(piece => ({ ...piece, isHit: false }));
   if (q === "") return plain;
@@ -33,7 +33,7 @@ export function highlight(pieces: Piece[], q: string): Marked[] {
 
 function hitsOf(text: string, q: string): number[] {
   const [lowText, lowQ] = [text.toLowerCase(), q.toLowerCase()];
-  // A letter whose lower case is longer would shift every place after it.
+  // Letters whose lower case has another length would shift all positions after them.
   if (lowText.length !== text.length || lowQ.length !== q.length) return [];
   const hits: number[] = [];
   for (let at = lowText.indexOf(lowQ); at >= 0 && hits.length < HITS_MAX; ) {

@@ -8,7 +8,7 @@ import { HOSTILE } from "./hostile";
 import { Line } from "./Line";
 import { press, readRange, writeRange } from "./range";
 
-function drawn(text: string, q = "") {
+function renderLine(text: string, q = "") {
   const nothing = () => {};
   return render(
     <Line
@@ -25,13 +25,13 @@ function drawn(text: string, q = "") {
   ).container;
 }
 
-const OURS = ["DIV", "BUTTON", "SPAN", "MARK"];
+const ALLOWED_TAGS = ["DIV", "BUTTON", "SPAN", "MARK"];
 
-test.each(HOSTILE.map((text, at) => [at, text]))("hostile line %i stays text", (_, text) => {
+test.each(HOSTILE.map((text, at) => [at, text]))("hostile line %i is rendered as text", (_, text) => {
   for (const q of ["", "<", "e"]) {
-    const page = drawn(text, q);
+    const page = renderLine(text, q);
     for (const element of page.querySelectorAll("*")) {
-      expect(OURS).toContain(element.tagName);
+      expect(ALLOWED_TAGS).toContain(element.tagName);
       for (const { name } of element.attributes) {
         expect(["class", "type", "tabindex", "aria-label"].includes(name) || name.startsWith("data-")).toBe(
           true,
@@ -45,15 +45,15 @@ test.each(HOSTILE.map((text, at) => [at, text]))("hostile line %i stays text", (
   expect((window as { __ran?: number }).__ran).toBeUndefined();
 });
 
-/** A control character, or one that turns text around; a tab is neither. */
+/** Whether it is a control character other than tab, or a bidirectional control. */
 function isControl(character: string): boolean {
   const code = character.codePointAt(0) ?? 0;
   const isC = (code < 0x20 && code !== 0x09) || (code >= 0x7f && code <= 0x9f);
   return isC || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
-test("markup is shown as it was printed", () => {
-  expect(drawn('<img src=x onerror="window.__ran = 1">').textContent).toBe(
+test("markup is rendered as text", () => {
+  expect(renderLine('<img src=x onerror="window.__ran = 1">').textContent).toBe(
     '<img src=x onerror="window.__ran = 1">',
   );
 });
@@ -66,15 +66,15 @@ test.each([
   ["\u001b[41mpaper\u001b[0m", [{ text: "paper", className: "on-red" }]],
   ["10%\r55%\r100%", [{ text: "100%" }]],
   ["done\r", [{ text: "done" }]],
-])("colours of %j", (text, found) => {
+])("pieces of %j", (text, found) => {
   expect(pieces(text)).toEqual(found);
 });
 
-test("text that turns others around is shown by its number", () => {
+test("bidirectional controls are escaped", () => {
   expect(withoutColours("user\u202etxt.exe")).toBe("user[U+202E]txt.exe");
 });
 
-test("a hit that crosses colours is marked in both", () => {
+test("a hit that spans two pieces is marked in both", () => {
   const marked = highlight([{ text: "err", className: "red" }, { text: "or here" }], "error");
   expect(marked.filter(piece => piece.isHit).map(piece => piece.text)).toEqual(["err", "or"]);
   expect(marked.map(piece => piece.text).join("")).toBe("error here");
@@ -86,10 +86,10 @@ test.each([
   [["ok", "error: no such host", "  at main.rs", "1 failed"], 2],
   [["ok", "\u001b[31mERROR\u001b[0m boom", "a", "b", "c", "d", "e", "f", "g", "tests failed: 3"], 10],
   [["ok", "0 errors", "no failures", "done"], 4],
-  [["building", "[berth] stopped: it took longer than 1m"], 1],
-  [["[berth] stopped"], null],
+  [["building", "[berth] cancelled: timed out after 1m"], 1],
+  [["[berth] cancelled"], null],
   [[], null],
-])("the failing line of %j is %s", (texts, line) => {
+])("failingLine of %j is %s", (texts, line) => {
   expect(failingLine(entries(...texts))).toBe(line);
 });
 
@@ -100,7 +100,7 @@ const marks: Mark[] = [
   { line: 20, title: "Ship", state: "quiet" },
 ];
 
-test("groups end before the next, at their end, or with the log", () => {
+test("groups end before the next group, at their end mark or with the log", () => {
   expect(groupsOf(marks, 30).map(group => [group.line, group.end])).toEqual([
     [3, 9],
     [10, 15],
@@ -108,14 +108,14 @@ test("groups end before the next, at their end, or with the log", () => {
   ]);
 });
 
-test("closed ones are folded, unless they hold what is looked at", () => {
+test("closed groups are folded at first unless they contain a line of interest", () => {
   const groups = groupsOf(marks, 30);
   expect([...foldedAtFirst(groups, [])]).toEqual([3, 20]);
   expect([...foldedAtFirst(groups, [25])]).toEqual([3]);
   expect(groupAt(groups, 17)).toBeUndefined();
 });
 
-test("rows and lines lead to each other, whatever is folded", () => {
+test("rows and lines map to each other whatever is folded", () => {
   const groups = groupsOf(marks, 30);
   for (const folded of [[], [3], [3, 20], [10], [3, 10, 20]]) {
     const rows = new Rows(groups, new Set(folded), 30);
@@ -137,12 +137,12 @@ test.each([
   ["L99999999999", null],
   ["<script>", null],
   [undefined, null],
-])("the range %s", (text, range) => {
+])("readRange of %s", (text, range) => {
   expect(readRange(text)).toEqual(range);
   if (range) expect(readRange(writeRange(range))).toEqual(range);
 });
 
-test("a press chooses a line, with shift a range", () => {
+test("a click selects a line, with shift a range", () => {
   const one = press(null, 5, true);
   expect(one).toEqual({ from: 5, to: 5 });
   expect(press(one, 9, true)).toEqual({ from: 5, to: 9 });

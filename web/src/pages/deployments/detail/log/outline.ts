@@ -1,9 +1,9 @@
-/** The groups of a whole log, of which only a part is in memory: marks are heard with the last lines, or searched for. */
+/** Group marks of a whole log, of which only a part is loaded: read from the tail, or searched on the server. */
 import { type FoundLines, findLines, type LogEntry, type LogSource } from "@/data/logs";
 import { type Mark, marksOf } from "./folds";
 
 const MARKERS = ["--- ", "+++ ", "~~~ ", "::group::", "::endgroup::"];
-/** Of each marker. A log with more of them is shown without folds. */
+/** Limit per marker. A log with more is shown without groups. */
 const MARKS_MAX = 1_000;
 
 export type OutlineState = { marks: Mark[]; isReady: boolean };
@@ -29,7 +29,7 @@ export class Outline {
 
   state = () => this.#state;
 
-  /** The last lines of a log of so many. The very last one may still grow, so it is heard again. */
+  /** Adds the marks of a log's tail. The last line may be incomplete, so it is read again next time. */
   heard(entries: LogEntry[], lines: number, isComplete: boolean) {
     if (this.#isTooMuch || this.#isScanning) return;
     const first = entries[0]?.line ?? 1;
@@ -46,7 +46,7 @@ export class Outline {
     try {
       const from = this.#knownTo + 1;
       const found = await Promise.all(MARKERS.map(each => this.find(this.source, each, MARKS_MAX, from)));
-      if (found.some(each => !each.isWhole)) {
+      if (found.some(each => !each.isComplete)) {
         this.#isTooMuch = true;
         this.#become({ marks: [], isReady: true });
         return;
@@ -55,7 +55,7 @@ export class Outline {
       const seen = new Map(found.flatMap(each => marksOf(each.entries)).map(mark => [mark.line, mark]));
       this.#add([...seen.values()].filter(mark => mark.line <= this.#knownTo || isComplete));
     } catch {
-      // Without an outline the log is a plain one; the next time it grows this is tried again.
+      // Show the log without groups; the next tail tries again.
       this.#become({ isReady: true });
     } finally {
       this.#isScanning = false;

@@ -1,4 +1,4 @@
-/** Lines in an address: `L10` or `L10-L20`. */
+/** Line ranges in URLs: `L10` or `L10-L20`. */
 export type Range = { from: number; to: number };
 
 const LINE_MAX = 1_000_000_000;
@@ -15,7 +15,7 @@ export function writeRange({ from, to }: Range): string {
   return from === to ? `L${from}` : `L${from}-L${to}`;
 }
 
-/** Another press: with shift the range grows to the line, without it the line alone is meant. */
+/** Range after a click on a line number: that line, or with shift the range extended to it. */
 export function press(range: Range | null, line: number, isExtending: boolean): Range {
   if (!isExtending || !range) return { from: line, to: line };
   return line < range.from ? { from: line, to: range.to } : { from: range.from, to: line };

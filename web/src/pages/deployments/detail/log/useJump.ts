@@ -4,7 +4,7 @@ import { readRange } from "./range";
 /** Lines of a link that was clicked; a new object each time. */
 export type Jump = { lines: string };
 
-/** A link from elsewhere on the page leads into the log: to its lines, and with the keyboard too. */
+/** Scrolls to the lines of a clicked link and moves the focus into the log. */
 export function useJump(
   frame: RefObject<HTMLDivElement | null>,
   jump: Jump | null,

@@ -17,7 +17,7 @@ type Props = { org: string; pipeline: Pipeline };
 
 const NONE: Diagnostic[] = [];
 
-/** The definition in force, and everything that is to be said about it. */
+/** The active definition with its diagnostics. Editable unless it comes from a repository. */
 export default function DefinitionTab({ org, pipeline }: Props) {
   const definition = useQuery(definitionQuery(org, pipeline.slug));
   return (
@@ -30,21 +30,21 @@ export default function DefinitionTab({ org, pipeline }: Props) {
   );
 }
 
-/** Where it comes from; and what is wrong with what lies there now, if it could not be taken over. */
+/** Repository of the definition, and the errors of its newest version if that could not be applied. */
 function Origin({ org, origin }: { org: string; origin: NonNullable<Pipeline["repository"]> }) {
   const repository = useQuery(originQuery(org, origin.id));
   const problem = repository.data?.problems?.find(each => each.path === origin.path);
   return (
     <>
       <Text size="sm" c="dimmed" className="wrap">
-        From <code>{origin.path}</code> in {origin.url}. Change it there: a push is enough.
+        From <code>{origin.path}</code> in {origin.url}. To change it, push to the repository.
       </Text>
       {problem && (
         <Alert
           color="buoy"
           radius="lg"
           icon={<IconAlertTriangle />}
-          title="The newest version has errors and is not in force"
+          title="The newest version has errors and is not active"
         >
           <Text size="sm" className="wrap">
             {problem.message}
@@ -62,10 +62,10 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
   const mayWrite = useMay("pipelines:write");
   const [draft, setDraft] = useState<string | null>(null);
   const [checked, setChecked] = useState(source);
-  const said = useQuery(diagnosticsQuery(org, checked));
+  const validation = useQuery(diagnosticsQuery(org, checked));
   const save = useSaveDefinition(org, pipeline.slug);
   const isEditing = draft !== null;
-  const diagnostics = diagnosticsOf(save.error) ?? said.data?.diagnostics ?? NONE;
+  const diagnostics = diagnosticsOf(save.error) ?? validation.data?.diagnostics ?? NONE;
   return (
     <Stack gap="sm">
       <Group justify="space-between">
@@ -77,18 +77,18 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
             {isEditing ? (
               <>
                 <Button size="xs" variant="default" onClick={() => setDraft(null)}>
-                  Leave it
+                  Cancel
                 </Button>
                 <Button
                   size="xs"
                   variant="default"
-                  loading={said.isFetching}
+                  loading={validation.isFetching}
                   onClick={() => {
                     save.reset();
                     setChecked(draft);
                   }}
                 >
-                  Check
+                  Validate
                 </Button>
                 <Button
                   size="xs"
@@ -96,7 +96,7 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
                   disabled={draft === source}
                   onClick={() =>
                     save.mutate(draft, {
-                      onSuccess: () => toast.success("The definition is in force from now on."),
+                      onSuccess: () => toast.success("Definition saved"),
                     })
                   }
                 >
@@ -112,14 +112,14 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
         )}
       </Group>
       {save.isError && diagnosticsOf(save.error) === null && <ProblemPanel error={save.error} compact />}
-      {said.isError && <ProblemPanel error={said.error} retry={() => said.refetch()} compact />}
-      {said.data && diagnostics.length === 0 && (
+      {validation.isError && (
+        <ProblemPanel error={validation.error} retry={() => validation.refetch()} compact />
+      )}
+      {validation.data && diagnostics.length === 0 && (
         <Group gap={6} c="var(--berth-good)" role="status">
           <IconCheck size={16} aria-hidden />
           <Text size="sm">
-            {checked === (draft ?? source)
-              ? "Nothing to say against it."
-              : "Checked before your last change."}
+            {checked === (draft ?? source) ? "No problems found" : "Validated before your last change"}
           </Text>
         </Group>
       )}
@@ -148,7 +148,7 @@ function Diagnostics({ all }: { all: Diagnostic[] }) {
           className="wrap"
           c={each.severity === "error" ? "var(--berth-bad)" : "var(--berth-warn)"}
         >
-          line {each.line}: {each.message}
+          Line {each.line}: {each.message}
           {each.suggestion && ` — ${each.suggestion}`}
         </Text>
       ))}

@@ -37,7 +37,7 @@ const editorTheme = EditorView.theme({
   ".cm-line.berth-warning": { backgroundColor: "color-mix(in srgb, var(--berth-warn) 16%, transparent)" },
 });
 
-/** YAML with line numbers; lines with a diagnostic are marked. Without `onChange` it can only be read. */
+/** YAML editor; lines with diagnostics are marked. Read-only without `onChange`. */
 export function YamlView({ text, marks, onChange }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<EditorView | null>(null);
