@@ -11,7 +11,7 @@ export default defineConfig({
     include: ["src/**/*.test.{ts,tsx}"],
     // Not isolated: loading the environment and React per file takes longer than the tests. Every test restores its
     // timers and unmounts its components.
-    setupFiles: ["./tests/patience.ts"],
+    setupFiles: ["./tests/setupUnitTests.ts"],
     testTimeout: 30_000,
     pool: "threads",
     isolate: false,

@@ -16,7 +16,7 @@ const walk = key => {
   for (const next of manifest[key].imports ?? []) walk(next);
 };
 walk(entry);
-walk("src/pages/home/Home.tsx");
+walk("src/pages/home/HomePage.tsx");
 
 const size = file => gzipSync(readFileSync(new URL(file, dist)), { level: 9 }).length;
 const total = [...initial].reduce((sum, key) => sum + size(manifest[key].file), 0);

@@ -4,7 +4,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
-import { queries } from "./data/queries";
+import { queryClient } from "./data/queryClient";
 import { router } from "./routes";
 import { PasswordPrompt } from "./shell/PasswordPrompt";
 import { theme, variables } from "./theme/theme";
@@ -24,7 +24,7 @@ createRoot(root).render(
       <Suspense fallback={null}>
         <Notifications />
       </Suspense>
-      <QueryClientProvider client={queries}>
+      <QueryClientProvider client={queryClient}>
         <PasswordPrompt />
         <RouterProvider router={router} />
       </QueryClientProvider>

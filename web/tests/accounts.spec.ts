@@ -1,7 +1,7 @@
 /** Accounts: invitations, password reset and password change. */
 import type { Browser, Page } from "@playwright/test";
-import { addMember, tokenOf, withToken } from "./harness/api";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { addMember, tokenInLink, withToken } from "./harness/api";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 import type { World } from "./harness/world";
 
 test.use({ parts: ["grace"] });
@@ -11,7 +11,7 @@ const NEW_PASSWORD = "a lantern on every mast";
 const COPY = ["clipboard-read", "clipboard-write"];
 
 /** Opens a page in a new browser context. */
-async function elsewhere(browser: Browser, world: World): Promise<Page> {
+async function openBrowser(browser: Browser, world: World): Promise<Page> {
   return (await browser.newContext({ baseURL: world.base })).newPage();
 }
 
@@ -38,7 +38,7 @@ test("an invited person creates an account and becomes a member", async ({
   await dialog.getByLabel("Email").fill("mae@acme.test");
   await dialog.getByLabel("Name").fill("Mae");
   await ada.screenshot({ path: "screenshots/invite.png" });
-  await isAccessible(ada, "the dialog to invite");
+  await expectAccessible(ada, "the dialog to invite");
   await dialog.getByRole("button", { name: "Invite" }).click();
   const link = (await ada.getByLabel("Invitation link").textContent()) ?? "";
   expect(link).toContain(`${world.base}/invitation#berth_invite_`);
@@ -46,19 +46,19 @@ test("an invited person creates an account and becomes a member", async ({
   await dialog.getByRole("button", { name: "Copy link" }).click();
   expect(await ada.evaluate(() => navigator.clipboard.readText())).toBe(link);
   await ada.screenshot({ path: "screenshots/invitation-link.png" });
-  await isAccessible(ada, "the invitation link");
+  await expectAccessible(ada, "the invitation link");
   await dialog.getByRole("button", { name: "Done" }).click();
   const pending = ada.getByRole("region", { name: "Pending invitations" });
   await expect(pending.getByRole("row", { name: /mae@acme\.test/ })).toContainText("deployer");
-  expect(await ada.content()).not.toContain(tokenOf(link));
+  expect(await ada.content()).not.toContain(tokenInLink(link));
   await ada.screenshot({ path: "screenshots/members-pending.png" });
-  await isAccessible(ada, "members with an invitation");
+  await expectAccessible(ada, "members with an invitation");
 
-  const mae = await elsewhere(browser, world);
+  const mae = await openBrowser(browser, world);
   await mae.goto(link);
   await expect(mae.getByRole("heading", { level: 1, name: "Join Acme" })).toBeVisible();
   await expect(mae.getByText("invited mae@acme.test as deployer")).toBeVisible();
-  await expectNoToken(mae, tokenOf(link));
+  await expectNoToken(mae, tokenInLink(link));
   await expect(mae.getByLabel("Name")).toHaveValue("Mae");
   await mae.getByLabel("Name").fill("Mae Jemison");
   const password = mae.getByRole("textbox", { name: "Password" });
@@ -71,7 +71,7 @@ test("an invited person creates an account and becomes a member", async ({
   for (const colorScheme of ["light", "dark"] as const) {
     await mae.emulateMedia({ colorScheme });
     await mae.screenshot({ path: `screenshots/sign-up-${colorScheme}.png` });
-    await isAccessible(mae, `the page to sign up in ${colorScheme}`);
+    await expectAccessible(mae, `the page to sign up in ${colorScheme}`);
   }
   await password.fill(PASSWORD);
   await mae.getByRole("button", { name: "Create account and join" }).click();
@@ -93,12 +93,12 @@ test("an invited person with an account logs in and joins", async ({ browser, wo
   await api("DELETE", `/ORG/members/${members.find(each => each.email === otto.email)?.id}`);
   const { url } = await invite(world, otto.email);
 
-  const page = await elsewhere(browser, world);
+  const page = await openBrowser(browser, world);
   await page.goto(url);
   await expect(page.getByLabel("Email")).toHaveValue(otto.email);
-  await expectNoToken(page, tokenOf(url));
+  await expectNoToken(page, tokenInLink(url));
   await page.screenshot({ path: "screenshots/invitation-log-in.png" });
-  await isAccessible(page, "the page to log in and join");
+  await expectAccessible(page, "the page to log in and join");
   await page.getByRole("textbox", { name: "Password" }).fill("not the password");
   await page.getByRole("button", { name: "Log in" }).click();
   await expect(page.getByRole("alert")).toBeVisible();
@@ -115,7 +115,7 @@ test("an invitation for another email address cannot be accepted while logged in
 }) => {
   const { url } = await invite(world, "nina@acme.test");
   const context = await browser.newContext({ baseURL: world.base });
-  const page = await signedIn(context, world, { ...world.grace, cookie: undefined });
+  const page = await openPageAs(context, world, { ...world.grace, cookie: undefined });
   await page.goto(url);
   await expect(page.getByText("You are logged in as grace@acme.test.")).toBeVisible();
   await expect(page.getByRole("button", { name: "Join Acme" })).toHaveCount(0);
@@ -129,29 +129,29 @@ test("a revoked invitation link shows that it is no longer valid", async ({ ada,
   await ada.getByRole("button", { name: "Revoke invitation for rita@acme.test" }).click();
   await ada.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
   await expect(ada.getByText("Invitation for rita@acme.test revoked")).toBeVisible();
-  const page = await elsewhere(browser, world);
+  const page = await openBrowser(browser, world);
   await page.goto(url);
   await expect(page.getByRole("heading", { name: "This invitation is no longer valid" })).toBeVisible();
   await expect(page.getByText("Ask an admin of the organization for a new link.")).toBeVisible();
   await page.screenshot({ path: "screenshots/invitation-over.png" });
-  await isAccessible(page, "an invitation that is over");
+  await expectAccessible(page, "an invitation that is over");
 });
 
 test("a password reset link works once", async ({ browser, fileServer, world }) => {
   const lost = { email: "lotte@acme.test", password: PASSWORD };
   await addMember(world, lost, "Lotte", "viewer");
   const link = fileServer.resetLink(lost.email);
-  const page = await elsewhere(browser, world);
+  const page = await openBrowser(browser, world);
   await page.goto("/sign-in");
   await page.getByText("Forgot your password?").click();
   await expect(page.getByText("berth admin reset-password")).toBeVisible();
   await page.goto(link);
   await expect(page.getByRole("heading", { level: 1, name: "Set a new password" })).toBeVisible();
-  await expectNoToken(page, tokenOf(link));
+  await expectNoToken(page, tokenInLink(link));
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     await page.screenshot({ path: `screenshots/reset-password-${colorScheme}.png` });
-    await isAccessible(page, `the page to reset a password in ${colorScheme}`);
+    await expectAccessible(page, `the page to reset a password in ${colorScheme}`);
   }
   await page.getByRole("textbox", { name: "New password" }).fill(NEW_PASSWORD);
   await page.getByLabel("Also revoke my API tokens").check();
@@ -172,7 +172,7 @@ test("a password reset link works once", async ({ browser, fileServer, world }) 
 test("changing the password revokes API tokens if requested", async ({ browser, world }) => {
   const kai = { email: "kai@acme.test", password: PASSWORD };
   await addMember(world, kai, "Kai", "deployer");
-  const page = await signedIn(await browser.newContext({ baseURL: world.base }), world, kai);
+  const page = await openPageAs(await browser.newContext({ baseURL: world.base }), world, kai);
   await page.goto("/o/acme/settings/tokens");
   await page.getByRole("button", { name: "Create token" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("laptop");

@@ -1,17 +1,26 @@
 import { withToken } from "./harness/api";
-import { Model } from "./harness/model";
+import {
+  buildDefinition,
+  createPipeline,
+  isFinished,
+  runDeployment,
+  waitForStatus,
+} from "./harness/deployments";
+import { FakeModel } from "./harness/fakeModel";
 import { Repository } from "./harness/repository";
-import { definition, deployed, isOver, makePipeline, when } from "./harness/run";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 import type { World } from "./harness/world";
 
 test.use({ parts: ["vera"] });
 
 /** Creates a deployment that fails because a script in its repository is not executable. */
-async function lostBit(world: World, slug: string) {
+async function deployWithoutExecutableBit(world: World, slug: string) {
   const repository = new Repository(world, slug);
   const run = 'for i in $(seq 1 400); do echo "preparing $i"; done\n./deploy.sh\n';
-  const text = definition("Crane control", { Deploy: run }).replace("  stages:", "  tracks: main\n  stages:");
+  const text = buildDefinition("Crane control", { Deploy: run }).replace(
+    "  stages:",
+    "  tracks: main\n  stages:",
+  );
   repository.write(`.berth/${slug}/pipeline.yaml`, text).write("deploy.sh", "#!/bin/sh\necho hi\n");
   repository.commit("first");
   await withToken(world)("POST", "/ORG/repositories", { url: repository.path });
@@ -21,11 +30,11 @@ async function lostBit(world: World, slug: string) {
       () => undefined,
     );
   await expect.poll(first, { timeout: 20_000 }).toBeDefined();
-  return { repository, deployment: await when(world, await first(), isOver) };
+  return { repository, deployment: await waitForStatus(world, await first(), isFinished) };
 }
 
 test("an analysis shows cause, evidence and fix, and opens a pull request", async ({ ada, world }) => {
-  const { repository, deployment } = await lostBit(world, "anl-bit");
+  const { repository, deployment } = await deployWithoutExecutableBit(world, "anl-bit");
   expect(deployment.status).toBe("failed");
   await ada.goto(`/o/acme/deployments/${deployment.id}`);
   const why = ada.getByRole("region", { name: "Why it failed" });
@@ -55,9 +64,9 @@ test("an analysis shows cause, evidence and fix, and opens a pull request", asyn
   const diff = fix.getByRole("region", { name: "Suggested change" });
   await expect(diff).toContainText("old mode 100644");
   await expect(diff).toContainText("new mode 100755");
-  await isAccessible(ada, "an analysis in light");
+  await expectAccessible(ada, "an analysis in light");
   await ada.emulateMedia({ colorScheme: "dark" });
-  await isAccessible(ada, "an analysis in dark");
+  await expectAccessible(ada, "an analysis in dark");
   await ada.screenshot({ path: "screenshots/analysis-dark.png", fullPage: true });
   await ada.emulateMedia({ colorScheme: "light" });
   await ada.screenshot({ path: "screenshots/analysis-light.png", fullPage: true });
@@ -65,7 +74,7 @@ test("an analysis shows cause, evidence and fix, and opens a pull request", asyn
   await fix.getByRole("button", { name: "Open pull request" }).press("Enter");
   const dialog = ada.getByRole("dialog");
   await expect(dialog).toContainText("nothing is force-pushed or merged");
-  await isAccessible(ada, "the pull request dialog");
+  await expectAccessible(ada, "the pull request dialog");
   await dialog.getByRole("button", { name: "Open pull request" }).press("Enter");
   await expect(fix.locator("[data-pull=pushed]")).toContainText("berth/fix-", { timeout: 20_000 });
   const branch = (await fix.locator("[data-pull=pushed] code").textContent()) ?? "";
@@ -74,11 +83,11 @@ test("an analysis shows cause, evidence and fix, and opens a pull request", asyn
 });
 
 test("an automatic analysis is visible to a viewer", async ({ context, world }) => {
-  const vera = await signedIn(context, world, world.vera);
-  const text = definition("Asks", { Build: "echo compiling\nno-such-compiler --fast\n" });
+  const vera = await openPageAs(context, world, world.vera);
+  const text = buildDefinition("Asks", { Build: "echo compiling\nno-such-compiler --fast\n" });
   const asks = text.replace("  stages:", "  analysis: { on_failure: true }\n  stages:");
-  await makePipeline(world, "anl-asks", asks);
-  const { id } = await deployed(world, "anl-asks", "v1");
+  await createPipeline(world, "anl-asks", asks);
+  const { id } = await runDeployment(world, "anl-asks", "v1");
   await vera.goto(`/o/acme/deployments/${id}`);
   const why = vera.getByRole("region", { name: "Why it failed" });
   await expect(why).toContainText("run automatically", { timeout: 20_000 });
@@ -91,7 +100,7 @@ test("an analysis by a model can be previewed, and its response is rendered as t
   world,
 }) => {
   const evil = '<img src=x onerror="window.evil=1"> the compiler is missing';
-  const model = await Model.start({
+  const model = await FakeModel.start({
     rootCause: evil,
     category: "command",
     confidence: "high",
@@ -108,27 +117,27 @@ test("an analysis by a model can be previewed, and its response is rendered as t
   await ada.getByLabel("Base URL").fill(model.url);
   await ada.getByLabel("API key").selectOption("MODEL_KEY");
   await ada.getByLabel("Token limit per 30 days").fill("5000");
-  await isAccessible(ada, "the settings of a model in light");
+  await expectAccessible(ada, "the settings of a model in light");
   await ada.emulateMedia({ colorScheme: "dark" });
-  await isAccessible(ada, "the settings of a model in dark");
+  await expectAccessible(ada, "the settings of a model in dark");
   await ada.screenshot({ path: "screenshots/analysis-model-dark.png", fullPage: true });
   await ada.emulateMedia({ colorScheme: "light" });
   await ada.getByRole("button", { name: "Save" }).click();
   await expect(ada.getByText("Applies to the next analysis")).toBeVisible();
 
-  await makePipeline(
+  await createPipeline(
     world,
     "anl-model",
-    definition("Model", { Build: "echo compiling\nfrobnicate\nexit 7\n" }),
+    buildDefinition("Model", { Build: "echo compiling\nfrobnicate\nexit 7\n" }),
   );
-  const { id } = await deployed(world, "anl-model", "v1");
+  const { id } = await runDeployment(world, "anl-model", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const why = ada.getByRole("region", { name: "Why it failed" });
   await expect(why).toContainText("sent to harbour-1");
   await why.getByRole("button", { name: "Preview request" }).click();
   const preview = ada.getByRole("dialog").getByRole("region", { name: "Request body" });
   await expect(preview).toContainText("frobnicate");
-  await isAccessible(ada, "the preview");
+  await expectAccessible(ada, "the preview");
   expect(model.requests).toEqual([]);
   await ada.keyboard.press("Escape");
 

@@ -1,7 +1,7 @@
 /** The demo's checklist, as described in the documentation, on its own demo server. */
 import type { Page } from "@playwright/test";
 import { type Announcement, Server } from "./harness/server";
-import { expect, isAccessible, test } from "./harness/test";
+import { expect, expectAccessible, test } from "./harness/test";
 
 // URLs are absolute: this file does not use the server of the fixtures.
 test.use({ baseURL: undefined });
@@ -104,7 +104,7 @@ test("the checklist completes its steps: claim, take over, approve, roll back, f
   await expect(page.getByRole("main")).toContainText("held by Grace");
   await expect(steps).toContainText("Getting started: 0 of 5");
   await page.screenshot({ path: "screenshots/demo-home.png" });
-  await isAccessible(page, "a demo");
+  await expectAccessible(page, "a demo");
 
   await steps.getByRole("link", { name: "qa-2" }).first().click();
   await page.getByRole("button", { name: "Claim" }).click();
@@ -133,7 +133,7 @@ test("the checklist completes its steps: claim, take over, approve, roll back, f
   await shop.goto(announced.sites["qa-1"] ?? "");
   await expect(shop.getByText(/late write/)).toBeVisible();
   await shop.screenshot({ path: "screenshots/demo-site.png" });
-  await isAccessible(shop, "a site of the demo");
+  await expectAccessible(shop, "a site of the demo");
   await shop.close();
   await expect(steps).toContainText("Getting started: 2 of 5");
 
@@ -163,7 +163,7 @@ test("the checklist completes its steps: claim, take over, approve, roll back, f
   await dialog.getByRole("button", { name: "Open pull request" }).click();
   await expect(why).toContainText("berth/fix-", { timeout: 20_000 });
   await expect(steps).toContainText("Getting started: 5 of 5");
-  await isAccessible(page, "all steps done");
+  await expectAccessible(page, "all steps done");
 
   await page.setViewportSize({ width: 390, height: 800 });
   await page.reload();
@@ -174,7 +174,7 @@ test("the checklist completes its steps: claim, take over, approve, roll back, f
   const room = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   expect(room[0]).toBe(room[1]);
   await page.screenshot({ path: "screenshots/demo-phone.png" });
-  await isAccessible(page, "a demo on a phone");
+  await expectAccessible(page, "a demo on a phone");
 
   await steps.getByRole("button", { name: "Dismiss" }).click();
   await expect(steps).toHaveCount(0);

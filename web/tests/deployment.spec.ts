@@ -1,8 +1,15 @@
 /** Deployments: start, log, approval, soak, cancel, retry and rollback. */
 import { withToken } from "./harness/api";
+import {
+  buildDefinition,
+  createPipeline,
+  isFinished,
+  runDeployment,
+  startDeployment,
+  waitForStatus,
+} from "./harness/deployments";
 import { Latch } from "./harness/latch";
-import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
-import { expect, expectLogGrowth, isAccessible, test } from "./harness/test";
+import { expect, expectAccessible, expectLogGrowth, test } from "./harness/test";
 
 test("a started deployment shows its growing log and its success", async ({ ada, world }) => {
   const latch = new Latch(world, "dep-live");
@@ -12,13 +19,13 @@ echo "--- Roll out"
 i=0
 while ${latch.isHeld}; do i=$((i+1)); echo "pod $i is ready"; sleep 0.1; done
 echo "all pods are ready"`;
-  await makePipeline(world, "dep-live", definition("Live", { Deploy: run }));
+  await createPipeline(world, "dep-live", buildDefinition("Live", { Deploy: run }));
   await ada.goto("/o/acme/pipelines/dep-live");
   await ada.getByRole("button", { name: "Deploy", exact: true }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Commit").fill("v2.0.0");
   await dialog.getByRole("textbox", { name: "Reason" }).fill("the new cart");
-  await isAccessible(ada, "the deploy dialog");
+  await expectAccessible(ada, "the deploy dialog");
   await ada.screenshot({ path: "screenshots/deployment-start-light.png" });
   await dialog.getByRole("button", { name: "Deploy" }).click();
 
@@ -40,8 +47,8 @@ test("a followed log stops following on scroll and resumes with Follow", async (
 i=0
 while ${latch.isHeld}; do i=$((i+1)); echo "now $i"; sleep 0.1; done
 for i in $(seq 1 100); do echo "last $i"; done`;
-  await makePipeline(world, "dep-follow", definition("Follow", { Deploy: run }));
-  const { id } = await start(world, "dep-follow", "v1");
+  await createPipeline(world, "dep-follow", buildDefinition("Follow", { Deploy: run }));
+  const { id } = await startDeployment(world, "dep-follow", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const log = ada.getByRole("region", { name: "Log of Deploy" });
   await expect(log).toContainText(/now \d+/);
@@ -69,8 +76,8 @@ for i in $(seq 1 3000); do echo "case $i ok"; done
 printf '\\033[31merror:\\033[0m case 3001 expected 200, got 503\\n'
 for i in $(seq 1 60); do echo "  frame $i"; done
 exit 1`;
-  await makePipeline(world, "dep-fail", definition("Fails", { Check: run }));
-  const { id } = await deployed(world, "dep-fail", "v1");
+  await createPipeline(world, "dep-fail", buildDefinition("Fails", { Check: run }));
+  const { id } = await runDeployment(world, "dep-fail", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const failing = ada.locator("[data-failing]");
   await expect(failing).toBeInViewport();
@@ -94,19 +101,19 @@ test("retrying a failed deployment in an environment starts a new deployment in 
 }) => {
   const latch = new Latch(world, "dep-env");
   const run = `if ${latch.isHeld}; then echo "not yet"; exit 1; fi\necho "fixed"`;
-  const text = `${definition("Shared", { Deploy: run })}  ephemeral_environments: { qa-1: {} }\n`;
-  await makePipeline(world, "dep-env", text);
+  const text = `${buildDefinition("Shared", { Deploy: run })}  ephemeral_environments: { qa-1: {} }\n`;
+  await createPipeline(world, "dep-env", text);
   const api = withToken(world);
   const path = "/ORG/pipelines/dep-env/ephemeral-environments/qa-1/sessions";
   const { deploymentId } = await api("POST", path, { commitId: "v1" });
-  await when(world, deploymentId, isOver);
+  await waitForStatus(world, deploymentId, isFinished);
   latch.release();
 
   await ada.goto(`/o/acme/deployments/${deploymentId}`);
   await ada.getByRole("button", { name: "Retry" }).click();
   const dialog = ada.getByRole("dialog");
   await expect(dialog).toContainText("Starts a new deployment of the same commit in your session");
-  await isAccessible(ada, "the retry dialog");
+  await expectAccessible(ada, "the retry dialog");
   await dialog.getByRole("button", { name: "Retry" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "#2" })).toBeVisible();
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
@@ -131,8 +138,8 @@ test("a deployment is approved on its page, rolled back, and its pipeline resume
   ada,
   world,
 }) => {
-  await makePipeline(world, "dep-gated", GATED);
-  const first = await start(world, "dep-gated", "v1");
+  await createPipeline(world, "dep-gated", GATED);
+  const first = await startDeployment(world, "dep-gated", "v1");
   await ada.goto(`/o/acme/deployments/${first.id}`);
   const wait = ada.locator("[data-waits-for=approval]");
   await expect(wait).toContainText("Production needs an approval from admins");
@@ -144,15 +151,15 @@ test("a deployment is approved on its page, rolled back, and its pipeline resume
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
   await expect(wait).toHaveCount(0);
 
-  const second = await start(world, "dep-gated", "v2", { bypass: { reason: "the shop is down" } });
-  await when(world, second.id, isOver);
+  const second = await startDeployment(world, "dep-gated", "v2", { bypass: { reason: "the shop is down" } });
+  await waitForStatus(world, second.id, isFinished);
   await ada.goto(`/o/acme/deployments/${second.id}`);
   await expect(ada.locator("[data-banner=bypass]")).toContainText("the shop is down");
 
   await ada.getByRole("button", { name: "Roll back" }).click();
   await expect(dialog).toContainText("New deployments to production are paused");
   await dialog.getByLabel("Reason").fill("5xx everywhere");
-  await isAccessible(ada, "the rollback dialog");
+  await expectAccessible(ada, "the rollback dialog");
   await ada.screenshot({ path: "screenshots/deployment-rollback-light.png" });
   await dialog.getByRole("button", { name: "Roll back production" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Gated #3" })).toBeVisible();
@@ -184,8 +191,8 @@ pipeline:
 `;
 
 test("a soak is ended early and the deployment cancelled", async ({ ada, world }) => {
-  await makePipeline(world, "dep-soaks", SOAKS);
-  const { id } = await start(world, "dep-soaks", "v1");
+  await createPipeline(world, "dep-soaks", SOAKS);
+  const { id } = await startDeployment(world, "dep-soaks", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const wait = ada.locator("[data-waits-for=soak]");
   await expect(wait).toContainText("watch is soaking", { ignoreCase: true });
@@ -202,8 +209,8 @@ test("a soak is ended early and the deployment cancelled", async ({ ada, world }
 });
 
 test("steps can be opened with the keyboard", async ({ ada, world }) => {
-  await makePipeline(world, "dep-keys", definition("Keys", { One: "echo first", Two: "echo second" }));
-  const { id } = await deployed(world, "dep-keys", "v1");
+  await createPipeline(world, "dep-keys", buildDefinition("Keys", { One: "echo first", Two: "echo second" }));
+  const { id } = await runDeployment(world, "dep-keys", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   await expect(ada.getByRole("region", { name: "Log of Two" })).toContainText("second");
   await ada.getByRole("button", { name: "One: succeeded" }).focus();
@@ -259,8 +266,8 @@ pipeline:
 `;
 
 test("the deployment page is accessible in light, dark and on a phone", async ({ ada, world }) => {
-  await makePipeline(world, "dep-whole", WHOLE);
-  const { id } = await deployed(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
+  await createPipeline(world, "dep-whole", WHOLE);
+  const { id } = await runDeployment(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
   for (const { look, colorScheme, viewport } of LOOKS) {
     await ada.emulateMedia({ colorScheme });
     await ada.setViewportSize(viewport);
@@ -274,10 +281,10 @@ test("the deployment page is accessible in light, dark and on a phone", async ({
     await ada.screenshot({ path: `screenshots/deployment-${look}.png`, fullPage: true });
     const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
     expect(overflow, `wider than the window in ${look}`).toBeLessThanOrEqual(0);
-    await isAccessible(ada, `a deployment in ${look}`);
+    await expectAccessible(ada, `a deployment in ${look}`);
     await ada.goto("/o/acme/pipelines/dep-whole");
     await expect(ada.getByRole("link", { name: "#1" })).toBeVisible();
     await ada.screenshot({ path: `screenshots/pipeline-page-${look}.png`, fullPage: true });
-    await isAccessible(ada, `a pipeline in ${look}`);
+    await expectAccessible(ada, `a pipeline in ${look}`);
   }
 });

@@ -1,5 +1,5 @@
 import type { Page } from "@playwright/test";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 
 test.use({ parts: ["quay", "crane", "search", "linus", "vera"] });
 
@@ -18,7 +18,7 @@ test("an environment is claimed, deployed to and released", async ({ ada }) => {
   await dialog.getByLabel("Reason").fill("a walk through");
   await dialog.getByLabel("Duration").selectOption("1 hour");
   await ada.screenshot({ path: "screenshots/claim-light.png" });
-  await isAccessible(ada, "the claim dialog");
+  await expectAccessible(ada, "the claim dialog");
   await dialog.getByRole("button", { name: "Claim" }).click();
 
   await expect(environment).toContainText("Held by you");
@@ -43,7 +43,7 @@ test("a held environment is queued for and taken over, and its holder is notifie
   ada,
   world,
 }) => {
-  const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);
+  const grace = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.grace);
   await grace.goto(BOARD);
   await ada.goto(BOARD);
   await card(grace, "quay-2").getByRole("button", { name: "Claim" }).click();
@@ -66,7 +66,7 @@ test("a held environment is queued for and taken over, and its holder is notifie
   await expect(dialog).toContainText("load test");
   await expect(dialog.getByRole("button", { name: "Take over" })).toBeDisabled();
   await dialog.getByLabel("Reason").fill("hotfix for a customer");
-  await isAccessible(ada, "the take-over dialog");
+  await expectAccessible(ada, "the take-over dialog");
   await dialog.getByRole("button", { name: "Take over" }).click();
 
   await expect(seen).toContainText("Held by you");
@@ -103,7 +103,7 @@ test("a session is extended and handed over", async ({ ada }) => {
 });
 
 test("a viewer sees environments without actions", async ({ context, world }) => {
-  const page = await signedIn(context, world, world.vera);
+  const page = await openPageAs(context, world, world.vera);
   await page.goto(BOARD);
   await expect(card(page, "quay-1")).toContainText("You need the deployer role");
   await expect(page.getByRole("button", { name: "Claim" })).toHaveCount(0);

@@ -1,14 +1,14 @@
 /** Log viewer: large logs, hostile logs, links, search and groups. */
 import type { Page } from "@playwright/test";
-import { HOSTILE } from "../src/pages/deployments/detail/log/hostile";
-import { definition, deployed, makePipeline } from "./harness/run";
+import { HOSTILE_LINES } from "../src/pages/deployments/detail/log/hostileLines";
+import { buildDefinition, createPipeline, runDeployment } from "./harness/deployments";
 import { expect, test } from "./harness/test";
 
 const BIG_LINES = 300_000;
 const FRAME_MS_MAX = 50;
 
 /** Scrolls frame by frame and measures the CPU time of the page's main thread, independent of other processes. */
-async function work(page: Page, label: string, stepPx: number, count: number) {
+async function measureFrames(page: Page, label: string, stepPx: number, count: number) {
   const tools = await page.context().newCDPSession(page);
   await tools.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => {
@@ -35,16 +35,16 @@ async function work(page: Page, label: string, stepPx: number, count: number) {
 test("a log of 300,000 lines can be scrolled, searched and linked to", async ({ ada, world }) => {
   test.setTimeout(120_000);
   const run = `seq -f "request %.0f answered with 200 in 12 ms" 1 ${BIG_LINES}`;
-  await makePipeline(world, "log-big", definition("Big", { Load: run }));
-  const { id } = await deployed(world, "log-big", "v1");
+  await createPipeline(world, "log-big", buildDefinition("Big", { Load: run }));
+  const { id } = await runDeployment(world, "log-big", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const log = ada.getByRole("region", { name: "Log of Load" });
   await expect(log).toContainText("request 1 answered");
   await expect(ada.getByText(`${BIG_LINES.toLocaleString("en-US")} lines`)).toBeVisible();
 
   await expect(ada.locator("[aria-busy=true]")).toHaveCount(0);
-  const slowWork = await work(ada, "Log of Load", 60, 60);
-  const fastWork = await work(ada, "Log of Load", 10_000, 60);
+  const slowWork = await measureFrames(ada, "Log of Load", 60, 60);
+  const fastWork = await measureFrames(ada, "Log of Load", 10_000, 60);
   process.stdout.write(`CPU milliseconds per frame: ${JSON.stringify({ slowWork, fastWork })}\n`);
   // The longest frame depends on the load of the machine; `npm run measure` checks it. The median does not.
   expect(slowWork.median).toBeLessThanOrEqual(FRAME_MS_MAX);
@@ -83,8 +83,8 @@ echo "+++ Compile"
 echo "compiled"
 echo "~~~ Tidy"
 echo "swept"`;
-  await makePipeline(world, "log-groups", definition("Groups", { Build: run }));
-  const { id } = await deployed(world, "log-groups", "v1");
+  await createPipeline(world, "log-groups", buildDefinition("Groups", { Build: run }));
+  const { id } = await runDeployment(world, "log-groups", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const log = ada.getByRole("region", { name: "Log of Build" });
   await expect(log.getByRole("button", { name: /Fetch/ })).toHaveAttribute("aria-expanded", "false");
@@ -98,14 +98,14 @@ echo "swept"`;
 });
 
 test("hostile output is rendered as text", async ({ ada, world }) => {
-  const short = HOSTILE.filter(line => line.length < 1_000).join("\n");
+  const short = HOSTILE_LINES.filter(line => line.length < 1_000).join("\n");
   const encoded = Buffer.from(short).toString("base64");
   const run = `echo ${encoded} | base64 -d
 echo
 head -c 70000 /dev/zero | tr '\\0' x
 echo`;
-  await makePipeline(world, "log-hostile", definition("Hostile", { Print: run }));
-  const { id } = await deployed(world, "log-hostile", "v1");
+  await createPipeline(world, "log-hostile", buildDefinition("Hostile", { Print: run }));
+  const { id } = await runDeployment(world, "log-hostile", "v1");
   ada.on("dialog", dialog => {
     throw new Error(`a dialog opened: ${dialog.message()}`);
   });

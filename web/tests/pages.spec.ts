@@ -1,5 +1,5 @@
 /** Every page in light, dark and at phone width: accessibility, overflow and a screenshot. */
-import { expect, isAccessible, test } from "./harness/test";
+import { expect, expectAccessible, test } from "./harness/test";
 
 test.use({ parts: ["vera", "ci", "secret", "approval", "deployments", "crane", "sessions"] });
 
@@ -43,7 +43,7 @@ for (const { look, colorScheme, viewport } of LOOKS) {
       await page.goto("/sign-in");
       await page.getByRole("button", { name: "Log in" }).waitFor();
       await page.screenshot({ path: `screenshots/sign-in-${look}.png` });
-      await isAccessible(page, "sign-in");
+      await expectAccessible(page, "sign-in");
     });
 
     for (const [name, title] of [
@@ -53,7 +53,7 @@ for (const { look, colorScheme, viewport } of LOOKS) {
       test(`the ${name} page without a token is accessible`, async ({ page }) => {
         await page.goto(`/${name}`);
         await page.getByRole("heading", { level: 1, name: title }).waitFor();
-        await isAccessible(page, name);
+        await expectAccessible(page, name);
       });
     }
 
@@ -76,7 +76,7 @@ for (const { look, colorScheme, viewport } of LOOKS) {
         const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         expect(overflow, `${name} is wider than the window`).toBeLessThanOrEqual(0);
         // At phone width only the layout differs, which the overflow check covers.
-        if (look !== "phone") await isAccessible(ada, `${name} in ${look}`);
+        if (look !== "phone") await expectAccessible(ada, `${name} in ${look}`);
       }
       expect(broken).toEqual([]);
     });

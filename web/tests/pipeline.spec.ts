@@ -1,18 +1,18 @@
 /** Pipelines: list, pause and definition. */
 import { withToken } from "./harness/api";
-import { definition, makePipeline } from "./harness/run";
-import { expect, isAccessible, test } from "./harness/test";
+import { buildDefinition, createPipeline } from "./harness/deployments";
+import { expect, expectAccessible, test } from "./harness/test";
 
 const MANY = 400;
 const AT_ONCE = 10;
 
 test("many pipelines can be scrolled and searched, also with the keyboard", async ({ ada, world }) => {
   test.setTimeout(120_000);
-  const text = definition("Fleet", { Deploy: "true" });
+  const text = buildDefinition("Fleet", { Deploy: "true" });
   for (let from = 0; from < MANY; from += AT_ONCE) {
     const some = Array.from({ length: AT_ONCE }, (_, at) => from + at);
     await Promise.all(
-      some.map(at => makePipeline(world, `fleet-${at}`, text.replace("name: Fleet", `name: Fleet ${at}`))),
+      some.map(at => createPipeline(world, `fleet-${at}`, text.replace("name: Fleet", `name: Fleet ${at}`))),
     );
   }
   await ada.goto("/o/acme/pipelines?search=fleet");
@@ -40,7 +40,7 @@ test("many pipelines can be scrolled and searched, also with the keyboard", asyn
   await ada.getByRole("option", { name: "Fleet 399" }).click();
   await expect(ada).toHaveURL(/pipeline=pl_/);
   await expect(ada.getByRole("list", { name: "Events" })).toContainText("fleet-399");
-  await isAccessible(ada, "events of one of many pipelines");
+  await expectAccessible(ada, "events of one of many pipelines");
   await ada.keyboard.press("Escape");
   await ada.getByRole("button", { name: /^Search/ }).click();
   await ada.getByRole("textbox", { name: "Search" }).fill("fleet 398");
@@ -52,7 +52,7 @@ test("many pipelines can be scrolled and searched, also with the keyboard", asyn
 });
 
 test("a pipeline is paused with a reason and resumed", async ({ ada, world }) => {
-  await makePipeline(world, "pipe-pause", definition("Pausable", { Deploy: "echo hello" }));
+  await createPipeline(world, "pipe-pause", buildDefinition("Pausable", { Deploy: "echo hello" }));
   await ada.goto("/o/acme/pipelines/pipe-pause");
   await ada.getByRole("button", { name: "Pause new deployments" }).click();
   const dialog = ada.getByRole("dialog");
@@ -74,12 +74,12 @@ test("a pipeline is paused with a reason and resumed", async ({ ada, world }) =>
 });
 
 test("a definition is edited: errors are shown, a valid change is saved", async ({ ada, world }) => {
-  await makePipeline(world, "pipe-definition", definition("Definable", { Deploy: "echo hello" }));
+  await createPipeline(world, "pipe-definition", buildDefinition("Definable", { Deploy: "echo hello" }));
   await ada.goto("/o/acme/pipelines/pipe-definition?tab=definition");
   const text = ada.getByRole("textbox", { name: "Definition" });
   await expect(text).toContainText("name: Definable");
   await expect(ada.getByText("No problems found")).toBeVisible();
-  await isAccessible(ada, "a definition");
+  await expectAccessible(ada, "a definition");
   await ada.screenshot({ path: "screenshots/pipeline-definition-light.png" });
   await ada.getByRole("button", { name: "Edit" }).click();
   await text.locator(".cm-line").nth(2).click();

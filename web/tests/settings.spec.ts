@@ -1,6 +1,6 @@
 import { FIRST_PIPELINE } from "../src/ui/snippets";
 import { withToken } from "./harness/api";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 
 test.use({ parts: ["grace", "checkout", "warehouse", "secret"] });
 
@@ -36,7 +36,7 @@ test("an admin changes the organization's name and the default network of steps"
   await expect(ada.getByRole("button", { name: /Acme Harbour/ })).toBeVisible();
   expect(await ask("GET", "/ORG")).toMatchObject({ name: "Acme Harbour", defaultNetwork: "none" });
 
-  const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);
+  const grace = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.grace);
   await grace.goto("/o/acme/settings/general");
   await expect(grace.getByLabel("Default network of steps")).toHaveValue("none");
   await expect(grace.getByLabel("Default network of steps")).toBeDisabled();
@@ -57,7 +57,7 @@ test("a token is created, used and revoked", async ({ ada, world }) => {
   await ada.getByRole("dialog").getByRole("button", { name: "Create" }).click();
   const token = (await ada.getByLabel("API token", { exact: true }).textContent()) ?? "";
   expect(token).toMatch(/^berth_api_/);
-  await isAccessible(ada, "the new token");
+  await expectAccessible(ada, "the new token");
 
   const headers = { Authorization: `Bearer ${token}` };
   const used = await fetch(pipelines, { headers });
@@ -99,7 +99,7 @@ test("a service account is added, and its role changes after confirmation", asyn
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Email").fill("robot@acme.test");
   await dialog.getByLabel("Name").fill("Robot");
-  await isAccessible(ada, "the dialog for a service account");
+  await expectAccessible(ada, "the dialog for a service account");
   await dialog.getByRole("button", { name: "Add" }).click();
   await expect(dialog).toContainText("Create an API token for it");
   await dialog.getByRole("button", { name: "Done" }).click();
@@ -131,7 +131,7 @@ test("a request that requires reauthentication is repeated after the password is
   const prompt = ada.getByRole("dialog", { name: "Confirm your password" });
   const password = prompt.getByRole("textbox", { name: "Password" });
   await expect(password).toBeFocused();
-  await isAccessible(ada, "the dialog to confirm the password");
+  await expectAccessible(ada, "the dialog to confirm the password");
   await ada.keyboard.press("Escape");
   await expect(prompt).toHaveCount(0);
   await expect(dialog.getByRole("alert")).toContainText("password");
@@ -170,7 +170,7 @@ test("a new webhook shows its secret once and its deliveries", async ({ ada, wor
   await ada.clock.fastForward(5_000);
   await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
   await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
-  await isAccessible(ada, "a webhook");
+  await expectAccessible(ada, "a webhook");
 });
 
 test("the secret of a webhook is rotated and its events are edited", async ({ ada, world }) => {
@@ -183,7 +183,7 @@ test("the secret of a webhook is rotated and its events are edited", async ({ ad
   await ada.goto(`/o/acme/settings/webhooks/${made.id}`);
   await ada.getByRole("button", { name: "Rotate secret" }).press("Enter");
   const dialog = ada.getByRole("dialog");
-  await isAccessible(ada, "the dialog to rotate a secret");
+  await expectAccessible(ada, "the dialog to rotate a secret");
   await dialog.getByRole("button", { name: "Rotate secret" }).press("Enter");
   const secret = (await ada.getByLabel("Signing secret").textContent()) ?? "";
   expect(secret).toMatch(/^whsec_/);
@@ -196,7 +196,7 @@ test("the secret of a webhook is rotated and its events are edited", async ({ ad
   await dialog.getByLabel("Environment taken over").check();
   await dialog.getByLabel("Deployment failed").uncheck();
   await dialog.getByLabel("More events").selectOption("secret created");
-  await isAccessible(ada, "changing a webhook");
+  await expectAccessible(ada, "changing a webhook");
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog).toHaveCount(0);
   await expect(ada.getByRole("main")).toContainText("Environment taken over");
@@ -215,14 +215,14 @@ test("a runner is added with a one-time token and removed", async ({ ada, world 
   await ada.getByRole("button", { name: "Add runner" }).press("Enter");
   const dialog = ada.getByRole("dialog");
   await expect(dialog.getByLabel("Name")).toBeFocused();
-  await isAccessible(ada, "the dialog to add a runner");
+  await expectAccessible(ada, "the dialog to add a runner");
   await ada.keyboard.type("build-1");
   await ada.keyboard.press("Enter");
   const command = (await ada.getByLabel("Command").textContent()) ?? "";
   expect(command).toMatch(
     new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.server}$`, "m"),
   );
-  await isAccessible(ada, "a runner's token");
+  await expectAccessible(ada, "a runner's token");
   await dialog.getByRole("button", { name: "Done" }).press("Enter");
   const runner = ada.getByRole("article", { name: "build-1" });
   await expect(runner).toContainText("not registered yet");
@@ -230,9 +230,9 @@ test("a runner is added with a one-time token and removed", async ({ ada, world 
   const token = /berth_\w+/.exec(command)?.[0] ?? "";
   expect(token).not.toBe("");
   expect(await ada.content()).not.toContain(token);
-  await isAccessible(ada, "runners in light");
+  await expectAccessible(ada, "runners in light");
   await ada.emulateMedia({ colorScheme: "dark" });
-  await isAccessible(ada, "runners in dark");
+  await expectAccessible(ada, "runners in dark");
   await ada.getByRole("button", { name: "Remove build-1" }).press("Enter");
   await dialog.getByRole("button", { name: "Remove" }).press("Enter");
   await expect(runner).toHaveCount(0);
@@ -262,7 +262,7 @@ test.describe("on a phone", () => {
       const cell = table.locator(`[data-of="${fact}"]`).first();
       const said = await cell.evaluate(it => getComputedStyle(it, "::before").content);
       expect(said).toBe(`"${fact}"`);
-      await isAccessible(ada, `${page} on a phone`);
+      await expectAccessible(ada, `${page} on a phone`);
     });
   }
 });

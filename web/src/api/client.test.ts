@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { api, data, whenPasswordNeeded } from "./client";
+import { api, fetchData, setPasswordPrompt } from "./client";
 
 const CONFIRM = { code: "reauthentication_required", detail: "confirm your password", status: 403 };
 const FORBIDDEN = { code: "forbidden", detail: "permission denied", status: 403 };
@@ -9,7 +9,7 @@ function respond(status: number, body: unknown): Response {
 }
 
 /** Stubs `fetch` with these responses, in order; returns the request bodies. */
-function serve(...responses: Response[]): string[] {
+function stubResponses(...responses: Response[]): string[] {
   const sent: string[] = [];
   vi.stubGlobal("fetch", async (request: Request) => {
     sent.push(await request.text());
@@ -21,7 +21,7 @@ function serve(...responses: Response[]): string[] {
 }
 
 function createToken() {
-  return data(
+  return fetchData(
     api.POST("/api/v1/organizations/{orgId}/api-tokens", {
       baseUrl: "http://berth.test",
       params: { path: { orgId: "acme" } },
@@ -32,14 +32,14 @@ function createToken() {
 
 function answerPrompt(isConfirmed: boolean) {
   const ask = vi.fn(async () => isConfirmed);
-  whenPasswordNeeded(ask);
+  setPasswordPrompt(ask);
   return ask;
 }
 
 afterEach(() => vi.unstubAllGlobals());
 
 test("a request that requires reauthentication is repeated once after the password is confirmed", async () => {
-  const sent = serve(respond(403, CONFIRM), respond(201, { data: { id: "tok_1" } }));
+  const sent = stubResponses(respond(403, CONFIRM), respond(201, { data: { id: "tok_1" } }));
   const ask = answerPrompt(true);
   expect(await createToken()).toEqual({ id: "tok_1" });
   expect(ask).toHaveBeenCalledTimes(1);
@@ -47,7 +47,7 @@ test("a request that requires reauthentication is repeated once after the passwo
 });
 
 test("a repeated request that still requires reauthentication fails without a second prompt", async () => {
-  const sent = serve(respond(403, CONFIRM), respond(403, CONFIRM));
+  const sent = stubResponses(respond(403, CONFIRM), respond(403, CONFIRM));
   const ask = answerPrompt(true);
   await expect(createToken()).rejects.toThrow(CONFIRM.detail);
   expect(ask).toHaveBeenCalledTimes(1);
@@ -55,14 +55,14 @@ test("a repeated request that still requires reauthentication fails without a se
 });
 
 test("a request whose password prompt is cancelled fails with the original problem", async () => {
-  const sent = serve(respond(403, CONFIRM));
+  const sent = stubResponses(respond(403, CONFIRM));
   answerPrompt(false);
   await expect(createToken()).rejects.toMatchObject({ problem: CONFIRM });
   expect(sent).toHaveLength(1);
 });
 
 test("a request that fails with another 403 does not prompt for the password", async () => {
-  serve(respond(403, FORBIDDEN));
+  stubResponses(respond(403, FORBIDDEN));
   const ask = answerPrompt(true);
   await expect(createToken()).rejects.toThrow(FORBIDDEN.detail);
   expect(ask).not.toHaveBeenCalled();

@@ -1,28 +1,28 @@
 /** API client: typed by openapi.json, authenticated by the login cookie and its CSRF token. */
 import createClient, { type Middleware } from "openapi-fetch";
-import { asProblem, ProblemError } from "./problem";
+import { ProblemError, parseProblem } from "./problem";
 import type { paths } from "./schema.gen";
 
 let csrfToken: string | null = null;
-let onSignedOut: () => void = () => {};
+let onLoggedOut: () => void = () => {};
 let confirmPassword: () => Promise<boolean> = async () => false;
 
 /** Sets the CSRF token from `GET /me`; it is sent with every request that changes something. */
-export function rememberCsrfToken(token: string | null | undefined) {
+export function setCsrfToken(token: string | null | undefined) {
   csrfToken = token ?? null;
 }
 
 /** Sets the handler for responses with status 401. */
-export function whenSignedOut(act: () => void) {
-  onSignedOut = act;
+export function setLoggedOutHandler(act: () => void) {
+  onLoggedOut = act;
 }
 
 /** Sets the prompt for the user's password; it resolves to false when the user cancels. */
-export function whenPasswordNeeded(ask: () => Promise<boolean>) {
+export function setPasswordPrompt(ask: () => Promise<boolean>) {
   confirmPassword = ask;
 }
 
-const browser: Middleware = {
+const csrfMiddleware: Middleware = {
   onRequest({ request }) {
     if (request.method !== "GET" && csrfToken) request.headers.set("X-Berth-CSRF", csrfToken);
     return request;
@@ -34,41 +34,41 @@ async function send(request: Request): Promise<Response> {
   if (request.method === "GET") return fetch(request);
   const repeat = request.clone();
   const response = await fetch(request);
-  if (!(await wantsPassword(response))) return response;
+  if (!(await requiresPassword(response))) return response;
   return (await confirmPassword()) ? fetch(repeat) : response;
 }
 
-async function wantsPassword(response: Response): Promise<boolean> {
+async function requiresPassword(response: Response): Promise<boolean> {
   if (response.status !== 403) return false;
   const problem: unknown = await response
     .clone()
     .json()
     .catch(() => null);
-  return asProblem(problem, response).code === "reauthentication_required";
+  return parseProblem(problem, response).code === "reauthentication_required";
 }
 
 export const api = createClient<paths>({ baseUrl: "/", credentials: "same-origin", fetch: send });
-api.use(browser);
+api.use(csrfMiddleware);
 
-type Answer<T> = { data?: T; error?: unknown; response: Response };
+type ApiResult<T> = { data?: T; error?: unknown; response: Response };
 
 /** Returns the body of a successful response; throws a `ProblemError` otherwise. Text is the type of endpoints that can also stream. */
-export async function body<T>(request: Promise<Answer<T>>): Promise<Exclude<T, string>> {
-  let answer: Answer<T>;
+export async function fetchBody<T>(request: Promise<ApiResult<T>>): Promise<Exclude<T, string>> {
+  let answer: ApiResult<T>;
   try {
     answer = await request;
   } catch {
     throw ProblemError.unreachable();
   }
   if (answer.response.ok && answer.data !== undefined) return answer.data as Exclude<T, string>;
-  const problem = asProblem(answer.error, answer.response);
-  if (problem.status === 401 && !answer.response.url.endsWith("/auth/login")) onSignedOut();
+  const problem = parseProblem(answer.error, answer.response);
+  if (problem.status === 401 && !answer.response.url.endsWith("/auth/login")) onLoggedOut();
   throw new ProblemError(problem);
 }
 
 /** Returns the `data` member of a successful response. */
-export async function data<Body extends { data: unknown }>(
-  request: Promise<Answer<Body | string>>,
+export async function fetchData<Body extends { data: unknown }>(
+  request: Promise<ApiResult<Body | string>>,
 ): Promise<Body["data"]> {
-  return ((await body(request)) as Body).data;
+  return ((await fetchBody(request)) as Body).data;
 }

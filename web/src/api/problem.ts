@@ -32,7 +32,7 @@ export class ProblemError extends Error {
 }
 
 /** Returns the problem in an error response, or a generic one if the body is not a problem. */
-export function asProblem(error: unknown, response: Response): Problem {
+export function parseProblem(error: unknown, response: Response): Problem {
   if (isProblem(error)) return error;
   return {
     type: "about:blank",
@@ -50,25 +50,25 @@ function isProblem(value: unknown): value is Problem {
 }
 
 /** Returns the problem of any thrown value. */
-export function problemOf(error: unknown): Problem {
+export function toProblem(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem;
   const detail = error instanceof Error ? error.message : "An unexpected error occurred.";
   return { ...ProblemError.unreachable().problem, title: "This page failed to load", detail, code: "page" };
 }
 
 /** Returns the error of one request field, by its JSON pointer. */
-export function fieldProblem(error: unknown, pointer: string): string | undefined {
-  return problemOf(error).errors?.find(each => each.pointer === pointer)?.detail;
+export function fieldError(error: unknown, pointer: string): string | undefined {
+  return toProblem(error).errors?.find(each => each.pointer === pointer)?.detail;
 }
 
 /** Returns an extension member of a problem, such as `holder` of `environment_locked`. */
-export function member<T>(problem: Problem, name: string): T | undefined {
+export function problemMember<T>(problem: Problem, name: string): T | undefined {
   return (problem as Record<string, unknown>)[name] as T | undefined;
 }
 
 /** Returns what the user can do about a problem, or null. */
-export function advice(problem: Problem): string | null {
-  const required = member<string>(problem, "requiredPermission");
+export function suggestAction(problem: Problem): string | null {
+  const required = problemMember<string>(problem, "requiredPermission");
   switch (problem.code) {
     case "unreachable":
     case "unavailable":

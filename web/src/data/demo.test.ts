@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { completedSteps, type DemoFacts, STEPS } from "./demo";
+import { completedDemoSteps, DEMO_STEPS, type DemoFacts } from "./demo";
 
 const ADA = { id: "usr_ada", name: "ada" };
 const GRACE = { id: "usr_grace", name: "Grace" };
@@ -26,8 +26,8 @@ function about(type: string, id: string) {
 }
 
 function check(facts: Partial<DemoFacts>): string[] {
-  const done = completedSteps({ ...NOTHING, ...facts }, ADA);
-  return STEPS.filter((_, at) => done[at]);
+  const done = completedDemoSteps({ ...NOTHING, ...facts }, ADA);
+  return DEMO_STEPS.filter((_, at) => done[at]);
 }
 
 test("no step is completed at first", () => {

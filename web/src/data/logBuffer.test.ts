@@ -5,7 +5,7 @@ import type { Log, LogEntry, LogSource } from "./logs";
 const SOURCE: LogSource = { org: "acme", deploymentId: "dep_1", stepId: "stp_1", attempt: 1, stream: "step" };
 
 /** A fake server with a log of `lines` lines that can grow. */
-function server(lines: number, isComplete = true) {
+function fakeServer(lines: number, isComplete = true) {
   const log = { lines, isComplete, asked: 0, grown: () => {}, isFollowed: false };
   const answer = (from: number, to: number): Log => {
     const entries: LogEntry[] = [];
@@ -36,7 +36,7 @@ function* range(from: number, to: number) {
 }
 
 test("opening a log loads its tail, other lines are loaded on request", async () => {
-  const { reader } = server(10_000);
+  const { reader } = fakeServer(10_000);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().isOpen).toBe(true));
@@ -47,7 +47,7 @@ test("opening a log loads its tail, other lines are loaded on request", async ()
 });
 
 test("a log of a million lines never exceeds the chunk limit in memory", async () => {
-  const { reader } = server(1_000_000);
+  const { reader } = fakeServer(1_000_000);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().isOpen).toBe(true));
@@ -60,7 +60,7 @@ test("a log of a million lines never exceeds the chunk limit in memory", async (
 });
 
 test("lines scrolled past quickly are not fetched", async () => {
-  const { log, reader } = server(1_000_000);
+  const { log, reader } = fakeServer(1_000_000);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().isOpen).toBe(true));
@@ -71,7 +71,7 @@ test("lines scrolled past quickly are not fetched", async () => {
 });
 
 test("a followed log grows, reloads its last line and stops following at its end", async () => {
-  const { log, reader } = server(3, false);
+  const { log, reader } = fakeServer(3, false);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(log.isFollowed).toBe(true));
@@ -88,7 +88,7 @@ test("a followed log grows, reloads its last line and stops following at its end
 });
 
 test("a failed request is reported and cleared by a retry", async () => {
-  const { reader } = server(5);
+  const { reader } = fakeServer(5);
   let isDown = true;
   const tail = reader.tail;
   const buffer = new LogBuffer(SOURCE, {
@@ -106,7 +106,7 @@ test("a failed request is reported and cleared by a retry", async () => {
 test("failed requests back off, and a retry skips the backoff", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const { log, reader } = server(10_000);
+  const { log, reader } = fakeServer(10_000);
   let isDown = true;
   const lines = reader.lines;
   const buffer = new LogBuffer(SOURCE, {
@@ -137,7 +137,7 @@ test("failed requests back off, and a retry skips the backoff", async () => {
 test("lines that failed to load are requested again after the backoff", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const { reader } = server(10_000);
+  const { reader } = fakeServer(10_000);
   const buffer = new LogBuffer(SOURCE, {
     ...reader,
     lines: vi.fn(reader.lines).mockRejectedValueOnce(new Error("unreachable")),

@@ -1,5 +1,5 @@
 /** LRU cache of one log: the chunks of lines viewed last, and the tail while the log grows. */
-import { type LogEntry, type LogSource, linesOf, logAddress, tailOf } from "./logs";
+import { fetchLines, fetchTail, type LogEntry, type LogSource, logUrl } from "./logs";
 
 export const CHUNK_LINES = 500;
 /** Maximum number of cached chunks. */
@@ -27,13 +27,13 @@ export type LogState = {
 };
 
 export type LogReader = {
-  tail: typeof tailOf;
-  lines: typeof linesOf;
+  tail: typeof fetchTail;
+  lines: typeof fetchLines;
   /** Calls `grown` when the log has grown, until the returned function is called. */
   follow: (source: LogSource, offset: number, grown: () => void) => () => void;
 };
 
-const server: LogReader = { tail: tailOf, lines: linesOf, follow: followStream };
+const serverReader: LogReader = { tail: fetchTail, lines: fetchLines, follow: followStream };
 
 type Chunk = Map<number, LogEntry>;
 
@@ -61,7 +61,7 @@ export class LogBuffer {
 
   constructor(
     readonly source: LogSource,
-    private readonly reader: LogReader = server,
+    private readonly reader: LogReader = serverReader,
   ) {}
 
   subscribe = (subscriber: () => void) => {
@@ -91,7 +91,7 @@ export class LogBuffer {
   }
 
   line(number: number): LogEntry | undefined {
-    return this.#chunks.get(chunkOf(number))?.get(number);
+    return this.#chunks.get(chunkIndex(number))?.get(number);
   }
 
   /** Number of lines in memory. */
@@ -102,7 +102,7 @@ export class LogBuffer {
   /** Requests the visible lines; earlier requests that have not started are dropped. */
   want(lines: Iterable<number>) {
     const chunks = new Set<number>();
-    for (const line of lines) if (line >= 1 && line <= this.#state.lines) chunks.add(chunkOf(line));
+    for (const line of lines) if (line >= 1 && line <= this.#state.lines) chunks.add(chunkIndex(line));
     for (const chunk of chunks) {
       const held = this.#chunks.get(chunk);
       if (held) this.#touch(chunk, held);
@@ -210,7 +210,7 @@ export class LogBuffer {
 
   #insert(entries: LogEntry[]) {
     for (const entry of entries) {
-      const number = chunkOf(entry.line);
+      const number = chunkIndex(entry.line);
       const chunk = this.#chunks.get(number) ?? new Map();
       chunk.set(entry.line, entry);
       this.#touch(number, chunk);
@@ -228,7 +228,7 @@ export class LogBuffer {
   }
 
   #evict(line: number) {
-    this.#chunks.get(chunkOf(line))?.delete(line);
+    this.#chunks.get(chunkIndex(line))?.delete(line);
   }
 
   #update(change: Partial<LogState>) {
@@ -237,7 +237,7 @@ export class LogBuffer {
   }
 }
 
-function chunkOf(line: number): number {
+function chunkIndex(line: number): number {
   return Math.floor((line - 1) / CHUNK_LINES);
 }
 
@@ -245,7 +245,7 @@ function followStream(source: LogSource, offset: number, grown: () => void): () 
   let stream: EventSource | undefined;
   let again: ReturnType<typeof setTimeout> | undefined;
   const open = () => {
-    stream = new EventSource(logAddress(source, { offset: String(offset) }));
+    stream = new EventSource(logUrl(source, { offset: String(offset) }));
     stream.addEventListener("lines", grown);
     stream.addEventListener("gap", grown);
     stream.addEventListener("end", () => {

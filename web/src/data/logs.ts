@@ -1,5 +1,5 @@
 /** Step logs: line ranges, search and streaming. */
-import { api, data } from "@/api/client";
+import { api, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 
 export type Log = components["schemas"]["Log"];
@@ -15,7 +15,7 @@ export type LogSource = {
   stream: LogStream;
 };
 
-type Part = {
+type LogQuery = {
   fromLine?: number;
   toLine?: number;
   tail?: number;
@@ -24,39 +24,39 @@ type Part = {
   offset?: number;
 };
 
-function get(source: LogSource, part: Part): Promise<Log> {
+function fetchLog(source: LogSource, part: LogQuery): Promise<Log> {
   const { org, deploymentId, stepId, attempt, stream } = source;
-  return data(
+  return fetchData(
     api.GET("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", {
       params: { path: { orgId: org, deploymentId, stepId }, query: { attempt, stream, ...part } },
     }),
   ) as Promise<Log>;
 }
 
-export function tailOf(source: LogSource, lines: number): Promise<Log> {
-  return get(source, { tail: lines });
+export function fetchTail(source: LogSource, lines: number): Promise<Log> {
+  return fetchLog(source, { tail: lines });
 }
 
-export function linesOf(source: LogSource, fromLine: number, toLine: number): Promise<Log> {
-  return get(source, { fromLine, toLine });
+export function fetchLines(source: LogSource, fromLine: number, toLine: number): Promise<Log> {
+  return fetchLog(source, { fromLine, toLine });
 }
 
-export type FoundLines = { entries: LogEntry[]; isComplete: boolean };
+export type LogSearchResult = { entries: LogEntry[]; isComplete: boolean };
 
 /** The server searches a limited part of a log per request; a search stops after this many requests. */
 const SEARCH_REQUESTS_MAX = 20;
 
 /** Returns the lines that contain this text, at most `max`. */
-export async function findLines(
+export async function searchLog(
   source: LogSource,
   q: string,
   max: number,
   fromLine = 1,
-): Promise<FoundLines> {
+): Promise<LogSearchResult> {
   const entries: LogEntry[] = [];
-  let from: Part = { fromLine };
+  let from: LogQuery = { fromLine };
   for (let requests = 0; requests < SEARCH_REQUESTS_MAX; requests++) {
-    const found = await get(source, { q, limit: max - entries.length, ...from });
+    const found = await fetchLog(source, { q, limit: max - entries.length, ...from });
     entries.push(...found.entries);
     if (found.nextOffset == null && found.nextLine == null) return { entries, isComplete: true };
     if (entries.length >= max) return { entries, isComplete: false };
@@ -66,7 +66,7 @@ export async function findLines(
 }
 
 /** URL of the log as a file, or as a stream from a byte offset. */
-export function logAddress(source: LogSource, more: Record<string, string>): string {
+export function logUrl(source: LogSource, more: Record<string, string>): string {
   const { org, deploymentId, stepId, attempt, stream } = source;
   const query = new URLSearchParams({ attempt: String(attempt), stream, ...more });
   const path = [org, "deployments", deploymentId, "steps", stepId, "logs"].map(encodeURIComponent).join("/");

@@ -27,6 +27,6 @@ export const LOWEST_ROLE = {
 
 export type Permission = keyof typeof LOWEST_ROLE;
 
-export function roleMay(role: Role, permission: Permission): boolean {
+export function roleHasPermission(role: Role, permission: Permission): boolean {
   return RANK[role] >= RANK[LOWEST_ROLE[permission]];
 }

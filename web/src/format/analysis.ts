@@ -11,19 +11,19 @@ export function formatCategory(category: string): string {
   return CATEGORIES[category] ?? category.replaceAll("_", " ");
 }
 
-export const CONFIDENCE: Record<NonNullable<Analysis["confidence"]>, string> = {
+export const CONFIDENCE_LABEL: Record<NonNullable<Analysis["confidence"]>, string> = {
   high: "high confidence",
   medium: "medium confidence",
   low: "low confidence",
 };
 
 /** Whether a model produced the analysis. Rules are not called AI. */
-export function isModel(analyser: string | null | undefined): boolean {
+export function isModelAnalyzer(analyser: string | null | undefined): boolean {
   return analyser != null && analyser !== "rules";
 }
 
 export function formatAnalyser({ analyser, rule }: Pick<Analysis, "analyser" | "rule">): string {
-  if (isModel(analyser)) return `Analyzed by AI (${analyser})`;
+  if (isModelAnalyzer(analyser)) return `Analyzed by AI (${analyser})`;
   return rule ? `Matched rule ${rule} (no AI)` : "Analyzed by rules (no AI)";
 }
 
@@ -31,7 +31,7 @@ export function formatLines({ firstLine, lastLine }: { firstLine: number; lastLi
   return firstLine === lastLine ? `Line ${firstLine}` : `Lines ${firstLine}–${lastLine}`;
 }
 
-export function linesAddress({ firstLine, lastLine }: { firstLine: number; lastLine: number }): string {
+export function formatLineRange({ firstLine, lastLine }: { firstLine: number; lastLine: number }): string {
   return firstLine === lastLine ? `L${firstLine}` : `L${firstLine}-L${lastLine}`;
 }
 
@@ -53,6 +53,6 @@ export function formatPullRequest({ state, number }: FixPullRequest): string {
 }
 
 /** Returns an untrusted URL if it is HTTP or HTTPS. */
-export function pageAddress(url: string | null | undefined): string | undefined {
+export function safeUrl(url: string | null | undefined): string | undefined {
   return url != null && /^https?:\/\//i.test(url) ? url : undefined;
 }

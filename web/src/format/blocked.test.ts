@@ -1,17 +1,24 @@
 import { expect, test } from "vitest";
 import type { Approval, BlockedBy } from "@/api/types";
-import { approvalMeant, formatApproval, formatBlocked, formatMoment, inTheWay, stepMeant } from "./blocked";
+import {
+  findBlockingApproval,
+  findBlockingDeployment,
+  findBlockingStep,
+  formatApproval,
+  formatBlocked,
+  formatMoment,
+} from "./blocked";
 
 const NOW = Date.parse("2026-11-15T14:00:00Z");
 
-function asked(required: number, given: number, from: string[]) {
+function pendingApproval(required: number, given: number, from: string[]) {
   return { stage: "production", required, given, rule: { approvals: 1, from } } as unknown as Approval;
 }
 
 test.each([
-  [asked(2, 1, ["admin"]), "needs 1 more of 2 approvals from admins"],
-  [asked(1, 0, []), "needs an approval"],
-  [asked(3, 0, ["admin", "ada@acme.test"]), "needs 3 approvals from admins or ada@acme.test"],
+  [pendingApproval(2, 1, ["admin"]), "needs 1 more of 2 approvals from admins"],
+  [pendingApproval(1, 0, []), "needs an approval"],
+  [pendingApproval(3, 0, ["admin", "ada@acme.test"]), "needs 3 approvals from admins or ada@acme.test"],
 ])("formatApproval names the missing approvals and who can give them %#", (approval, words) => {
   expect(formatApproval(approval)).toBe(words);
 });
@@ -49,14 +56,16 @@ test.each([
 
 test("formatBlocked with a known approval names the missing approvals", () => {
   const reason = blocked("approval", 'stage "production" needs 2 approvals; 1 so far', "admin, on apr_01");
-  expect(formatBlocked(reason, NOW, asked(2, 1, ["admin"]))).toBe(
+  expect(formatBlocked(reason, NOW, pendingApproval(2, 1, ["admin"]))).toBe(
     "production needs 1 more of 2 approvals from admins",
   );
-  expect(approvalMeant(reason)).toBe("apr_01");
+  expect(findBlockingApproval(reason)).toBe("apr_01");
 });
 
 test("IDs of blocking deployments, steps and approvals are read from clearedBy", () => {
-  expect(inTheWay(blocked("earlier_stage", "", "the end of dep_01m in that stage"))).toBe("dep_01m");
-  expect(stepMeant(blocked("unknown_outcome", "", "a user who resolves stp_01m"))).toBe("stp_01m");
-  expect(inTheWay(blocked("window", "", "time"))).toBeNull();
+  expect(findBlockingDeployment(blocked("earlier_stage", "", "the end of dep_01m in that stage"))).toBe(
+    "dep_01m",
+  );
+  expect(findBlockingStep(blocked("unknown_outcome", "", "a user who resolves stp_01m"))).toBe("stp_01m");
+  expect(findBlockingDeployment(blocked("window", "", "time"))).toBeNull();
 });

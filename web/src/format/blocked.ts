@@ -16,17 +16,17 @@ export function formatApproval({
 }: Pick<Approval, "rule" | "required" | "given">): string {
   const missing = Math.max(0, required - given);
   const count = missing === required ? `${required} approvals` : `${missing} more of ${required} approvals`;
-  return `needs ${required === 1 ? "an approval" : count}${from(rule.from)}`;
+  return `needs ${required === 1 ? "an approval" : count}${formatApprovers(rule.from)}`;
 }
 
-function from(people: string[]): string {
+function formatApprovers(people: string[]): string {
   if (people.length === 0) return "";
   const names = people.map(each => ROLES[each] ?? each);
   return ` from ${names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`}`;
 }
 
 /** "09:00 Vienna", with the day unless it is today. */
-export function formatMoment(at: string, now: number, zone = ownZone()): string {
+export function formatMoment(at: string, now: number, zone = browserZone()): string {
   const then = new Date(at);
   const day = (date: Date) => date.toLocaleDateString("en-GB", { timeZone: zone });
   const time = then.toLocaleTimeString("en-GB", { timeZone: zone, hour: "2-digit", minute: "2-digit" });
@@ -37,20 +37,20 @@ export function formatMoment(at: string, now: number, zone = ownZone()): string 
     day: "numeric",
     month: "short",
   });
-  return `${isToday ? "" : `${date}, `}${time} ${city(zone)}`;
+  return `${isToday ? "" : `${date}, `}${time} ${formatCity(zone)}`;
 }
 
-function ownZone(): string {
+function browserZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-function city(zone: string): string {
+function formatCity(zone: string): string {
   return (zone.split("/").at(-1) ?? zone).replaceAll("_", " ");
 }
 
 /** Describes what blocks a deployment, without capital letter and full stop. `approval` is the one it waits for, if known. */
 export function formatBlocked(blocked: BlockedBy, now: number, approval?: Approval): string {
-  const stage = quotedText(blocked.detail);
+  const stage = findQuotedText(blocked.detail);
   switch (blocked.kind) {
     case "approval":
       return approval ? `${approval.stage} ${formatApproval(approval)}` : blocked.detail;
@@ -78,20 +78,20 @@ export function formatBlocked(blocked: BlockedBy, now: number, approval?: Approv
 }
 
 /** ID of the deployment that blocks this one, if named. */
-export function inTheWay(blocked: BlockedBy): string | null {
+export function findBlockingDeployment(blocked: BlockedBy): string | null {
   return /\bdep_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
 }
 
 /** ID of the step that a user has to resolve, if named. */
-export function stepMeant(blocked: BlockedBy): string | null {
+export function findBlockingStep(blocked: BlockedBy): string | null {
   return /\bstp_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
 }
 
 /** ID of the approval that blocks, if named. */
-export function approvalMeant(blocked: BlockedBy): string | null {
+export function findBlockingApproval(blocked: BlockedBy): string | null {
   return /\bapr_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
 }
 
-function quotedText(text: string): string | null {
+function findQuotedText(text: string): string | null {
   return /"([^"]*)"/.exec(text)?.[1] ?? null;
 }

@@ -53,34 +53,34 @@ export function formatAttempt(attempt: DeploymentStep["attempts"][number]): stri
   return `${ATTEMPTS[attempt.status]}${code}`;
 }
 
-export function isOver(status: Deployment["status"]): boolean {
+export function isFinished(status: Deployment["status"]): boolean {
   return ["succeeded", "failed", "cancelled", "superseded"].includes(status);
 }
 
 /** Seconds from start to finish, or until now; null before the start. */
-export function seconds(it: { startedAt?: string | null; finishedAt?: string | null }, now: number) {
+export function elapsedSeconds(it: { startedAt?: string | null; finishedAt?: string | null }, now: number) {
   if (!it.startedAt) return null;
   const end = it.finishedAt ? Date.parse(it.finishedAt) : now;
   return Math.max(0, (end - Date.parse(it.startedAt)) / 1000);
 }
 
 /** Whether a step waits for a user to resolve its unknown outcome. */
-export function isUnknown(step: DeploymentStep): boolean {
+export function hasUnknownOutcome(step: DeploymentStep): boolean {
   return step.status === "waiting" && step.type !== "approval" && step.type !== "soak";
 }
 
-export type StepPlace = { stage: DeploymentStage; step: DeploymentStep };
+export type StageStep = { stage: DeploymentStage; step: DeploymentStep };
 
-export function places(deployment: Deployment): StepPlace[] {
+export function listStageSteps(deployment: Deployment): StageStep[] {
   return deployment.stages.flatMap(stage => (stage.steps ?? []).map(step => ({ stage, step })));
 }
 
 /** The step to show first: failed, waiting for a person, running, or the last that ran. */
-export function worthALook(deployment: Deployment): StepPlace | undefined {
-  const all = places(deployment);
+export function findInitialStep(deployment: Deployment): StageStep | undefined {
+  const all = listStageSteps(deployment);
   return (
     all.findLast(({ step }) => step.status === "failed") ??
-    all.find(({ step }) => isUnknown(step)) ??
+    all.find(({ step }) => hasUnknownOutcome(step)) ??
     all.findLast(({ step }) => step.status === "running") ??
     all.find(({ step }) => step.status === "waiting") ??
     all.findLast(({ step }) => step.attempts.length > 0) ??

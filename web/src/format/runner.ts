@@ -1,6 +1,6 @@
 import type { Runner } from "@/api/types";
 
-export function runnerName(runner: Runner): string {
+export function formatRunnerName(runner: Runner): string {
   return runner.name ?? (runner.isEmbedded ? "Built-in runner" : "Not registered yet");
 }
 

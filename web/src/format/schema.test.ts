@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { rowsOf, stepYaml } from "./schema";
+import { formatStepYaml, listParams } from "./schema";
 
 const SCHEMA = {
   type: "object",
@@ -12,8 +12,8 @@ const SCHEMA = {
   },
 };
 
-test("rowsOf lists parameters, nested ones with a path", () => {
-  expect(rowsOf(SCHEMA)).toEqual([
+test("listParams lists parameters, nested ones with a path", () => {
+  expect(listParams(SCHEMA)).toEqual([
     { name: "target", type: "eu-1 | us-1", isRequired: true, note: "target region" },
     {
       name: "replicas",
@@ -27,21 +27,21 @@ test("rowsOf lists parameters, nested ones with a path", () => {
   ]);
 });
 
-test("stepYaml contains the required parameters", () => {
-  expect(stepYaml("tools/deploy", "Deploy it", SCHEMA)).toBe(
+test("formatStepYaml contains the required parameters", () => {
+  expect(formatStepYaml("tools/deploy", "Deploy it", SCHEMA)).toBe(
     `- name: Deploy it\n  type: tools/deploy\n  params:\n    target: "eu-1"\n    replicas: 3\n`,
   );
-  expect(stepYaml("tools/go", "yes", {})).toBe(`- name: "yes"\n  type: tools/go\n`);
+  expect(formatStepYaml("tools/go", "yes", {})).toBe(`- name: "yes"\n  type: tools/go\n`);
 });
 
 test("malformed, recursive and huge schemas are handled", () => {
   for (const odd of [null, 7, "x", [], { properties: [] }, { properties: { a: null, b: 4 } }])
-    expect(() => rowsOf(odd)).not.toThrow();
+    expect(() => listParams(odd)).not.toThrow();
   const round: Record<string, unknown> = { type: "object" };
   round.properties = { again: round };
   round.required = ["again"];
-  expect(rowsOf(round).length).toBeLessThan(10);
-  expect(stepYaml("a/b", "Round", round)).toContain("again");
+  expect(listParams(round).length).toBeLessThan(10);
+  expect(formatStepYaml("a/b", "Round", round)).toContain("again");
   const wide = { properties: Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`p${at}`, {}])) };
-  expect(rowsOf(wide)).toHaveLength(100);
+  expect(listParams(wide)).toHaveLength(100);
 });

@@ -1,7 +1,7 @@
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { whenPasswordNeeded } from "@/api/client";
+import { setPasswordPrompt } from "@/api/client";
 
-const ConfirmPassword = lazy(() => import("./ConfirmPassword"));
+const ConfirmPasswordDialog = lazy(() => import("./ConfirmPasswordDialog"));
 
 /**
  * Asks for the password when the server requires reauthentication. Concurrent requests share one dialog.
@@ -12,7 +12,7 @@ export function PasswordPrompt() {
   const answer = useRef<((isConfirmed: boolean) => void) | null>(null);
   useEffect(() => {
     let asked: Promise<boolean> | null = null;
-    whenPasswordNeeded(() => {
+    setPasswordPrompt(() => {
       asked ??= new Promise<boolean>(resolve => {
         answer.current = isConfirmed => {
           asked = null;
@@ -35,7 +35,7 @@ export function PasswordPrompt() {
   if (!isOpen) return null;
   return (
     <Suspense fallback={null}>
-      <ConfirmPassword onAnswer={isConfirmed => answer.current?.(isConfirmed)} />
+      <ConfirmPasswordDialog onAnswer={isConfirmed => answer.current?.(isConfirmed)} />
     </Suspense>
   );
 }

@@ -1,7 +1,7 @@
 import { Menu } from "@mantine/core";
 import { IconKeyboard, IconLogout, IconMoon, IconUser } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useSignOut } from "@/data/me";
+import { useLogOut } from "@/data/me";
 import { toast } from "@/ui/toast";
 import { ProfileButton } from "./ProfileButton";
 
@@ -10,9 +10,9 @@ type Props = { isOpened: boolean; showKeys: () => void; toggleScheme: () => void
 /** Menu of the current user. */
 export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props) {
   const navigate = useNavigate();
-  const signOut = useSignOut();
-  const leave = () =>
-    signOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
+  const logOut = useLogOut();
+  const handleLogOut = () =>
+    logOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
   return (
     <Menu width={220} position="top-start" defaultOpened={isOpened}>
       <Menu.Target>
@@ -29,7 +29,7 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
           Keyboard shortcuts
         </Menu.Item>
         <Menu.Divider />
-        <Menu.Item leftSection={<IconLogout size={16} />} onClick={leave}>
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={handleLogOut}>
           Log out
         </Menu.Item>
       </Menu.Dropdown>

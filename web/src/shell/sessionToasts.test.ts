@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Event } from "@/api/types";
-import { sessionMessage } from "./sessionToasts";
+import { formatSessionMessage } from "./sessionToasts";
 
-function taken(by: string, from: string): Event {
+function takeoverEvent(by: string, from: string): Event {
   return {
     id: "evt_1",
     sequence: 1,
@@ -20,9 +20,9 @@ function taken(by: string, from: string): Event {
 }
 
 test("a takeover notifies only the former holder, with actor and reason", () => {
-  expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_grace")).toBe(
+  expect(formatSessionMessage(takeoverEvent("usr_ada", "usr_grace"), "usr_grace")).toBe(
     "ada took over qa-1 from you: “hotfix”",
   );
-  expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
-  expect(sessionMessage(taken("usr_grace", "usr_grace"), "usr_grace")).toBeNull();
+  expect(formatSessionMessage(takeoverEvent("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
+  expect(formatSessionMessage(takeoverEvent("usr_grace", "usr_grace"), "usr_grace")).toBeNull();
 });

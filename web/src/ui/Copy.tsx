@@ -2,7 +2,7 @@ import { ActionIcon, Box, Button, Code, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
 /** Icon button that copies a value. */
-export function CopyIcon({ value, label }: { value: string; label: string }) {
+export function CopyIconButton({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
@@ -21,7 +21,7 @@ export function CopyIcon({ value, label }: { value: string; label: string }) {
 }
 
 /** Button that copies a value. */
-export function CopyText({ value, label }: { value: string; label: string }) {
+export function CopyTextButton({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
@@ -41,7 +41,7 @@ export function Snippet({ text, label }: { text: string; label: string }) {
         {text}
       </Code>
       <Box pos="absolute" top={8} right={8}>
-        <CopyIcon value={text} label="Copy" />
+        <CopyIconButton value={text} label="Copy" />
       </Box>
     </Box>
   );

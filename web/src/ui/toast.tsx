@@ -1,6 +1,6 @@
 import { Anchor } from "@mantine/core";
 import type { NotificationData } from "@mantine/notifications";
-import { problemOf } from "@/api/problem";
+import { toProblem } from "@/api/problem";
 
 function show(notification: NotificationData) {
   import("@mantine/notifications").then(({ notifications }) => notifications.show(notification));
@@ -38,7 +38,7 @@ export const toast = {
 
   /** For errors that no dialog shows. */
   problem(error: unknown) {
-    const { title, detail, requestId } = problemOf(error);
+    const { title, detail, requestId } = toProblem(error);
     const message = requestId ? `${detail} (request ID ${requestId})` : detail;
     show({ title, message, color: "buoy", autoClose: 9000 });
   },

@@ -2,13 +2,13 @@
 import { Repository } from "./repository";
 import type { World } from "./world";
 
-export type Made = { stepType: string; paramsJsonSchema?: object; [name: string]: unknown };
+export type StepMetadata = { stepType: string; paramsJsonSchema?: object; [name: string]: unknown };
 
 /** Creates the repository. `onCall` is the shell code of every step: `$input` is its task, `$output` the file for its result. */
-export function registry(
+export function createRegistry(
   world: World,
   name: string,
-  steps: Made[],
+  steps: StepMetadata[],
   onCall: string,
   build = "true",
 ): Repository {

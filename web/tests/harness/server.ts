@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fill, type Part } from "./fill";
+import { addTestData, type DataPart } from "./testData";
 import type { World } from "./world";
 
 /** Parent of the directories for test files, which are exposed to steps. */
@@ -93,7 +93,7 @@ export class FileServer {
   #places?: string;
 
   /** Returns the server of a file; the first test of the file starts it and adds the test data. */
-  async worldOf(file: string, parts: Part[]): Promise<World> {
+  async worldOf(file: string, parts: DataPart[]): Promise<World> {
     if (this.#file === file && this.#world) return this.#world;
     await this.stop();
     this.#file = file;
@@ -101,8 +101,8 @@ export class FileServer {
     this.#places = places;
     const repositories = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
     this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories], places);
-    const world = toWorld(await this.#server.ready(), places);
-    await fill(world, parts);
+    const world = parseWorld(await this.#server.ready(), places);
+    await addTestData(world, parts);
     this.#world = world;
     return world;
   }
@@ -128,7 +128,7 @@ export class FileServer {
   }
 }
 
-function toWorld({ baseUrl, dashboardUrl, organizations }: Announcement, places: string): World {
+function parseWorld({ baseUrl, dashboardUrl, organizations }: Announcement, places: string): World {
   const [acme] = organizations;
   if (!acme) throw new Error("the server has no organization");
   return {

@@ -1,9 +1,9 @@
 /** Playwright fixtures with a server and logged-in pages, and the accessibility check. */
 import { AxeBuilder } from "@axe-core/playwright";
 import { type BrowserContext, test as base, expect, type Page } from "@playwright/test";
-import { as } from "./api";
-import type { Part } from "./fill";
+import { logInAs } from "./api";
 import { FileServer } from "./server";
+import type { DataPart } from "./testData";
 import type { Person, World } from "./world";
 
 export { expect };
@@ -11,7 +11,7 @@ export { expect };
 /** Timeout for starting a server, separate from the timeout of a file's first test. */
 const START_MS_MAX = 60_000;
 
-type TestFixtures = { parts: Part[]; world: World; ada: Page };
+type TestFixtures = { parts: DataPart[]; world: World; ada: Page };
 type WorkerFixtures = { fileServer: FileServer };
 
 export const test = base.extend<TestFixtures, WorkerFixtures>({
@@ -31,10 +31,10 @@ export const test = base.extend<TestFixtures, WorkerFixtures>({
     { timeout: START_MS_MAX },
   ],
   baseURL: async ({ world }, use) => use(world.base),
-  ada: async ({ context, world }, use) => use(await signedIn(context, world, world.ada)),
+  ada: async ({ context, world }, use) => use(await openPageAs(context, world, world.ada)),
 });
 
-export async function signIn(page: Page, person: Person) {
+export async function logIn(page: Page, person: Person) {
   await page.goto("/sign-in");
   await page.getByLabel("Email").fill(person.email);
   await page.getByRole("textbox", { name: "Password" }).fill(person.password);
@@ -43,8 +43,8 @@ export async function signIn(page: Page, person: Person) {
 }
 
 /** Opens a page logged in as this person. */
-export async function signedIn(context: BrowserContext, world: World, person: Person): Promise<Page> {
-  if (!person.cookie) await as(world, person);
+export async function openPageAs(context: BrowserContext, world: World, person: Person): Promise<Page> {
+  if (!person.cookie) await logInAs(world, person);
   const [name = "", value = ""] = person.cookie?.split("=") ?? [];
   await context.addCookies([{ name, value, url: world.base }]);
   return context.newPage();
@@ -58,7 +58,7 @@ export async function expectLogGrowth(page: Page) {
 }
 
 /** Expects no serious or critical accessibility violation found by axe. */
-export async function isAccessible(page: Page, name: string) {
+export async function expectAccessible(page: Page, name: string) {
   // Legacy mode does not open a page per analysis; it does not support frames, which our pages do not have.
   const axe = new AxeBuilder({ page }).setLegacyMode(true).options({ resultTypes: ["violations"] });
   const { violations } = await axe.analyze();

@@ -9,7 +9,7 @@ const PASSES = 3;
 /** The scroller: an element by its label, or the window. */
 export type Scroller = { label: string | null };
 
-export type Scrolled = {
+export type ScrollMetrics = {
   gapMsMax: number;
   gapMsMaxOfEach: number[];
   gapMsP95: number;
@@ -20,14 +20,18 @@ export type Scrolled = {
   cpuMsMedian: number;
 };
 
-export async function scrolled(page: Page, scroller: Scroller, stepPx: number): Promise<Scrolled> {
+export async function measureScrolling(
+  page: Page,
+  scroller: Scroller,
+  stepPx: number,
+): Promise<ScrollMetrics> {
   const passes = [];
   for (let pass = 0; pass < PASSES; pass++) {
-    await toTop(page, scroller);
-    passes.push(await frames(page, scroller, stepPx));
+    await scrollToTop(page, scroller);
+    passes.push(await measureFrameGaps(page, scroller, stepPx));
   }
-  await toTop(page, scroller);
-  const cpu = await work(page, scroller, stepPx);
+  await scrollToTop(page, scroller);
+  const cpu = await measureCpuTime(page, scroller, stepPx);
   const of = (values: number[], part: number) => {
     const sorted = [...values].sort((a, b) => a - b);
     return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0) * 10) / 10;
@@ -46,7 +50,7 @@ export async function scrolled(page: Page, scroller: Scroller, stepPx: number): 
   };
 }
 
-async function toTop(page: Page, { label }: Scroller) {
+async function scrollToTop(page: Page, { label }: Scroller) {
   await page.evaluate(async label => {
     const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
     (found ?? window).scrollTo(0, 0);
@@ -56,7 +60,7 @@ async function toTop(page: Page, { label }: Scroller) {
   }, label);
 }
 
-async function frames(page: Page, { label }: Scroller, stepPx: number) {
+async function measureFrameGaps(page: Page, { label }: Scroller, stepPx: number) {
   return page.evaluate(
     async ({ label, stepPx, count }) => {
       const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
@@ -81,7 +85,7 @@ async function frames(page: Page, { label }: Scroller, stepPx: number) {
 }
 
 /** CPU time of the page's main thread for each frame, independent of other processes. */
-async function work(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
+async function measureCpuTime(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
   const tools = await page.context().newCDPSession(page);
   await tools.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => {

@@ -4,9 +4,9 @@
  */
 import { loadavg } from "node:os";
 import { withToken } from "../harness/api";
-import { definition, makePipeline, start } from "../harness/run";
-import { expect, signedIn, test } from "../harness/test";
-import { type Scrolled, scrolled } from "./frames";
+import { buildDefinition, createPipeline, startDeployment } from "../harness/deployments";
+import { expect, openPageAs, test } from "../harness/test";
+import { measureScrolling, type ScrollMetrics } from "./frames";
 
 const PIPELINES = Number(process.env.BERTH_PIPELINES ?? 10_000);
 const LINES = Number(process.env.BERTH_LINES ?? 1_000_000);
@@ -26,7 +26,7 @@ function report(what: string, numbers: object) {
 
 const FRAME_MS_MAX = 50;
 
-function expectSmooth(what: string, numbers: Scrolled) {
+function expectSmooth(what: string, numbers: ScrollMetrics) {
   report(what, numbers);
   // Frame timestamps are off by a few hundredths of a millisecond.
   expect.soft(Math.round(numbers.gapMsMax), `${what}: the longest frame`).toBeLessThanOrEqual(FRAME_MS_MAX);
@@ -38,7 +38,7 @@ function expectSmooth(what: string, numbers: Scrolled) {
 test("Home with an empty cache: first useful paint", async ({ browser, world }) => {
   for (let round = 1; round <= 5; round++) {
     const context = await browser.newContext({ baseURL: world.base });
-    const page = await signedIn(context, world, world.ada);
+    const page = await openPageAs(context, world, world.ada);
     await page.addInitScript(() => {
       const seen = new MutationObserver(() => {
         if (!document.querySelector("main section h2, main article")) return;
@@ -60,21 +60,24 @@ test("Home with an empty cache: first useful paint", async ({ browser, world }) 
 
 test("a log of many lines scrolls smoothly", async ({ ada, world }) => {
   const run = `seq -f "request %.0f answered with 200 in 12 ms" 1 ${LINES}`;
-  await makePipeline(world, "measure-log", definition("Much", { Load: run }));
-  const { id } = await start(world, "measure-log", "v1");
+  await createPipeline(world, "measure-log", buildDefinition("Much", { Load: run }));
+  const { id } = await startDeployment(world, "measure-log", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   await expect(ada.locator(`[data-log-lines="${LINES}"][data-log-complete=true]`)).toBeVisible({
     timeout: 600_000,
   });
   await ada.reload();
   await expect(ada.getByRole("region", { name: "Log of Load" })).toContainText("request 1 answered");
-  report("nothing scrolls", await scrolled(ada, { label: "Log of Load" }, 0));
+  report("nothing scrolls", await measureScrolling(ada, { label: "Log of Load" }, 0));
   for (const [how, px] of [
     ["slowly", SLOW_PX],
     ["as fast as lines are drawn", READ_LINES_PX],
     ["fast", FAST_PX],
   ] as const)
-    expectSmooth(`a log of ${LINES} lines, ${how}`, await scrolled(ada, { label: "Log of Load" }, px));
+    expectSmooth(
+      `a log of ${LINES} lines, ${how}`,
+      await measureScrolling(ada, { label: "Log of Load" }, px),
+    );
 });
 
 test("many pipelines scroll smoothly", async ({ ada, world }) => {
@@ -82,7 +85,7 @@ test("many pipelines scroll smoothly", async ({ ada, world }) => {
   let next = 1;
   const make = async () => {
     for (let at = next++; at <= PIPELINES; at = next++) {
-      const text = definition(`Service ${String(at).padStart(5, "0")}`, { Deploy: "true" });
+      const text = buildDefinition(`Service ${String(at).padStart(5, "0")}`, { Deploy: "true" });
       await api("POST", "/ORG/pipelines", { slug: `service-${at}`, definition: text });
     }
   };
@@ -94,5 +97,5 @@ test("many pipelines scroll smoothly", async ({ ada, world }) => {
     ["as fast as rows are drawn", READ_ROWS_PX],
     ["fast", FAST_ROWS_PX],
   ] as const)
-    expectSmooth(`${PIPELINES} pipelines, ${how}`, await scrolled(ada, { label: null }, px));
+    expectSmooth(`${PIPELINES} pipelines, ${how}`, await measureScrolling(ada, { label: null }, px));
 });

@@ -2,22 +2,29 @@ import { Button, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import type { Environment } from "@/api/types";
-import { queueQuery, useLeaveQueue, type Where } from "@/data/environments";
-import { useMay, useMe } from "@/data/me";
+import { type EnvironmentKey, queueQuery, useLeaveQueue } from "@/data/environments";
+import { useMe, usePermission } from "@/data/me";
 import { toast } from "@/ui/toast";
 
-const Dialogs = lazy(() => import("./dialogs/Dialogs"));
+const EnvironmentDialog = lazy(() => import("./dialogs/EnvironmentDialog"));
 
-export type Doing = "claim" | "queue" | "take-over" | "deploy" | "extend" | "hand-over" | "release";
+export type EnvironmentAction =
+  | "claim"
+  | "queue"
+  | "take-over"
+  | "deploy"
+  | "extend"
+  | "hand-over"
+  | "release";
 
-type Props = { where: Where; environment: Environment };
+type Props = { where: EnvironmentKey; environment: Environment };
 
 /** Actions on an environment that the user may take in its current state. */
 export function EnvironmentActions({ where, environment }: Props) {
   const me = useMe().user.id;
-  const mayClaim = useMay("environments:claim");
-  const mayTake = useMay("environments:force_claim");
-  const [doing, setDoing] = useState<Doing | null>(null);
+  const mayClaim = usePermission("environments:claim");
+  const mayTakeOver = usePermission("environments:force_claim");
+  const [action, setAction] = useState<EnvironmentAction | null>(null);
   const { lock } = environment;
   const isMine = lock?.holder.id === me;
   if (!mayClaim) {
@@ -29,41 +36,46 @@ export function EnvironmentActions({ where, environment }: Props) {
   }
   return (
     <Group gap="xs">
-      {!lock && <Button onClick={() => setDoing("claim")}>Claim</Button>}
+      {!lock && <Button onClick={() => setAction("claim")}>Claim</Button>}
       {isMine && (
         <>
-          <Button onClick={() => setDoing("deploy")}>Deploy</Button>
-          <Button variant="default" onClick={() => setDoing("extend")}>
+          <Button onClick={() => setAction("deploy")}>Deploy</Button>
+          <Button variant="default" onClick={() => setAction("extend")}>
             Extend
           </Button>
-          <Button variant="default" onClick={() => setDoing("hand-over")}>
+          <Button variant="default" onClick={() => setAction("hand-over")}>
             Hand over
           </Button>
-          <Button variant="default" onClick={() => setDoing("release")}>
+          <Button variant="default" onClick={() => setAction("release")}>
             Release
           </Button>
         </>
       )}
       {lock && !isMine && (
         <>
-          <QueueButton where={where} hasQueue={environment.queueLength > 0} join={() => setDoing("queue")} />
-          {mayTake && (
-            <Button variant="default" c="var(--berth-bad)" onClick={() => setDoing("take-over")}>
+          <QueueButton where={where} hasQueue={environment.queueLength > 0} join={() => setAction("queue")} />
+          {mayTakeOver && (
+            <Button variant="default" c="var(--berth-bad)" onClick={() => setAction("take-over")}>
               Take over
             </Button>
           )}
         </>
       )}
-      {doing && (
+      {action && (
         <Suspense fallback={null}>
-          <Dialogs doing={doing} where={where} environment={environment} onClose={() => setDoing(null)} />
+          <EnvironmentDialog
+            doing={action}
+            where={where}
+            environment={environment}
+            onClose={() => setAction(null)}
+          />
         </Suspense>
       )}
     </Group>
   );
 }
 
-type QueueButtonProps = { where: Where; hasQueue: boolean; join: () => void };
+type QueueButtonProps = { where: EnvironmentKey; hasQueue: boolean; join: () => void };
 
 /** Joins or leaves the queue. */
 function QueueButton({ where, hasQueue, join }: QueueButtonProps) {

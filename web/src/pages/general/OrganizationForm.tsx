@@ -2,7 +2,7 @@ import { Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/co
 import { useForm } from "@mantine/form";
 import type { components } from "@/api/schema.gen";
 import type { useChangeOrganization } from "@/data/organization";
-import { ProblemPanel } from "@/ui/Problem";
+import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
 
 type Organization = components["schemas"]["Organization"];

@@ -3,9 +3,9 @@ import { Link as RouterLink } from "@tanstack/react-router";
 import type { DeployedEnvironment } from "@/api/types";
 import { useMe, useOrg } from "@/data/me";
 import { LOCK_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
-import { StatusText } from "@/ui/Status";
-import { Since } from "@/ui/When";
+import { CommitId } from "@/ui/CommitId";
+import { SinceTime } from "@/ui/RelativeTime";
+import { StatusText } from "@/ui/StatusBadge";
 import classes from "./home.module.css";
 
 type Props = { pipelineId: string; environment: DeployedEnvironment };
@@ -38,12 +38,12 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       <Text span size="sm" c="dimmed">
         {holder && heldSince ? (
           <>
-            <Since at={heldSince} />
+            <SinceTime at={heldSince} />
             {queueLength > 0 && `, ${queueLength} in queue`}
           </>
         ) : current ? (
           <>
-            deployed: <Commit id={current.commitId} />
+            deployed: <CommitId id={current.commitId} />
           </>
         ) : (
           "nothing deployed yet"
@@ -56,7 +56,7 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       )}
       {deploying && (
         <Text span size="sm" c="dimmed" className="clamp">
-          deploying <Commit id={deploying} />
+          deploying <CommitId id={deploying} />
         </Text>
       )}
     </RouterLink>

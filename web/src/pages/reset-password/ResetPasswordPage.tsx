@@ -1,14 +1,14 @@
 import { Button, Checkbox, Stack } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useNavigate } from "@tanstack/react-router";
-import { problemOf } from "@/api/problem";
+import { toProblem } from "@/api/problem";
 import { useLinkToken } from "@/data/linkToken";
 import { useResetPassword } from "@/data/me";
 import { EntryPage } from "@/ui/entry/EntryPage";
-import { checkNewPassword, NewPasswordInput, newPasswordProblem } from "@/ui/NewPassword";
-import { ProblemPanel } from "@/ui/Problem";
+import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPasswordInput";
+import { ProblemPanel } from "@/ui/ProblemPanel";
 
-const NAME = "Reset password";
+const TAB_TITLE = "Reset password";
 
 /** Target of the link printed by `berth admin reset-password`. */
 export function ResetPasswordPage() {
@@ -22,21 +22,21 @@ export function ResetPasswordPage() {
   if (token === "")
     return (
       <EntryPage
-        name={NAME}
+        name={TAB_TITLE}
         title="Open your reset link"
         lead="This URL contains no reset token. Open the complete link that you were given."
       />
     );
-  if (reset.isError && problemOf(reset.error).status === 404)
+  if (reset.isError && toProblem(reset.error).status === 404)
     return (
       <EntryPage
-        name={NAME}
+        name={TAB_TITLE}
         title="This link is no longer valid"
         lead="It was used or replaced, or has expired. Ask your server administrator for a new one."
       />
     );
   const password = form.getInputProps("newPassword");
-  const passwordProblem = newPasswordProblem(reset.error, "/newPassword");
+  const passwordProblem = newPasswordError(reset.error, "/newPassword");
   const submit = form.onSubmit(values =>
     reset.mutate(
       { token, ...values },
@@ -51,7 +51,7 @@ export function ResetPasswordPage() {
     ),
   );
   return (
-    <EntryPage name={NAME} title="Set a new password" lead="This logs you out in all browsers">
+    <EntryPage name={TAB_TITLE} title="Set a new password" lead="This logs you out in all browsers">
       <form onSubmit={submit}>
         <Stack>
           <NewPasswordInput autoFocus {...password} error={password.error ?? passwordProblem} />

@@ -3,8 +3,8 @@ import { IconPlus } from "@tabler/icons-react";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { Fragment, type ReactNode } from "react";
 import { Page } from "../Page";
-import { Query } from "../Query";
-import { Rows } from "./Rows";
+import { QueryResult } from "../QueryResult";
+import { ResponsiveTable } from "./ResponsiveTable";
 
 type Props<Item> = {
   title: string;
@@ -42,13 +42,13 @@ export function SettingsList<Item extends { id: string }>(props: Props<Item>) {
         )
       }
     >
-      <Query of={props.query}>
+      <QueryResult of={props.query}>
         {({ data }) => {
           if (data.length === 0 && empty) return empty;
           const rows = data.map(item => <Fragment key={item.id}>{row(item)}</Fragment>);
           return columns ? (
             <Card padding={0}>
-              <Rows of={columns}>{rows}</Rows>
+              <ResponsiveTable of={columns}>{rows}</ResponsiveTable>
             </Card>
           ) : (
             <Stack>
@@ -57,7 +57,7 @@ export function SettingsList<Item extends { id: string }>(props: Props<Item>) {
             </Stack>
           );
         }}
-      </Query>
+      </QueryResult>
       {props.children}
     </Page>
   );

@@ -1,12 +1,12 @@
 import { Card, Group, Stack, Text, UnstyledButton } from "@mantine/core";
 import { IconChevronRight } from "@tabler/icons-react";
 import type { DeploymentStage, DeploymentStep } from "@/api/types";
-import { useNow } from "@/data/now";
-import { seconds } from "@/format/run";
-import { duration } from "@/format/time";
+import { useNow } from "@/data/clock";
+import { elapsedSeconds } from "@/format/run";
+import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { Link } from "@/ui/Link";
-import { Status } from "@/ui/Status";
+import { StatusBadge } from "@/ui/StatusBadge";
 import styles from "./graph/graph.module.css";
 
 type Props = {
@@ -22,7 +22,7 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
   return (
     <Stack gap="sm">
       {stages.map(stage => {
-        const took = seconds(stage, now);
+        const took = elapsedSeconds(stage, now);
         return (
           <Card key={stage.name} padding="sm">
             <Group justify="space-between" mb={stage.steps?.length && stage.status !== "skipped" ? "xs" : 0}>
@@ -37,10 +37,10 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
               <Group gap="sm">
                 {took !== null && (
                   <Text size="xs" c="dimmed" className="tabular">
-                    {duration(took)}
+                    {formatDuration(took)}
                   </Text>
                 )}
-                <Status status={RUN_STATUS_STYLE[stage.status]} />
+                <StatusBadge status={RUN_STATUS_STYLE[stage.status]} />
               </Group>
             </Group>
             {stage.reusedFrom && (
@@ -88,7 +88,7 @@ type RowProps = {
 
 function StepRow({ step, now, isChosen, onChoose }: RowProps) {
   const style = RUN_STATUS_STYLE[step.status];
-  const took = seconds(step, now);
+  const took = elapsedSeconds(step, now);
   const Icon = style.icon;
   return (
     <UnstyledButton
@@ -104,7 +104,7 @@ function StepRow({ step, now, isChosen, onChoose }: RowProps) {
         {step.name}
       </Text>
       <Text size="xs" c="dimmed" className="tabular" style={{ flex: "none" }}>
-        {took !== null && step.status !== "skipped" ? duration(took) : style.label}
+        {took !== null && step.status !== "skipped" ? formatDuration(took) : style.label}
       </Text>
       <IconChevronRight size={14} aria-hidden />
     </UnstyledButton>

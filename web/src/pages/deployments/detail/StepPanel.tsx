@@ -2,25 +2,25 @@ import { Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import type { Deployment, DeploymentStep } from "@/api/types";
-import { type LogSource, type LogStream, tailOf } from "@/data/logs";
-import { useNow } from "@/data/now";
-import { formatAttempt, formatCause, type StepPlace, seconds } from "@/format/run";
+import { useNow } from "@/data/clock";
+import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
+import { elapsedSeconds, formatAttempt, formatCause, type StageStep } from "@/format/run";
 import { formatExposed, formatIsolation } from "@/format/runner";
-import { duration } from "@/format/time";
+import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { Loading } from "@/ui/Loading";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 import { AnalysisPanel } from "./analysis/AnalysisPanel";
 import type { LogView } from "./log/LogViewer";
-import type { Jump } from "./log/useJump";
+import type { LineTarget } from "./log/useScrollToLines";
 
 const LogViewer = lazy(() => import("./log/LogViewer"));
 
 type Props = {
   org: string;
   deployment: Deployment;
-  place: StepPlace;
+  place: StageStep;
   attempt: number | undefined;
   view: LogView;
   onAttempt: (attempt: number) => void;
@@ -32,7 +32,7 @@ export function StepPanel(props: Props) {
   const { org, deployment, place, view, onView } = props;
   const { stage, step } = place;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
-  const [jump, setJump] = useState<Jump | null>(null);
+  const [jump, setJump] = useState<LineTarget | null>(null);
   const hasFailed = shown ? shown.status === "failed" : step.status === "failed";
   return (
     <Stack gap="sm" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
@@ -44,7 +44,7 @@ export function StepPanel(props: Props) {
           <Text c="dimmed" size="sm">
             {stage.name} · {step.type}
           </Text>
-          <Status status={RUN_STATUS_STYLE[step.status]} />
+          <StatusBadge status={RUN_STATUS_STYLE[step.status]} />
         </Group>
         {step.attempts.length > 1 && shown && (
           <SegmentedControl
@@ -64,7 +64,7 @@ export function StepPanel(props: Props) {
           <>
             {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
             {formatAttempt(shown)}
-            <Took it={shown} />, started <When at={shown.startedAt} />
+            <AttemptDuration it={shown} />, started <RelativeTime at={shown.startedAt} />
             {[
               formatIsolation(shown.isolation),
               shown.network === "none" && "no network",
@@ -75,7 +75,7 @@ export function StepPanel(props: Props) {
             {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
         ) : (
-          <NoAttempt step={step} />
+          <NoAttemptText step={step} />
         )}
         {step.status === "failed" && step.cause && step.cause !== "step_failed" && (
           <div>
@@ -84,7 +84,7 @@ export function StepPanel(props: Props) {
           </div>
         )}
       </Text>
-      <Left step={step} />
+      <StepOutputs step={step} />
       {hasFailed && (
         <AnalysisPanel
           key={`analysis ${step.id}/${shown?.number}`}
@@ -119,19 +119,19 @@ export function StepPanel(props: Props) {
 }
 
 /** Its own component, so that only this re-renders every second. */
-function Took({ it }: { it: DeploymentStep["attempts"][number] }) {
-  const took = seconds(it, useNow());
-  return took === null ? null : <>, {duration(took)}</>;
+function AttemptDuration({ it }: { it: DeploymentStep["attempts"][number] }) {
+  const took = elapsedSeconds(it, useNow());
+  return took === null ? null : <>, {formatDuration(took)}</>;
 }
 
-function NoAttempt({ step }: { step: DeploymentStep }) {
+function NoAttemptText({ step }: { step: DeploymentStep }) {
   if (step.type === "approval" || step.type === "soak") return <>This step type has no log.</>;
   if (step.status === "skipped") return <>Skipped</>;
   return <>Not started yet. The log appears here when it runs.</>;
 }
 
 /** Outputs and artifacts of a step. */
-function Left({ step }: { step: DeploymentStep }) {
+function StepOutputs({ step }: { step: DeploymentStep }) {
   const rows = [
     ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value })),
     ...Object.entries(step.artifacts).map(([name, value]) => ({ kind: "artifact", name, value })),
@@ -164,7 +164,7 @@ type StepLogProps = {
   hasFailed: boolean;
   mayBeTakenOver: boolean;
   view: LogView;
-  jump: Jump | null;
+  jump: LineTarget | null;
   onView: (view: LogView) => void;
 };
 
@@ -173,7 +173,7 @@ function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
   const [stream, setStream] = useState<LogStream>("step");
   const after = useQuery({
     queryKey: ["log", source, "after_fence"],
-    queryFn: () => tailOf({ ...source, stream: "after_fence" }, 1),
+    queryFn: () => fetchTail({ ...source, stream: "after_fence" }, 1),
     enabled: mayBeTakenOver,
   });
   const lines = after.data?.lines ?? 0;
@@ -200,7 +200,7 @@ function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
             : `${lines === 1 ? "1 more line was" : `${lines.toLocaleString()} more lines were`} printed after the takeover.`}
         </Text>
       )}
-      <Suspense fallback={<Loading rows={1} height={160} />}>
+      <Suspense fallback={<LoadingRows rows={1} height={160} />}>
         <LogViewer key={stream} source={{ ...source, stream }} {...rest} />
       </Suspense>
     </Stack>

@@ -1,8 +1,8 @@
 import { Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { useCancel } from "@/data/deployments";
-import { Confirm } from "@/ui/Confirm";
+import { useCancelDeployment } from "@/data/deployments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 const ENDED = ["succeeded", "failed", "cancelled", "skipped"];
@@ -11,13 +11,13 @@ type Props = { org: string; deployment: Deployment; onClose: () => void };
 
 /** Cancels a deployment, or one of its stages and those after it. */
 export function CancelDialog({ org, deployment, onClose }: Props) {
-  const cancel = useCancel(org, deployment.id);
+  const cancel = useCancelDeployment(org, deployment.id);
   const [stage, setStage] = useState("");
   const [reason, setReason] = useState("");
   const open = deployment.stages.filter(each => each.kind === "stage" && !ENDED.includes(each.status));
   const isHeld = deployment.environmentId != null;
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Cancel deployment #${deployment.number}?`}
       action={stage ? `Cancel ${stage}` : "Cancel deployment"}
@@ -46,6 +46,6 @@ export function CancelDialog({ org, deployment, onClose }: Props) {
         value={reason}
         onChange={setReason}
       />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

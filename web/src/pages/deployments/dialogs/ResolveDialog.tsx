@@ -1,7 +1,7 @@
 import { Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useResolve } from "@/data/deployments";
-import { Confirm } from "@/ui/Confirm";
+import { useResolveStep } from "@/data/deployments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 
 type Outcome = "ran" | "retry" | "fail";
 
@@ -19,10 +19,10 @@ type Props = { org: string; deploymentId: string; stepId: string; name: string; 
 
 /** Resolves a step with an unknown outcome. */
 export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Props) {
-  const resolve = useResolve(org, deploymentId);
+  const resolve = useResolveStep(org, deploymentId);
   const [outcome, setOutcome] = useState<Outcome | "">("");
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Resolve ${name}`}
       action="Resolve"
@@ -41,6 +41,6 @@ export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Prop
           ))}
         </Stack>
       </Radio.Group>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

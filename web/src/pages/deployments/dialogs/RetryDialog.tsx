@@ -2,19 +2,19 @@ import { Radio, Stack, Text } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { useRetry } from "@/data/deployments";
-import { Confirm } from "@/ui/Confirm";
+import { useRetryStage } from "@/data/deployments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 
 type Props = { org: string; deployment: Deployment; stage: string; onClose: () => void };
 
 /** Retries a failed stage. In an environment, that starts a new deployment. */
 export function RetryDialog({ org, deployment, stage, onClose }: Props) {
-  const retry = useRetry(org, deployment.id);
+  const retry = useRetryStage(org, deployment.id);
   const navigate = useNavigate();
   const inEnvironment = deployment.envName != null;
   const [from, setFrom] = useState<"failed" | "start">("failed");
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Retry ${stage}?`}
       action="Retry"
@@ -49,6 +49,6 @@ export function RetryDialog({ org, deployment, stage, onClose }: Props) {
           </Stack>
         </Radio.Group>
       )}
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -3,9 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { recentDeploymentsQuery, useRollBack } from "@/data/deployments";
-import { shortCommit } from "@/format/commit";
-import { Confirm } from "@/ui/Confirm";
+import { recentDeploymentsQuery, useRollBackStage } from "@/data/deployments";
+import { formatCommit } from "@/format/commit";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { org: string; deployment: Deployment; onClose: () => void };
@@ -13,7 +13,7 @@ type Props = { org: string; deployment: Deployment; onClose: () => void };
 /** Rolls back a stage to an earlier deployment. */
 export function RollBackDialog({ org, deployment, onClose }: Props) {
   const navigate = useNavigate();
-  const rollBack = useRollBack(org, deployment.id);
+  const rollBack = useRollBackStage(org, deployment.id);
   const recent = useQuery(recentDeploymentsQuery(org, deployment.pipelineId));
   const entered = enteredStages(deployment);
   const [stage, setStage] = useState(entered.at(-1) ?? "");
@@ -27,7 +27,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
       ),
   );
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Roll back ${stage}?`}
       action={`Roll back ${stage}`}
@@ -59,7 +59,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
         onChange={setTo}
         data={good.map(each => ({
           value: each.id,
-          label: `#${each.number}  ${shortCommit(each.resolvedCommitId ?? each.commitId)}${each.reason ? `  ${each.reason}` : ""}`,
+          label: `#${each.number}  ${formatCommit(each.resolvedCommitId ?? each.commitId)}${each.reason ? `  ${each.reason}` : ""}`,
         }))}
         nothingFoundMessage="No other recent deployment succeeded in this stage"
       />
@@ -82,7 +82,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
           Could not list earlier deployments. The server will use the last successful one.
         </Text>
       )}
-    </Confirm>
+    </ConfirmDialog>
   );
 }
 

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
-import { useSoak } from "@/data/deployments";
-import { Confirm } from "@/ui/Confirm";
+import { useDecideSoak } from "@/data/deployments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = {
@@ -14,11 +14,11 @@ type Props = {
 
 /** Ends a soak early, or rejects the deployment during it. */
 export function SoakDialog({ org, deploymentId, stepId, choice, onClose }: Props) {
-  const soak = useSoak(org, deploymentId);
+  const soak = useDecideSoak(org, deploymentId);
   const [reason, setReason] = useState("");
   const isEnd = choice === "end";
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={isEnd ? "End the soak now?" : "Reject this deployment?"}
       action={isEnd ? "End soak" : "Reject"}
@@ -31,6 +31,6 @@ export function SoakDialog({ org, deploymentId, stepId, choice, onClose }: Props
         {isEnd ? "The deployment continues immediately." : "The step and its stage fail."}
       </Text>
       <ReasonField data-autofocus value={reason} onChange={setReason} />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -3,12 +3,12 @@ import type { UseFormReturnType } from "@mantine/form";
 import { ReasonField } from "@/ui/fields/ReasonField";
 import { TTL_CHOICES } from "./ttl";
 
-export type ClaimValues = { commitId: string; context: string; ttl: string };
+export type ClaimFormValues = { commitId: string; context: string; ttl: string };
 
 type Props<V> = { form: UseFormReturnType<V>; withoutReason?: boolean };
 
 /** Fields of every claim: commit, reason and duration. */
-export function ClaimFields<V extends ClaimValues>({ form, withoutReason }: Props<V>) {
+export function ClaimFields<V extends ClaimFormValues>({ form, withoutReason }: Props<V>) {
   return (
     <>
       <TextInput

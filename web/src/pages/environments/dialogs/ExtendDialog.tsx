@@ -1,21 +1,21 @@
 import { NativeSelect, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { useExtend } from "@/data/environments";
-import { Confirm } from "@/ui/Confirm";
-import { Countdown } from "@/ui/When";
-import type { SessionDialogProps } from "./Dialogs";
-import { TTL_CHOICES, ttlSeconds } from "./ttl";
+import { useExtendSession } from "@/data/environments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { Countdown } from "@/ui/RelativeTime";
+import type { SessionDialogProps } from "./EnvironmentDialog";
+import { parseTtl, TTL_CHOICES } from "./ttl";
 
 export function ExtendDialog({ where, lock, onClose }: SessionDialogProps) {
-  const extend = useExtend(where, lock.sessionId);
+  const extend = useExtendSession(where, lock.sessionId);
   const form = useForm({ initialValues: { ttl: "" } });
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Extend your session on ${where.envName}`}
       action="Extend"
       mutation={extend}
-      input={{ ttlSeconds: ttlSeconds(form.values.ttl) }}
+      input={{ ttlSeconds: parseTtl(form.values.ttl) }}
       success={() => `Session on ${where.envName} extended`}
     >
       <Text size="sm" c="dimmed">
@@ -28,6 +28,6 @@ export function ExtendDialog({ where, lock, onClose }: SessionDialogProps) {
         )}
       </Text>
       <NativeSelect label="Expires in" data={TTL_CHOICES} data-autofocus {...form.getInputProps("ttl")} />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -1,22 +1,22 @@
 import { NativeSelect, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
-import { useHandOver } from "@/data/environments";
+import { useHandOverSession } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { membersQuery } from "@/data/members";
-import { roleMay } from "@/data/permissions";
-import { Confirm } from "@/ui/Confirm";
-import type { SessionDialogProps } from "./Dialogs";
+import { roleHasPermission } from "@/data/permissions";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import type { SessionDialogProps } from "./EnvironmentDialog";
 
 export function HandOverDialog({ where, lock, onClose }: SessionDialogProps) {
   const me = useMe().user.id;
-  const handOver = useHandOver(where, lock.sessionId);
+  const handOver = useHandOverSession(where, lock.sessionId);
   const members = useQuery(membersQuery(where.org)).data?.data ?? [];
   const form = useForm({ initialValues: { to: "" } });
-  const others = members.filter(each => each.id !== me && roleMay(each.role, "environments:claim"));
+  const others = members.filter(each => each.id !== me && roleHasPermission(each.role, "environments:claim"));
   const chosen = others.find(each => each.id === form.values.to);
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Hand over ${where.envName}`}
       action="Hand over"
@@ -37,6 +37,6 @@ export function HandOverDialog({ where, lock, onClose }: SessionDialogProps) {
         data-autofocus
         {...form.getInputProps("to")}
       />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -1,15 +1,15 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { queueQuery, useRelease } from "@/data/environments";
-import { Confirm } from "@/ui/Confirm";
-import type { SessionDialogProps } from "./Dialogs";
+import { queueQuery, useReleaseSession } from "@/data/environments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import type { SessionDialogProps } from "./EnvironmentDialog";
 
 export function ReleaseDialog({ where, environment, lock, onClose }: SessionDialogProps) {
-  const release = useRelease(where, lock.sessionId);
+  const release = useReleaseSession(where, lock.sessionId);
   const next = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 }).data?.[0];
   const resets = environment.configuration.onRelease === "deploy_tracked";
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Release ${where.envName}?`}
       action="Release"
@@ -21,6 +21,6 @@ export function ReleaseDialog({ where, environment, lock, onClose }: SessionDial
         {next ? `${next.holder.name} is next in the queue and gets it.` : "Anyone can claim it then."}{" "}
         {resets && "The tracked branch is redeployed."}
       </Text>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -3,22 +3,22 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { queueQuery, sessionQuery, useTakeOver } from "@/data/environments";
+import { queueQuery, sessionQuery, useTakeOverEnvironment } from "@/data/environments";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
-import { Confirm } from "@/ui/Confirm";
+import { CommitId } from "@/ui/CommitId";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
+import { SinceTime } from "@/ui/RelativeTime";
 import { toast } from "@/ui/toast";
-import { Since } from "@/ui/When";
-import { ClaimFields, type ClaimValues } from "./ClaimFields";
-import type { SessionDialogProps } from "./Dialogs";
-import { ttlSeconds } from "./ttl";
-import { useWatch } from "./useWatch";
+import { ClaimFields, type ClaimFormValues } from "./ClaimFields";
+import type { SessionDialogProps } from "./EnvironmentDialog";
+import { parseTtl } from "./ttl";
+import { useViewDeployment } from "./useViewDeployment";
 
 const GRACE_SECONDS = 300;
 const FINAL = ["succeeded", "failed", "cancelled", "superseded"];
 
-type Values = ClaimValues & { reason: string; mode: "now" | "after_current_deployment" | "grace" };
+type Values = ClaimFormValues & { reason: string; mode: "now" | "after_current_deployment" | "grace" };
 
 /** Takes over an environment; shows which deployments are cancelled and asks for a reason. */
 export function TakeOverDialog({ where, environment, lock: current, onClose }: SessionDialogProps) {
@@ -26,15 +26,15 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
   const [lock] = useState(current);
   const session = useQuery(sessionQuery(where, lock.sessionId));
   const queue = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
-  const takeOver = useTakeOver(where);
-  const watch = useWatch(where.org);
+  const takeOver = useTakeOverEnvironment(where);
+  const viewDeployment = useViewDeployment(where.org);
   const form = useForm<Values>({
     initialValues: { commitId: "", context: "", ttl: "", reason: "", mode: "now" },
   });
   const running = session.data?.deployments.filter(each => !FINAL.includes(each.status)) ?? [];
   const { reason, mode } = form.values;
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Take over ${where.envName} from ${lock.holder.name}?`}
       action="Take over"
@@ -45,23 +45,23 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
         seen: lock.fence,
         commitId: form.values.commitId.trim() || undefined,
         context: reason.trim(),
-        ttlSeconds: ttlSeconds(form.values.ttl),
+        ttlSeconds: parseTtl(form.values.ttl),
         reason: reason.trim(),
         mode,
         graceSeconds: mode === "grace" ? GRACE_SECONDS : undefined,
       }}
       onSuccess={answer => {
         if ("ticketId" in answer) toast.success(`Takeover of ${where.envName} scheduled`);
-        else toast.success(`${where.envName} taken over`, watch(answer.deploymentId));
+        else toast.success(`${where.envName} taken over`, viewDeployment(answer.deploymentId));
         onClose();
       }}
     >
       <Stack gap={4}>
         <Text size="sm">
-          {lock.holder.name} has held it <Since at={lock.claimedAt} />
+          {lock.holder.name} has held it <SinceTime at={lock.claimedAt} />
           {lock.context ? `: “${lock.context}”.` : "."} They will be notified.
         </Text>
-        <Stops running={running} isKnown={session.isSuccess} />
+        <CancelledDeployments running={running} isKnown={session.isSuccess} />
         {(queue.data?.length ?? 0) > 0 && (
           <Text size="sm" c="dimmed">
             {queue.data?.length === 1 ? "1 person stays" : `${queue.data?.length} people stay`} in the queue.
@@ -85,11 +85,11 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
         </Stack>
       </Radio.Group>
       <ClaimFields form={form} withoutReason />
-    </Confirm>
+    </ConfirmDialog>
   );
 }
 
-function Stops({ running, isKnown }: { running: Deployment[]; isKnown: boolean }) {
+function CancelledDeployments({ running, isKnown }: { running: Deployment[]; isKnown: boolean }) {
   if (!isKnown) return null;
   if (running.length === 0) {
     return (
@@ -106,7 +106,8 @@ function Stops({ running, isKnown }: { running: Deployment[]; isKnown: boolean }
       <List size="sm">
         {running.map(each => (
           <List.Item key={each.id}>
-            Deployment #{each.number} of <Commit id={each.commitId} />, {RUN_STATUS_STYLE[each.status].label}
+            Deployment #{each.number} of <CommitId id={each.commitId} />,{" "}
+            {RUN_STATUS_STYLE[each.status].label}
           </List.Item>
         ))}
       </List>

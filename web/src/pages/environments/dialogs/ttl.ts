@@ -11,6 +11,6 @@ export const TTL_CHOICES = [
   { value: String(24 * HOUR), label: "1 day" },
 ];
 
-export function ttlSeconds(chosen: string): number | undefined {
+export function parseTtl(chosen: string): number | undefined {
   return chosen === "" ? undefined : Number(chosen);
 }

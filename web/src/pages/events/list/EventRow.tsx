@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { Event } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { Link } from "@/ui/Link";
-import { When } from "@/ui/When";
+import { RelativeTime } from "@/ui/RelativeTime";
 import classes from "./events.module.css";
 
 const ROUTE = "/o/$org/events";
@@ -27,15 +27,15 @@ export function EventRow({ event }: { event: Event }) {
           {event.summary}
         </Text>
         <Text span size="sm" c="dimmed" className={classes.when}>
-          <When at={event.occurredAt} />
+          <RelativeTime at={event.occurredAt} />
         </Text>
       </UnstyledButton>
-      {isOpen && <Details event={event} />}
+      {isOpen && <EventDetails event={event} />}
     </Box>
   );
 }
 
-function Details({ event }: { event: Event }) {
+function EventDetails({ event }: { event: Event }) {
   const org = useOrg();
   const deployment = event.subjects.find(each => each.type === "deployment");
   return (

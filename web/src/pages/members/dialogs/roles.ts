@@ -1,6 +1,6 @@
 import type { Role } from "@/api/types";
 
-export const ROLES: { value: Role; label: string }[] = [
+export const ROLE_OPTIONS: { value: Role; label: string }[] = [
   { value: "viewer", label: "Viewer: can view everything except secret values" },
   { value: "deployer", label: "Deployer: can claim, deploy and approve" },
   { value: "admin", label: "Admin: can manage pipelines, secrets and members" },
@@ -8,7 +8,7 @@ export const ROLES: { value: Role; label: string }[] = [
 ];
 
 /** Consequence of assigning each role, also for the member's API tokens. */
-export const CONSEQUENCES: Record<Role, string> = {
+export const ROLE_CONSEQUENCES: Record<Role, string> = {
   viewer: "They and their API tokens can view everything except secret values, and change nothing.",
   deployer: "They and their API tokens can claim environments, deploy and approve.",
   admin: "They and their API tokens can manage pipelines, secrets and members, and bypass gates.",

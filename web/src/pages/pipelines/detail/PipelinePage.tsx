@@ -5,21 +5,21 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { Pipeline } from "@/api/types";
-import { pipelineDeployments } from "@/data/deployments";
-import { useMay } from "@/data/me";
+import { pipelineDeploymentsQuery } from "@/data/deployments";
+import { usePermission } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
-import { Loading } from "@/ui/Loading";
+import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
-import { DeployDialog } from "../dialogs/DeployDialog";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
+import { DeployPipelineDialog } from "../dialogs/DeployPipelineDialog";
 import { PauseDialog } from "../dialogs/PauseDialog";
-import { Deployments } from "./Deployments";
-import { Environments } from "./Environments";
-import { insideStages } from "./inside";
+import { DeploymentList } from "./DeploymentList";
+import { EnvironmentList } from "./EnvironmentList";
 import { StageCards } from "./StageCards";
+import { findStageOccupants } from "./stageOccupants";
 
 const StageGraph = lazy(() => import("./StageGraph"));
 const DefinitionTab = lazy(() => import("./definition/DefinitionTab"));
@@ -29,27 +29,27 @@ const TABS = ["deployments", "environments", "definition"] as const;
 export function PipelinePage() {
   const { org, pipelineId } = useParams({ from: "/o/$org/pipelines/$pipelineId" });
   const pipeline = useQuery(pipelineQuery(org, pipelineId));
-  return <Query of={pipeline}>{found => <Shown org={org} pipeline={found} />}</Query>;
+  return <QueryResult of={pipeline}>{found => <PipelineDetail org={org} pipeline={found} />}</QueryResult>;
 }
 
 type Props = { org: string; pipeline: Pipeline };
 
-function Shown({ org, pipeline }: Props) {
+function PipelineDetail({ org, pipeline }: Props) {
   const { tab } = useSearch({ from: "/o/$org/pipelines/$pipelineId" });
   const navigate = useNavigate({ from: "/o/$org/pipelines/$pipelineId" });
   const shown = TABS.find(each => each === tab) ?? "deployments";
-  const deployments = useInfiniteQuery(pipelineDeployments(org, pipeline.slug));
+  const deployments = useInfiniteQuery(pipelineDeploymentsQuery(org, pipeline.slug));
   return (
     <Page
       title={pipeline.name}
-      lead={<Lead pipeline={pipeline} />}
-      actions={<Actions org={org} pipeline={pipeline} />}
+      lead={<PipelineLead pipeline={pipeline} />}
+      actions={<PipelineActions org={org} pipeline={pipeline} />}
     >
-      <Banners pipeline={pipeline} />
-      <Stages
+      <PipelineBanners pipeline={pipeline} />
+      <PipelineStages
         org={org}
         pipeline={pipeline}
-        inside={insideStages(deployments.data?.pages.flatMap(page => page.data) ?? [])}
+        inside={findStageOccupants(deployments.data?.pages.flatMap(page => page.data) ?? [])}
       />
       <Tabs
         value={shown}
@@ -70,13 +70,13 @@ function Shown({ org, pipeline }: Props) {
           <Tabs.Tab value="definition">Definition</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="deployments" pt="md">
-          <Deployments org={org} pipeline={pipeline} of={deployments} />
+          <DeploymentList org={org} pipeline={pipeline} of={deployments} />
         </Tabs.Panel>
         <Tabs.Panel value="environments" pt="md">
-          <Environments org={org} pipeline={pipeline} />
+          <EnvironmentList org={org} pipeline={pipeline} />
         </Tabs.Panel>
         <Tabs.Panel value="definition" pt="md">
-          <Suspense fallback={<Loading rows={1} height={320} />}>
+          <Suspense fallback={<LoadingRows rows={1} height={320} />}>
             <DefinitionTab org={org} pipeline={pipeline} />
           </Suspense>
         </Tabs.Panel>
@@ -85,7 +85,7 @@ function Shown({ org, pipeline }: Props) {
   );
 }
 
-function Lead({ pipeline }: { pipeline: Pipeline }) {
+function PipelineLead({ pipeline }: { pipeline: Pipeline }) {
   const { tracks, repository, slug } = pipeline;
   return (
     <span className="wrap">
@@ -96,14 +96,14 @@ function Lead({ pipeline }: { pipeline: Pipeline }) {
   );
 }
 
-function Actions({ org, pipeline }: Props) {
+function PipelineActions({ org, pipeline }: Props) {
   const [open, setOpen] = useState<"deploy" | "pause" | null>(null);
-  const mayDeploy = useMay("deployments:operate");
-  const mayOperate = useMay("pipelines:operate");
-  const isPaused = isHeld(pipeline);
+  const mayDeploy = usePermission("deployments:operate");
+  const mayOperate = usePermission("pipelines:operate");
+  const isPaused = hasPause(pipeline);
   return (
     <>
-      {isPaused && <Status status={PAUSED_STATUS_STYLE} size="lg" />}
+      {isPaused && <StatusBadge status={PAUSED_STATUS_STYLE} size="lg" />}
       {mayOperate && (
         <Button
           variant="default"
@@ -118,7 +118,9 @@ function Actions({ org, pipeline }: Props) {
           Deploy
         </Button>
       )}
-      {open === "deploy" && <DeployDialog org={org} pipeline={pipeline} onClose={() => setOpen(null)} />}
+      {open === "deploy" && (
+        <DeployPipelineDialog org={org} pipeline={pipeline} onClose={() => setOpen(null)} />
+      )}
       {open === "pause" && (
         <PauseDialog org={org} pipeline={pipeline} pause={!isPaused} onClose={() => setOpen(null)} />
       )}
@@ -127,20 +129,21 @@ function Actions({ org, pipeline }: Props) {
 }
 
 /** Whether the pipeline is paused by a user, or a stage by a rollback. Resuming ends both. */
-function isHeld(pipeline: Pipeline): boolean {
+function hasPause(pipeline: Pipeline): boolean {
   return pipeline.status === "stopped" || pipeline.stages.some(stage => stage.paused);
 }
 
-function Banners({ pipeline }: { pipeline: Pipeline }) {
+function PipelineBanners({ pipeline }: { pipeline: Pipeline }) {
   const { stopped, retiredAt, warnings, stages } = pipeline;
-  if (!isHeld(pipeline) && !retiredAt && warnings.length === 0) return null;
+  if (!hasPause(pipeline) && !retiredAt && warnings.length === 0) return null;
   return (
     <Stack gap="xs">
       {stopped && (
         <Alert color="lantern" radius="lg" icon={<IconPlayerPause />} title={`Paused by ${stopped.by.name}`}>
           <Text size="sm" className="wrap">
             {stopped.reason && `“${stopped.reason}”, `}
-            <When at={stopped.at} />. Running steps finish, no further step starts, and new deployments wait.
+            <RelativeTime at={stopped.at} />. Running steps finish, no further step starts, and new
+            deployments wait.
           </Text>
         </Alert>
       )}
@@ -155,7 +158,7 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
               title={`New deployments to ${name} are paused`}
             >
               <Text size="sm" className="wrap">
-                {paused.by.name} rolled it back <When at={paused.at} />
+                {paused.by.name} rolled it back <RelativeTime at={paused.at} />
                 {paused.reason && `: “${paused.reason}”`}. Resume the pipeline to allow them again.
               </Text>
             </Alert>
@@ -164,7 +167,7 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
       {retiredAt && (
         <Alert color="gray" radius="lg" icon={<IconAlertTriangle />} title="Removed from its repository">
           <Text size="sm">
-            The definition was removed <When at={retiredAt} />. No new deployments start.
+            The definition was removed <RelativeTime at={retiredAt} />. No new deployments start.
           </Text>
         </Alert>
       )}
@@ -179,7 +182,7 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
   );
 }
 
-function Stages(props: Props & { inside: ReturnType<typeof insideStages> }) {
+function PipelineStages(props: Props & { inside: ReturnType<typeof findStageOccupants> }) {
   const isNarrow = useMediaQuery("(max-width: 62em)", window.innerWidth < 992);
   if (props.pipeline.stages.length === 0) {
     return (
@@ -190,7 +193,7 @@ function Stages(props: Props & { inside: ReturnType<typeof insideStages> }) {
   }
   if (isNarrow) return <StageCards {...props} />;
   return (
-    <Suspense fallback={<Loading rows={1} height={160} />}>
+    <Suspense fallback={<LoadingRows rows={1} height={160} />}>
       <StageGraph {...props} />
     </Suspense>
   );

@@ -1,13 +1,13 @@
 import { Card, Group, Stack, Text } from "@mantine/core";
 import type { Pipeline, Stage } from "@/api/types";
 import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
-import { Status, StatusText } from "@/ui/Status";
-import { When } from "@/ui/When";
-import type { Inside } from "./inside";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge, StatusText } from "@/ui/StatusBadge";
+import type { StageOccupant } from "./stageOccupants";
 
-type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
+type Props = { org: string; pipeline: Pipeline; inside: Map<string, StageOccupant> };
 
 /** Stages as cards, for narrow screens. */
 export function StageCards({ org, pipeline, inside }: Props) {
@@ -22,7 +22,7 @@ export function StageCards({ org, pipeline, inside }: Props) {
   );
 }
 
-type ContentProps = { org: string; stage: Stage; inside: Inside | undefined };
+type ContentProps = { org: string; stage: Stage; inside: StageOccupant | undefined };
 
 /** The current deployment of a stage, and the one in progress. */
 export function StageContent({ org, stage, inside }: ContentProps) {
@@ -34,19 +34,19 @@ export function StageContent({ org, stage, inside }: ContentProps) {
           {stage.name}
         </Text>
         {paused ? (
-          <Status status={PAUSED_STATUS_STYLE} />
+          <StatusBadge status={PAUSED_STATUS_STYLE} />
         ) : (
-          inside && <Status status={RUN_STATUS_STYLE[inside.stage.status]} />
+          inside && <StatusBadge status={RUN_STATUS_STYLE[inside.stage.status]} />
         )}
       </Group>
       {current ? (
         <Text size="sm" component="div">
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: current.deploymentId }}>
-            <Commit id={current.commitId} />
+            <CommitId id={current.commitId} />
           </Link>{" "}
           <Text span inherit c="dimmed">
-            <When at={current.at} /> by {current.by.name}
-            {current.behindBy != null && `, ${behindWords(current.behindBy)}`}
+            <RelativeTime at={current.at} /> by {current.by.name}
+            {current.behindBy != null && `, ${formatBehind(current.behindBy)}`}
           </Text>
         </Text>
       ) : (
@@ -65,14 +65,14 @@ export function StageContent({ org, stage, inside }: ContentProps) {
             #{inside.deployment.number}
           </Link>{" "}
           <StatusText status={RUN_STATUS_STYLE[inside.stage.status]} />{" "}
-          <Commit id={inside.deployment.resolvedCommitId ?? inside.deployment.commitId} />
+          <CommitId id={inside.deployment.resolvedCommitId ?? inside.deployment.commitId} />
         </Text>
       )}
     </Stack>
   );
 }
 
-export function behindWords(count: number): string {
+export function formatBehind(count: number): string {
   if (count === 0) return "up to date";
   return count === 1 ? "1 commit behind" : `${count} commits behind`;
 }

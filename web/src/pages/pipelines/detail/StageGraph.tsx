@@ -2,16 +2,16 @@ import dagre from "@dagrejs/dagre";
 import { type Edge, Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { useMemo } from "react";
 import type { Pipeline, Stage } from "@/api/types";
-import { Canvas } from "@/ui/Canvas";
-import type { Inside } from "./inside";
+import { GraphCanvas } from "@/ui/GraphCanvas";
 import styles from "./pipeline.module.css";
 import { StageContent } from "./StageCards";
+import type { StageOccupant } from "./stageOccupants";
 
 const NODE = { width: 264, height: 132 };
 const GAP_PX = 48;
 
-type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
-type Data = { org: string; stage: Stage; inside: Inside | undefined };
+type Props = { org: string; pipeline: Pipeline; inside: Map<string, StageOccupant> };
+type Data = { org: string; stage: Stage; inside: StageOccupant | undefined };
 
 /** Graph of a pipeline's stages, from left to right. */
 export default function StageGraph({ org, pipeline, inside }: Props) {
@@ -43,7 +43,7 @@ export default function StageGraph({ org, pipeline, inside }: Props) {
     return { nodes, edges };
   }, [org, stages, inside]);
   const width = stages.length * (NODE.width + GAP_PX);
-  return <Canvas label="Stages" {...drawn} types={TYPES} width={width} height={NODE.height} />;
+  return <GraphCanvas label="Stages" {...drawn} types={TYPES} width={width} height={NODE.height} />;
 }
 
 function StageNode({ data }: NodeProps) {

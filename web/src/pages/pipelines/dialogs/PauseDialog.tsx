@@ -1,19 +1,19 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
 import type { Pipeline } from "@/api/types";
-import { usePause } from "@/data/pipelines";
-import { Confirm } from "@/ui/Confirm";
+import { usePausePipeline } from "@/data/pipelines";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { org: string; pipeline: Pipeline; pause: boolean; onClose: () => void };
 
 /** Pauses or resumes new deployments of a pipeline. */
 export function PauseDialog({ org, pipeline, pause, onClose }: Props) {
-  const change = usePause(org, pipeline.slug);
+  const change = usePausePipeline(org, pipeline.slug);
   const [reason, setReason] = useState("");
   const lifted = pipeline.stages.filter(stage => stage.paused).map(stage => stage.name);
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={pause ? `Pause new deployments of ${pipeline.name}?` : `Resume ${pipeline.name}?`}
       action={pause ? "Pause" : "Resume"}
@@ -33,6 +33,6 @@ export function PauseDialog({ org, pipeline, pause, onClose }: Props) {
         value={reason}
         onChange={setReason}
       />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -4,7 +4,7 @@ import { type KeyboardEvent, type MouseEvent, type Ref, useImperativeHandle, use
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { Pagination, Pipeline } from "@/api/types";
 import { PIPELINES_PAGE, type PipelineFilter, pipelinesQuery } from "@/data/pipelines";
-import { useFlight } from "@/ui/flight";
+import { useFastScroll } from "@/ui/fastScroll";
 import { BlankRow, PipelineRow, ROW_PX } from "./PipelineRow";
 
 const AHEAD_PX = 300;
@@ -13,8 +13,8 @@ const BLANK = { ScrollSeekPlaceholder: BlankRow };
 
 export type PipelineListHandle = { focus: (index: number) => void };
 
-type PageOf = { data: Pipeline[]; pagination: Pagination };
-type Props = { org: string; filter: PipelineFilter; first: PageOf; ref: Ref<PipelineListHandle> };
+type PipelinePageData = { data: Pipeline[]; pagination: Pagination };
+type Props = { org: string; filter: PipelineFilter; first: PipelinePageData; ref: Ref<PipelineListHandle> };
 
 /** Virtualized list that fetches the pages in view. Arrow keys move the focus, Enter opens. */
 export function PipelineList({ org, filter, first, ref }: Props) {
@@ -27,9 +27,9 @@ export function PipelineList({ org, filter, first, ref }: Props) {
   const numbers = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   const pages = useQueries({ queries: numbers.map(number => pipelinesQuery(org, filter, number)) });
   const last = pages.findLast(page => page.data !== undefined)?.data ?? first;
-  const total = first.pagination.total ?? reachOf(last);
+  const total = first.pagination.total ?? estimateTotal(last);
 
-  const flight = useFlight(({ startIndex, endIndex }) => {
+  const fastScroll = useFastScroll(({ startIndex, endIndex }) => {
     const from = Math.floor(startIndex / PIPELINES_PAGE);
     const to = Math.floor(endIndex / PIPELINES_PAGE);
     setSeen(was => (was.from === from && was.to === to ? was : { from, to }));
@@ -75,7 +75,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
         fixedItemHeight={ROW_PX}
         increaseViewportBy={AHEAD_PX}
         components={BLANK}
-        {...flight}
+        {...fastScroll}
         itemContent={index => <PipelineRow href={hrefOf(at(index))} pipeline={at(index)} />}
       />
     </div>
@@ -83,6 +83,6 @@ export function PipelineList({ org, filter, first, ref }: Props) {
 }
 
 /** Row count without a total: the rows loaded, plus one page if there are more. */
-function reachOf({ data, pagination }: PageOf): number {
+function estimateTotal({ data, pagination }: PipelinePageData): number {
   return pagination.offset + data.length + (pagination.hasMore ? PIPELINES_PAGE : 0);
 }

@@ -5,29 +5,29 @@ import { useParams } from "@tanstack/react-router";
 import type { StepRegistry } from "@/api/types";
 import { registryQuery } from "@/data/registries";
 import { REGISTRY_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
-import { Actions } from "./Actions";
-import { Builds } from "./Builds";
-import { Steps } from "./Steps";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
+import { RegistryActions } from "./RegistryActions";
+import { RegistryBuilds } from "./RegistryBuilds";
+import { RegistrySteps } from "./RegistrySteps";
 
 /** One step registry: version in use, steps and builds. */
 export function RegistryPage() {
   const { org, registryId } = useParams({ from: "/o/$org/settings/custom-steps/$registryId" });
   const registry = useQuery(registryQuery(org, registryId));
   return (
-    <Query of={registry}>
+    <QueryResult of={registry}>
       {found => (
         <Page
           title={found.name}
           lead={<span className="wrap">{found.url}</span>}
           actions={
             <div role="status">
-              <Status status={REGISTRY_STATUS_STYLE[found.status]} size="lg" />
+              <StatusBadge status={REGISTRY_STATUS_STYLE[found.status]} size="lg" />
             </div>
           }
         >
@@ -44,17 +44,17 @@ export function RegistryPage() {
               {found.lastGood && <Text size="sm">Pipelines keep using the version below.</Text>}
             </Alert>
           )}
-          <Actions org={org} registry={found} />
-          <Version org={org} registry={found} />
-          <Steps org={org} registry={found} />
-          <Builds org={org} registry={found} />
+          <RegistryActions org={org} registry={found} />
+          <VersionCard org={org} registry={found} />
+          <RegistrySteps org={org} registry={found} />
+          <RegistryBuilds org={org} registry={found} />
         </Page>
       )}
-    </Query>
+    </QueryResult>
   );
 }
 
-function Version({ org, registry }: { org: string; registry: StepRegistry }) {
+function VersionCard({ org, registry }: { org: string; registry: StepRegistry }) {
   const { lastGood, usedBy, ref, commit, lastSyncedAt } = registry;
   return (
     <Card component="section" aria-label="Version in use">
@@ -64,9 +64,9 @@ function Version({ org, registry }: { org: string; registry: StepRegistry }) {
       <Stack gap={4}>
         {lastGood ? (
           <Text size="sm" className="wrap" component="div">
-            <Commit id={lastGood.commit} />
+            <CommitId id={lastGood.commit} />
             {lastGood.refs.length > 0 && <>, also {lastGood.refs.join(", ")}</>}, built{" "}
-            <When at={lastGood.builtAt} /> (build #{lastGood.build})
+            <RelativeTime at={lastGood.builtAt} /> (build #{lastGood.build})
             <Text size="xs" c="dimmed" className="wrap">
               <code>{lastGood.digest}</code>
             </Text>
@@ -78,12 +78,12 @@ function Version({ org, registry }: { org: string; registry: StepRegistry }) {
           Tracks {ref ? <Code>{ref}</Code> : "the default branch"}
           {commit && commit !== lastGood?.commit && (
             <>
-              , now at <Commit id={commit} />
+              , now at <CommitId id={commit} />
             </>
           )}
           {lastSyncedAt && (
             <>
-              , synced <When at={lastSyncedAt} />
+              , synced <RelativeTime at={lastSyncedAt} />
             </>
           )}
         </Text>

@@ -4,19 +4,19 @@ import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Webhook } from "@/api/types";
-import { useMay } from "@/data/me";
-import { useChangeWebhook, usePing, webhookQuery } from "@/data/webhooks";
+import { usePermission } from "@/data/me";
+import { useChangeWebhook, usePingWebhook, webhookQuery } from "@/data/webhooks";
 import { webhookStatusStyle } from "@/theme/status";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 import { toast } from "@/ui/toast";
-import { When } from "@/ui/When";
-import { ChangeWebhook } from "../dialogs/ChangeWebhook";
-import { DeleteWebhook } from "../dialogs/DeleteWebhook";
-import { formatKind } from "../dialogs/Kinds";
-import { RotateSecret } from "../dialogs/RotateSecret";
-import { Deliveries } from "./Deliveries";
+import { DeleteWebhookDialog } from "../dialogs/DeleteWebhookDialog";
+import { EditWebhookDialog } from "../dialogs/EditWebhookDialog";
+import { formatEventKind } from "../dialogs/EventKindPicker";
+import { RotateSecretDialog } from "../dialogs/RotateSecretDialog";
+import { DeliveryTable } from "./DeliveryTable";
 
 const ROUTE = "/o/$org/settings/webhooks/$webhookId";
 
@@ -25,48 +25,48 @@ export function WebhookPage() {
   const { org, webhookId } = useParams({ from: ROUTE });
   const webhook = useQuery(webhookQuery(org, webhookId));
   return (
-    <Query of={webhook}>
+    <QueryResult of={webhook}>
       {found => (
         <Page
           title={found.name}
           lead={found.url}
-          actions={<Status status={webhookStatusStyle(found)} size="lg" />}
+          actions={<StatusBadge status={webhookStatusStyle(found)} size="lg" />}
         >
           {found.deactivated && (
             <Alert color="lantern" icon={<IconAlertTriangle />} title="Disabled after too many failures">
-              <When at={found.deactivated.at} />. {found.deactivated.reason}
+              <RelativeTime at={found.deactivated.at} />. {found.deactivated.reason}
             </Alert>
           )}
           <Group gap={6}>
             {found.kinds.map(kind => (
               <Badge key={kind} color="gray" c="inherit">
-                {formatKind(kind)}
+                {formatEventKind(kind)}
               </Badge>
             ))}
           </Group>
           {found.oldSecretUntil && Date.parse(found.oldSecretUntil) > Date.now() && (
             <Text size="sm" c="dimmed">
               Deliveries are also signed with the previous secret, which expires{" "}
-              <When at={found.oldSecretUntil} />
+              <RelativeTime at={found.oldSecretUntil} />
             </Text>
           )}
-          <Actions webhook={found} />
+          <WebhookActions webhook={found} />
           <Card component="section" aria-label="Deliveries">
             <Title order={2} mb="sm">
               Deliveries
             </Title>
-            <Deliveries webhookId={webhookId} />
+            <DeliveryTable webhookId={webhookId} />
           </Card>
         </Page>
       )}
-    </Query>
+    </QueryResult>
   );
 }
 
-function Actions({ webhook }: { webhook: Webhook }) {
+function WebhookActions({ webhook }: { webhook: Webhook }) {
   const { org, webhookId } = useParams({ from: ROUTE });
-  const mayWrite = useMay("webhooks:write");
-  const ping = usePing(org, webhookId);
+  const mayWrite = usePermission("webhooks:write");
+  const ping = usePingWebhook(org, webhookId);
   const change = useChangeWebhook(org, webhookId);
   const [open, setOpen] = useState<"change" | "rotate" | "remove" | null>(null);
   const close = () => setOpen(null);
@@ -114,9 +114,9 @@ function Actions({ webhook }: { webhook: Webhook }) {
           {answer.durationMs} ms
         </Text>
       )}
-      {open === "change" && <ChangeWebhook webhook={webhook} onClose={close} />}
-      {open === "rotate" && <RotateSecret webhook={webhook} onClose={close} />}
-      {open === "remove" && <DeleteWebhook webhook={webhook} onClose={close} />}
+      {open === "change" && <EditWebhookDialog webhook={webhook} onClose={close} />}
+      {open === "rotate" && <RotateSecretDialog webhook={webhook} onClose={close} />}
+      {open === "remove" && <DeleteWebhookDialog webhook={webhook} onClose={close} />}
     </Stack>
   );
 }

@@ -3,10 +3,10 @@ import { IconAlertTriangle, IconEye, IconZoomQuestion } from "@tabler/icons-reac
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Analysis } from "@/api/types";
-import { analysesQuery, analysisQuery, analysisSettingsQuery, useAnalyse } from "@/data/analyses";
-import { useMay } from "@/data/me";
+import { analysesQuery, analysisQuery, analysisSettingsQuery, useAnalyzeStep } from "@/data/analyses";
+import { usePermission } from "@/data/me";
 import { toast } from "@/ui/toast";
-import { Found } from "./Found";
+import { AnalysisResult } from "./AnalysisResult";
 import { PreviewDialog } from "./PreviewDialog";
 
 type Props = {
@@ -25,26 +25,26 @@ type Props = {
 export function AnalysisPanel(props: Props) {
   const { org, deploymentId, stepId, attempt, isLast } = props;
   const all = useQuery(analysesQuery(org, deploymentId));
-  const mayRun = useMay("analysis:run");
+  const mayRun = usePermission("analysis:run");
   const found = all.data?.data.find(each => each.stepId === stepId && each.attempt === attempt);
   if (!all.data || (!found && !(isLast && mayRun))) return null;
-  if (!found) return <Ask {...props} />;
+  if (!found) return <StartAnalysis {...props} />;
   return (
     <Card component="section" aria-label="Why it failed" padding="md">
-      <Seen {...props} listed={found} />
+      <AnalysisView {...props} listed={found} />
     </Card>
   );
 }
 
 /** Fetches the full analysis; the list leaves out long members. */
-function Seen({ listed, ...props }: Props & { listed: Analysis }) {
+function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
   const whole = useQuery(analysisQuery(props.org, listed.id));
-  const mayRun = useMay("analysis:run");
+  const mayRun = usePermission("analysis:run");
   // Show the list's version until the full one is loaded.
   const analysis = whole.data ?? listed;
   switch (analysis.status) {
     case "succeeded":
-      return <Found {...props} analysis={analysis} />;
+      return <AnalysisResult {...props} analysis={analysis} />;
     case "failed":
       return (
         <Stack gap="sm">
@@ -53,7 +53,7 @@ function Seen({ listed, ...props }: Props & { listed: Analysis }) {
               {analysis.error}
             </Text>
           </Alert>
-          {mayRun && props.isLast && <AskButton {...props} label="Retry analysis" />}
+          {mayRun && props.isLast && <AnalyzeButton {...props} label="Retry analysis" />}
         </Stack>
       );
     default:
@@ -72,13 +72,13 @@ function Seen({ listed, ...props }: Props & { listed: Analysis }) {
 }
 
 /** Button that starts the analysis, in one line so that the failing log line stays visible. */
-function Ask(props: Props) {
+function StartAnalysis(props: Props) {
   const settings = useQuery(analysisSettingsQuery(props.org));
   const [isPreviewing, setPreviewing] = useState(false);
   const hasModel = settings.data !== undefined && settings.data.provider !== "none";
   return (
     <Group gap="sm" component="section" aria-label="Why it failed">
-      <AskButton {...props} label="Analyze failure" />
+      <AnalyzeButton {...props} label="Analyze failure" />
       {hasModel && (
         <Button
           variant="default"
@@ -106,8 +106,8 @@ function Ask(props: Props) {
   );
 }
 
-function AskButton({ org, deploymentId, stepId, label }: Props & { label: string }) {
-  const analyse = useAnalyse(org, deploymentId);
+function AnalyzeButton({ org, deploymentId, stepId, label }: Props & { label: string }) {
+  const analyse = useAnalyzeStep(org, deploymentId);
   return (
     <Button
       size="xs"

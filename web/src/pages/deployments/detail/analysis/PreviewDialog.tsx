@@ -1,8 +1,8 @@
 import { Modal, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { previewQuery } from "@/data/analyses";
-import { Query } from "@/ui/Query";
-import { Sent } from "./Sent";
+import { QueryResult } from "@/ui/QueryResult";
+import { RequestBody } from "./RequestBody";
 
 type Props = { org: string; deploymentId: string; stepId: string; onClose: () => void };
 
@@ -11,7 +11,7 @@ export function PreviewDialog({ org, deploymentId, stepId, onClose }: Props) {
   const preview = useQuery(previewQuery(org, deploymentId, stepId));
   return (
     <Modal opened onClose={onClose} size="xl" title={<Text fw={650}>Preview request</Text>}>
-      <Query of={preview}>
+      <QueryResult of={preview}>
         {({ analyser, url, body }) =>
           url == null || body == null ? (
             <Text>Nothing is sent. Rules on this server analyze the failure.</Text>
@@ -21,11 +21,11 @@ export function PreviewDialog({ org, deploymentId, stepId, onClose }: Props) {
                 This request would be sent to <b>{analyser}</b> at <code>{url}</code>. Secrets are masked.
                 Nothing has been sent yet.
               </Text>
-              <Sent body={body} label="Request body" />
+              <RequestBody body={body} label="Request body" />
             </Stack>
           )
         }
-      </Query>
+      </QueryResult>
     </Modal>
   );
 }

@@ -6,11 +6,19 @@ export const STEP = { width: 196, height: 42 };
 const STAGE = { head: 44, pad: 14, gap: 44, widthMin: 196 + 2 * 14, emptyHeight: 40 };
 const BETWEEN = { steps: 12, ranks: 22 };
 
-export type Placed = { id: string; x: number; y: number; width: number; height: number };
-export type StagePlaced = Placed & { stage: DeploymentStage; steps: Placed[]; links: [string, string][] };
+export type PlacedNode = { id: string; x: number; y: number; width: number; height: number };
+export type PlacedStage = PlacedNode & {
+  stage: DeploymentStage;
+  steps: PlacedNode[];
+  links: [string, string][];
+};
 
-export function layout(stages: DeploymentStage[]): { stages: StagePlaced[]; width: number; height: number } {
-  const placed: StagePlaced[] = [];
+export function layoutStages(stages: DeploymentStage[]): {
+  stages: PlacedStage[];
+  width: number;
+  height: number;
+} {
+  const placed: PlacedStage[] = [];
   let x = 0;
   for (const stage of stages) {
     const inside = layoutSteps(stage);

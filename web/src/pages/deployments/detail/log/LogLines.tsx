@@ -3,11 +3,11 @@ import { IconArrowDown } from "@tabler/icons-react";
 import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { LogBuffer, LogState } from "@/data/logBuffer";
-import { useFlight } from "@/ui/flight";
-import type { Group, Rows } from "./folds";
-import { FlyingLine, Line } from "./Line";
+import { useFastScroll } from "@/ui/fastScroll";
+import type { LogGroup, VisibleRows } from "./groups";
+import { LogLine, LogLinePlaceholder } from "./LogLine";
 import styles from "./log.module.css";
-import type { Range } from "./range";
+import type { LineRange } from "./range";
 
 export const LINE_PX = 20;
 const BOX_PX_MIN = 3 * LINE_PX;
@@ -21,16 +21,16 @@ const REQUEST_EVERY_MS = 60;
 /** Smaller moves are rounding errors of the browser, not scrolling by the user. */
 const SCROLL_PX_MIN = 4;
 
-const FLYING = { ScrollSeekPlaceholder: FlyingLine };
+const PLACEHOLDER = { ScrollSeekPlaceholder: LogLinePlaceholder };
 
 type Props = {
   label: string;
   buffer: LogBuffer;
   state: LogState;
-  rows: Rows;
-  groups: Group[];
+  rows: VisibleRows;
+  groups: LogGroup[];
   folded: ReadonlySet<number>;
-  chosen: Range | null;
+  chosen: LineRange | null;
   failing: number | null;
   q: string;
   wrap: boolean;
@@ -100,7 +100,7 @@ export function LogLines(props: Props) {
     }, REQUEST_EVERY_MS);
   }, []);
 
-  const flight = useFlight(({ startIndex, endIndex }) => {
+  const fastScroll = useFastScroll(({ startIndex, endIndex }) => {
     seen.current = [startIndex, endIndex];
     requestVisible();
   });
@@ -132,13 +132,13 @@ export function LogLines(props: Props) {
         initialTopMostItemIndex={
           isFollowing ? { index: start, align: "end" } : { index: start, align: "start", offset: -ABOVE_PX }
         }
-        components={FLYING}
+        components={PLACEHOLDER}
         context={rows}
-        {...flight}
+        {...fastScroll}
         itemContent={row => {
           const line = rows.lineAt(row);
           return (
-            <Line
+            <LogLine
               number={line}
               entry={buffer.line(line)}
               group={headings.get(line)}

@@ -1,17 +1,17 @@
 import { render } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { LINE_CHARS_SHOWN_MAX, LINE_PIECES_MAX, pieces, withoutColours } from "@/ui/log/ansi";
-import { failingLine } from "./failing";
-import { foldedAtFirst, groupAt, groupsOf, type Mark, Rows } from "./folds";
-import { highlight } from "./highlight";
-import { HOSTILE } from "./hostile";
-import { Line } from "./Line";
-import { press, readRange, writeRange } from "./range";
+import { LINE_CHARS_SHOWN_MAX, LINE_PIECES_MAX, parseAnsi, stripAnsi } from "@/ui/log/ansi";
+import { detectFailingLine } from "./failingLine";
+import { buildGroups, findGroup, type GroupMark, initiallyFolded, VisibleRows } from "./groups";
+import { markHits } from "./highlight";
+import { HOSTILE_LINES } from "./hostileLines";
+import { LogLine } from "./LogLine";
+import { formatRange, parseRange, selectLine } from "./range";
 
 function renderLine(text: string, q = "") {
   const nothing = () => {};
   return render(
-    <Line
+    <LogLine
       number={1}
       entry={{ line: 1, text }}
       group={undefined}
@@ -27,7 +27,7 @@ function renderLine(text: string, q = "") {
 
 const ALLOWED_TAGS = ["DIV", "BUTTON", "SPAN", "MARK"];
 
-test.each(HOSTILE.map((text, at) => [at, text]))("hostile line %i is rendered as text", (_, text) => {
+test.each(HOSTILE_LINES.map((text, at) => [at, text]))("hostile line %i is rendered as text", (_, text) => {
   for (const q of ["", "<", "e"]) {
     const page = renderLine(text, q);
     for (const element of page.querySelectorAll("*")) {
@@ -66,16 +66,16 @@ test.each([
   ["\u001b[41mpaper\u001b[0m", [{ text: "paper", className: "on-red" }]],
   ["10%\r55%\r100%", [{ text: "100%" }]],
   ["done\r", [{ text: "done" }]],
-])("pieces of %j", (text, found) => {
-  expect(pieces(text)).toEqual(found);
+])("parseAnsi of %j", (text, found) => {
+  expect(parseAnsi(text)).toEqual(found);
 });
 
 test("bidirectional controls are escaped", () => {
-  expect(withoutColours("user\u202etxt.exe")).toBe("user[U+202E]txt.exe");
+  expect(stripAnsi("user\u202etxt.exe")).toBe("user[U+202E]txt.exe");
 });
 
 test("a hit that spans two pieces is marked in both", () => {
-  const marked = highlight([{ text: "err", className: "red" }, { text: "or here" }], "error");
+  const marked = markHits([{ text: "err", className: "red" }, { text: "or here" }], "error");
   expect(marked.filter(piece => piece.isHit).map(piece => piece.text)).toEqual(["err", "or"]);
   expect(marked.map(piece => piece.text).join("")).toBe("error here");
 });
@@ -89,11 +89,11 @@ test.each([
   [["building", "[berth] cancelled: timed out after 1m"], 1],
   [["[berth] cancelled"], null],
   [[], null],
-])("failingLine of %j is %s", (texts, line) => {
-  expect(failingLine(entries(...texts))).toBe(line);
+])("detectFailingLine of %j is %s", (texts, line) => {
+  expect(detectFailingLine(entries(...texts))).toBe(line);
 });
 
-const marks: Mark[] = [
+const marks: GroupMark[] = [
   { line: 3, title: "Build", state: "closed" },
   { line: 10, title: "Test", state: "open" },
   { line: 15, title: "", state: "end" },
@@ -101,7 +101,7 @@ const marks: Mark[] = [
 ];
 
 test("groups end before the next group, at their end mark or with the log", () => {
-  expect(groupsOf(marks, 30).map(group => [group.line, group.end])).toEqual([
+  expect(buildGroups(marks, 30).map(group => [group.line, group.end])).toEqual([
     [3, 9],
     [10, 15],
     [20, 30],
@@ -109,16 +109,16 @@ test("groups end before the next group, at their end mark or with the log", () =
 });
 
 test("closed groups are folded at first unless they contain a line of interest", () => {
-  const groups = groupsOf(marks, 30);
-  expect([...foldedAtFirst(groups, [])]).toEqual([3, 20]);
-  expect([...foldedAtFirst(groups, [25])]).toEqual([3]);
-  expect(groupAt(groups, 17)).toBeUndefined();
+  const groups = buildGroups(marks, 30);
+  expect([...initiallyFolded(groups, [])]).toEqual([3, 20]);
+  expect([...initiallyFolded(groups, [25])]).toEqual([3]);
+  expect(findGroup(groups, 17)).toBeUndefined();
 });
 
 test("rows and lines map to each other whatever is folded", () => {
-  const groups = groupsOf(marks, 30);
+  const groups = buildGroups(marks, 30);
   for (const folded of [[], [3], [3, 20], [10], [3, 10, 20]]) {
-    const rows = new Rows(groups, new Set(folded), 30);
+    const rows = new VisibleRows(groups, new Set(folded), 30);
     const hidden = groups
       .filter(group => folded.includes(group.line))
       .reduce((sum, it) => sum + it.end - it.line, 0);
@@ -137,15 +137,15 @@ test.each([
   ["L99999999999", null],
   ["<script>", null],
   [undefined, null],
-])("readRange of %s", (text, range) => {
-  expect(readRange(text)).toEqual(range);
-  if (range) expect(readRange(writeRange(range))).toEqual(range);
+])("parseRange of %s", (text, range) => {
+  expect(parseRange(text)).toEqual(range);
+  if (range) expect(parseRange(formatRange(range))).toEqual(range);
 });
 
 test("a click selects a line, with shift a range", () => {
-  const one = press(null, 5, true);
+  const one = selectLine(null, 5, true);
   expect(one).toEqual({ from: 5, to: 5 });
-  expect(press(one, 9, true)).toEqual({ from: 5, to: 9 });
-  expect(press({ from: 5, to: 9 }, 2, true)).toEqual({ from: 2, to: 9 });
-  expect(press({ from: 5, to: 9 }, 7, false)).toEqual({ from: 7, to: 7 });
+  expect(selectLine(one, 9, true)).toEqual({ from: 5, to: 9 });
+  expect(selectLine({ from: 5, to: 9 }, 2, true)).toEqual({ from: 2, to: 9 });
+  expect(selectLine({ from: 5, to: 9 }, 7, false)).toEqual({ from: 7, to: 7 });
 });

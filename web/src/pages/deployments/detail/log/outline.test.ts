@@ -11,12 +11,12 @@ test("groups of a long log are searched on the server, those of a short one are 
     asked.push(q);
     return { entries: q === "--- " ? [heading, { line: 9, text: "a --- b" }] : [], isComplete: true };
   });
-  outline.heard([{ line: 9_000, text: "end" }], 9_000, true);
+  outline.addTail([{ line: 9_000, text: "end" }], 9_000, true);
   await vi.waitFor(() => expect(outline.state().isReady).toBe(true));
   expect(outline.state().marks).toEqual([{ line: 7, title: "Build", state: "closed" }]);
   expect(asked).toHaveLength(5);
 
   const short = new Outline(SOURCE, () => Promise.reject(new Error("unexpected search")));
-  short.heard([{ line: 1, text: "" }, heading], 8, true);
+  short.addTail([{ line: 1, text: "" }, heading], 8, true);
   expect(short.state()).toEqual({ marks: [{ line: 7, title: "Build", state: "closed" }], isReady: true });
 });

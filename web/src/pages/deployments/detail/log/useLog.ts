@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { LogBuffer } from "@/data/logBuffer";
 import type { LogSource } from "@/data/logs";
-import { groupsOf } from "./folds";
+import { buildGroups } from "./groups";
 import { Outline } from "./outline";
 
 /** Time after which lines are shown without groups. */
@@ -18,7 +18,7 @@ export function useLog({ org, deploymentId, stepId, attempt, stream }: LogSource
   useEffect(() => {
     const unsubscribe = buffer.onTail(entries => {
       const { lines, isComplete } = buffer.state();
-      outline.heard(entries, lines, isComplete);
+      outline.addTail(entries, lines, isComplete);
     });
     const timeout = setTimeout(() => setTimedOut(true), OUTLINE_MS_MAX);
     buffer.open();
@@ -31,6 +31,6 @@ export function useLog({ org, deploymentId, stepId, attempt, stream }: LogSource
 
   const state = useSyncExternalStore(buffer.subscribe, buffer.state);
   const { marks, isReady } = useSyncExternalStore(outline.watch, outline.state);
-  const groups = useMemo(() => groupsOf(marks, state.lines), [marks, state.lines]);
+  const groups = useMemo(() => buildGroups(marks, state.lines), [marks, state.lines]);
   return { buffer, state, groups, isReady: state.isOpen && (isReady || hasTimedOut) };
 }

@@ -2,15 +2,15 @@ import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { member, problemOf } from "@/api/problem";
+import { problemMember, toProblem } from "@/api/problem";
 import type { components } from "@/api/schema.gen";
 import type { Pipeline } from "@/api/types";
-import { useMay } from "@/data/me";
-import { definitionQuery, diagnosticsQuery, originQuery, useSaveDefinition } from "@/data/pipelines";
-import { ProblemPanel } from "@/ui/Problem";
-import { Query } from "@/ui/Query";
+import { usePermission } from "@/data/me";
+import { definitionQuery, diagnosticsQuery, repositoryQuery, useSaveDefinition } from "@/data/pipelines";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { QueryResult } from "@/ui/QueryResult";
 import { toast } from "@/ui/toast";
-import { YamlView } from "./YamlView";
+import { YamlEditor } from "./YamlEditor";
 
 type Diagnostic = components["schemas"]["Diagnostic"];
 type Props = { org: string; pipeline: Pipeline };
@@ -22,17 +22,19 @@ export default function DefinitionTab({ org, pipeline }: Props) {
   const definition = useQuery(definitionQuery(org, pipeline.slug));
   return (
     <Stack gap="md">
-      {pipeline.repository && <Origin org={org} origin={pipeline.repository} />}
-      <Query of={definition}>
-        {({ source, hash }) => <Shown key={hash} org={org} pipeline={pipeline} source={source} hash={hash} />}
-      </Query>
+      {pipeline.repository && <DefinitionOrigin org={org} origin={pipeline.repository} />}
+      <QueryResult of={definition}>
+        {({ source, hash }) => (
+          <DefinitionEditor key={hash} org={org} pipeline={pipeline} source={source} hash={hash} />
+        )}
+      </QueryResult>
     </Stack>
   );
 }
 
 /** Repository of the definition, and the errors of its newest version if that could not be applied. */
-function Origin({ org, origin }: { org: string; origin: NonNullable<Pipeline["repository"]> }) {
-  const repository = useQuery(originQuery(org, origin.id));
+function DefinitionOrigin({ org, origin }: { org: string; origin: NonNullable<Pipeline["repository"]> }) {
+  const repository = useQuery(repositoryQuery(org, origin.id));
   const problem = repository.data?.problems?.find(each => each.path === origin.path);
   return (
     <>
@@ -49,23 +51,23 @@ function Origin({ org, origin }: { org: string; origin: NonNullable<Pipeline["re
           <Text size="sm" className="wrap">
             {problem.message}
           </Text>
-          <Diagnostics all={problem.diagnostics} />
+          <DiagnosticList all={problem.diagnostics} />
         </Alert>
       )}
     </>
   );
 }
 
-type ShownProps = Props & { source: string; hash: string };
+type EditorProps = Props & { source: string; hash: string };
 
-function Shown({ org, pipeline, source, hash }: ShownProps) {
-  const mayWrite = useMay("pipelines:write");
+function DefinitionEditor({ org, pipeline, source, hash }: EditorProps) {
+  const mayWrite = usePermission("pipelines:write");
   const [draft, setDraft] = useState<string | null>(null);
   const [checked, setChecked] = useState(source);
   const validation = useQuery(diagnosticsQuery(org, checked));
   const save = useSaveDefinition(org, pipeline.slug);
   const isEditing = draft !== null;
-  const diagnostics = diagnosticsOf(save.error) ?? validation.data?.diagnostics ?? NONE;
+  const diagnostics = findDiagnostics(save.error) ?? validation.data?.diagnostics ?? NONE;
   return (
     <Stack gap="sm">
       <Group justify="space-between">
@@ -111,7 +113,7 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
           </Group>
         )}
       </Group>
-      {save.isError && diagnosticsOf(save.error) === null && <ProblemPanel error={save.error} compact />}
+      {save.isError && findDiagnostics(save.error) === null && <ProblemPanel error={save.error} compact />}
       {validation.isError && (
         <ProblemPanel error={validation.error} retry={() => validation.refetch()} compact />
       )}
@@ -123,8 +125,8 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
           </Text>
         </Group>
       )}
-      {diagnostics.length > 0 && <Diagnostics all={diagnostics} />}
-      <YamlView
+      {diagnostics.length > 0 && <DiagnosticList all={diagnostics} />}
+      <YamlEditor
         text={source}
         marks={isEditing && checked !== draft ? NONE : diagnostics}
         onChange={isEditing ? setDraft : undefined}
@@ -133,11 +135,11 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
   );
 }
 
-function diagnosticsOf(error: unknown): Diagnostic[] | null {
-  return error ? (member<Diagnostic[]>(problemOf(error), "diagnostics") ?? null) : null;
+function findDiagnostics(error: unknown): Diagnostic[] | null {
+  return error ? (problemMember<Diagnostic[]>(toProblem(error), "diagnostics") ?? null) : null;
 }
 
-function Diagnostics({ all }: { all: Diagnostic[] }) {
+function DiagnosticList({ all }: { all: Diagnostic[] }) {
   return (
     <Stack gap={4} component="ul" p={0} m={0} style={{ listStyle: "none" }}>
       {all.map(each => (

@@ -1,5 +1,0 @@
-/** Returns a path of the dashboard; any other value becomes `/`, which prevents open redirects. */
-export function ownPath(next: string | undefined): string {
-  const isOwn = next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\");
-  return isOwn && next ? next : "/";
-}
