@@ -205,7 +205,7 @@ test("a soak is ended early and the deployment cancelled", async ({ ada, world }
   await ada.getByRole("button", { name: "Cancel" }).click();
   await dialog.getByLabel("Reason").fill("wrong commit");
   await dialog.getByRole("button", { name: "Cancel deployment" }).click();
-  await expect(ada.getByText("Cancelled by ada")).toBeVisible({ timeout: 20_000 });
+  await expect(ada.getByText("Cancelled by ada", { exact: true })).toBeVisible({ timeout: 20_000 });
 });
 
 test("steps can be opened with the keyboard", async ({ ada, world }) => {

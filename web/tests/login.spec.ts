@@ -66,7 +66,7 @@ test("keyboard shortcuts open pages, the list of shortcuts and the search", asyn
   await expect(page.getByRole("dialog")).toContainText("Keyboard shortcuts");
   await page.keyboard.press("Escape");
   await page.keyboard.press("Control+k");
-  await page.getByRole("textbox", { name: "Search" }).fill("qa-2");
+  await page.getByRole("textbox", { name: "Search", exact: true }).fill("qa-2");
   await page.getByRole("button", { name: /qa-2.*Checkout/ }).waitFor();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("heading", { level: 1, name: "qa-2" })).toBeVisible();

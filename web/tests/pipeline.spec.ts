@@ -43,7 +43,7 @@ test("many pipelines can be scrolled and searched, also with the keyboard", asyn
   await expectAccessible(ada, "events of one of many pipelines");
   await ada.keyboard.press("Escape");
   await ada.getByRole("button", { name: /^Search/ }).click();
-  await ada.getByRole("textbox", { name: "Search" }).fill("fleet 398");
+  await ada.getByRole("textbox", { name: "Search", exact: true }).fill("fleet 398");
   await ada.getByRole("button", { name: /Fleet 398/ }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Fleet 398" })).toBeVisible();
 

@@ -218,7 +218,7 @@ test("a runner is added with a one-time token and removed", async ({ ada, world 
   await expectAccessible(ada, "the dialog to add a runner");
   await ada.keyboard.type("build-1");
   await ada.keyboard.press("Enter");
-  const command = (await ada.getByLabel("Command").textContent()) ?? "";
+  const command = (await ada.getByLabel("Command", { exact: true }).textContent()) ?? "";
   expect(command).toMatch(
     new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.server}$`, "m"),
   );
@@ -248,7 +248,7 @@ test.describe("on a phone", () => {
   test.use({ viewport: { width: 390, height: 844 } });
 
   for (const [page, action, fact] of [
-    ["members", "Remove Grace Hopper", "Member since"],
+    ["members", "Remove Grace Hopper", "Joined"],
     ["secrets", "Delete DEPLOY_KEY", "Used by"],
     ["tokens", /^Revoke /, "Last used"],
   ] as const) {

@@ -63,10 +63,11 @@ export function AttentionCard({ pipelines }: { pipelines: Deployed[] }) {
                 You hold {each.envName}
               </Link>{" "}
               <Text span c="dimmed">
-                of {pipeline.name}
+                in {pipeline.name}
                 {each.heldSince && (
                   <>
-                    , <SinceTime at={each.heldSince} />
+                    {" "}
+                    <SinceTime at={each.heldSince} />
                   </>
                 )}
               </Text>

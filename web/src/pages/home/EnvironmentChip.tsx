@@ -43,10 +43,10 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
           </>
         ) : current ? (
           <>
-            deployed: <CommitId id={current.commitId} />
+            Deployed: <CommitId id={current.commitId} />
           </>
         ) : (
-          "nothing deployed yet"
+          "Nothing deployed yet"
         )}
       </Text>
       {context && (
@@ -56,7 +56,7 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       )}
       {deploying && (
         <Text span size="sm" c="dimmed" className="clamp">
-          deploying <CommitId id={deploying} />
+          Deploying <CommitId id={deploying} />
         </Text>
       )}
     </RouterLink>

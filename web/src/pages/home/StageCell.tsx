@@ -44,7 +44,7 @@ export function StageCell({ stage, head }: { stage: Stage; head: string | null }
             <CommitId id={current.commitId} />
           </Link>
           <Text size="sm" c="dimmed">
-            <RelativeTime at={current.at} />, by {current.by.name}
+            <RelativeTime at={current.at} /> by {current.by.name}
           </Text>
         </>
       ) : (

@@ -32,7 +32,7 @@ export default function DeploymentChart({ days }: { days: DeliveryInsights["days
     scales: { y: { range: (_, __, max) => [0, Math.max(4, Math.ceil(max * 1.15))] } },
     axes: [axis, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }],
     series: [
-      { value: "{YYYY}-{MM}-{DD}" },
+      { label: "Date", value: "{YYYY}-{MM}-{DD}" },
       {
         label: "Deployments",
         fill: readColour("--berth-good"),

@@ -72,7 +72,7 @@ export function InsightsPage() {
               <StatCard
                 label="Median time to restore"
                 value={formatOptionalDuration(timeToRestore.medianSeconds)}
-                note={timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "no open failures"}
+                note={timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "No open failures"}
               />
             </SimpleGrid>
             {isCut && (

@@ -23,7 +23,7 @@ export function ApprovalDialog({ approval, title, choice, onClose }: Props) {
       danger={!approves}
       mutation={answer}
       input={{ id: approval.id, choice, text }}
-      success={() => (approves ? "Approved" : "Rejected")}
+      success={() => `${title} ${approves ? "approved" : "rejected"}`}
     >
       <Text size="sm">
         {approves ? (

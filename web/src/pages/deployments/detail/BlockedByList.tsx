@@ -19,6 +19,7 @@ import {
   formatBlocked,
 } from "@/format/blocked";
 import { listStageSteps } from "@/format/run";
+import { capitalize } from "@/format/text";
 import { ApprovalDialog } from "@/ui/approvals/ApprovalDialog";
 import { ApprovalShortfall } from "@/ui/approvals/ApprovalShortfall";
 import { Link } from "@/ui/Link";
@@ -180,8 +181,4 @@ function BlockedByActions({ org, deployment, blocked, approval }: BlockedByCardP
       {open === "resolve" && <ResolveDialog {...at} name={step?.name ?? "the step"} />}
     </>
   );
-}
-
-function capitalize(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

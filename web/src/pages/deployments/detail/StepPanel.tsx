@@ -6,6 +6,7 @@ import { useNow } from "@/data/clock";
 import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
 import { elapsedSeconds, formatAttempt, formatCause, type StageStep } from "@/format/run";
 import { formatExposed, formatIsolation } from "@/format/runner";
+import { capitalize } from "@/format/text";
 import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { LoadingRows } from "@/ui/LoadingRows";
@@ -62,8 +63,9 @@ export function StepPanel(props: Props) {
       <Text size="sm" c="dimmed" component="div" className="wrap">
         {shown ? (
           <>
-            {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
-            {formatAttempt(shown)}
+            {step.attempts.length > 1
+              ? `Attempt ${shown.number} of ${step.attempts.length} ${formatAttempt(shown)}`
+              : capitalize(formatAttempt(shown))}
             <AttemptDuration it={shown} />, started <RelativeTime at={shown.startedAt} />
             {[
               formatIsolation(shown.isolation),

@@ -65,8 +65,8 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
       />
       <List size="sm" spacing={4}>
         <List.Item>
-          {stage} gets the commit, artifacts, definition and secrets of{" "}
-          {to ? "that deployment" : "the last successful deployment"}. Nothing is rebuilt.
+          Redeploys the commit, artifacts, definition and secrets of{" "}
+          {to ? "that deployment" : "the last successful deployment"} to {stage}. Nothing is rebuilt.
         </List.Item>
         <List.Item>
           It starts when the deployment in {stage} has ended. Deployment windows don’t apply, and earlier

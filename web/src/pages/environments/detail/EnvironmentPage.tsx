@@ -52,7 +52,7 @@ export function EnvironmentPage() {
           <Card component="section" aria-label="Session history">
             <Title order={2}>Session history</Title>
             <Text c="dimmed" size="sm" mb="md">
-              Past sessions, newest first
+              Newest first
             </Text>
             <SessionHistory where={where} />
           </Card>

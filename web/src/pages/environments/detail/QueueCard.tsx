@@ -10,7 +10,7 @@ import { SinceTime } from "@/ui/RelativeTime";
 /** An expiry is an upper limit; the duration of earlier sessions is an estimate. */
 function formatEta({ etaSeconds, etaBasis }: Ticket): string {
   if (etaSeconds == null) return "";
-  return `, in ${etaBasis === "expiry" ? "at most" : "about"} ${formatRoughDuration(etaSeconds)}`;
+  return `, starts in ${etaBasis === "expiry" ? "at most" : "about"} ${formatRoughDuration(etaSeconds)}`;
 }
 
 /** Tickets in the queue, in order. */
@@ -31,7 +31,7 @@ export function QueueCard({ where }: { where: EnvironmentKey }) {
               {each.commitId && <CommitId id={each.commitId} />}
               {each.context && <Text size="sm">“{each.context}”</Text>}
               <Text size="sm" c="dimmed">
-                <SinceTime at={each.createdAt} />
+                waiting <SinceTime at={each.createdAt} />
                 {formatEta(each)}
                 {each.takeoverAt ? ", takeover scheduled" : ""}
               </Text>

@@ -101,8 +101,7 @@ function SessionEntry({ where, entry }: { where: EnvironmentKey; entry: HistoryE
       )}
       <Group gap={6} fz="sm" c="dimmed">
         <span>
-          <RelativeTime at={entry.claimedAt} />, for {formatDuration(entry.durationSeconds)},{" "}
-          {formatEnd(entry)}
+          <RelativeTime at={entry.claimedAt} /> · {formatDuration(entry.durationSeconds)} · {formatEnd(entry)}
         </span>
         <span>·</span>
         <span>

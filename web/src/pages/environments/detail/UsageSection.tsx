@@ -43,7 +43,7 @@ export function UsageSection({ where }: { where: EnvironmentKey }) {
                 <StatCard
                   label="Median wait"
                   value={wait.median == null ? "–" : formatRoughDuration(wait.median)}
-                  note={wait.p90 == null ? "no one queued" : `p90 ${formatRoughDuration(wait.p90)}`}
+                  note={wait.p90 == null ? "No one queued" : `p90 ${formatRoughDuration(wait.p90)}`}
                 />
                 <StatCard
                   label="Median session"
@@ -53,7 +53,7 @@ export function UsageSection({ where }: { where: EnvironmentKey }) {
                   note={
                     found.holdSeconds.max == null
                       ? undefined
-                      : `longest ${formatRoughDuration(found.holdSeconds.max)}`
+                      : `Longest ${formatRoughDuration(found.holdSeconds.max)}`
                   }
                 />
                 <StatCard label="Takeovers" value={found.takeovers} note={`${found.expired} expired`} />

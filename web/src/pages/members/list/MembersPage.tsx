@@ -35,7 +35,7 @@ export function MembersPage() {
         </Button>
       }
       query={members}
-      columns={["Name", "Role", "Member since"]}
+      columns={["Name", "Role", "Joined"]}
       row={member => (
         <MemberRow
           member={member}
@@ -98,7 +98,7 @@ function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
           member.role
         )}
       </LabelledCell>
-      <LabelledCell of="Member since">
+      <LabelledCell of="Joined">
         <RelativeTime at={member.createdAt} />
       </LabelledCell>
       <ActionsCell>
