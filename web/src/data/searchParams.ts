@@ -11,8 +11,8 @@ export function parseCount(value: unknown): string | undefined {
 }
 
 /** Reads parameters as plain text, unlike the router's default, which parses JSON. */
-export function parseSearch(address: string): Record<string, string> {
-  return Object.fromEntries(new URLSearchParams(address));
+export function parseSearch(query: string): Record<string, string> {
+  return Object.fromEntries(new URLSearchParams(query));
 }
 
 export function stringifySearch(values: Record<string, unknown>): string {

@@ -35,7 +35,7 @@ export async function startDeployment(world: World, slug: string, commitId: stri
 }
 
 /** Returns the deployment once its status satisfies the condition. Long-polls for every change. */
-export async function waitForStatus(world: World, id: string, holds: (status: string) => boolean) {
+export async function waitForStatus(world: World, id: string, matches: (status: string) => boolean) {
   const until = Date.now() + WAIT_MS_MAX;
   let etag = "";
   for (;;) {
@@ -46,7 +46,7 @@ export async function waitForStatus(world: World, id: string, holds: (status: st
     if (response.status !== NOT_MODIFIED) {
       const { data, ...problem } = await response.json();
       if (!response.ok) throw new Error(`deployment ${id}: ${response.status} ${JSON.stringify(problem)}`);
-      if (holds(data.status)) return data;
+      if (matches(data.status)) return data;
       if (Date.now() > until) throw new Error(`deployment ${id} is still ${data.status}`);
       etag = response.headers.get("ETag") ?? "";
     } else if (Date.now() > until) throw new Error(`deployment ${id} did not change`);

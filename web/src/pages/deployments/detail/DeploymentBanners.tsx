@@ -88,7 +88,7 @@ export function DeploymentBanners({ org, deployment }: Props) {
           <Text size="sm" className="wrap">
             {takenOver.overrideReason && `Reason: “${takenOver.overrideReason}”. `}
             {startedAt
-              ? `It was cancelled. Writes with its fencing token ${takenOver.fence} are rejected.`
+              ? `It was cancelled, and its fencing token ${takenOver.fence} is no longer valid.`
               : "It never started."}
           </Text>
         </Alert>

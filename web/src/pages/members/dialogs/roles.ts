@@ -12,5 +12,5 @@ export const ROLE_CONSEQUENCES: Record<Role, string> = {
   viewer: "They and their API tokens can view everything except secret values, and change nothing.",
   deployer: "They and their API tokens can claim environments, deploy and approve.",
   admin: "They and their API tokens can manage pipelines, secrets and members, and bypass gates.",
-  owner: "They and their API tokens get full access, including to your role.",
+  owner: "They and their API tokens get full access and can change your role.",
 };

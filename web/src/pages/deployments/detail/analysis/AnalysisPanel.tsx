@@ -38,10 +38,10 @@ export function AnalysisPanel(props: Props) {
 
 /** Fetches the full analysis; the list leaves out long members. */
 function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
-  const whole = useQuery(analysisQuery(props.org, listed.id));
+  const full = useQuery(analysisQuery(props.org, listed.id));
   const mayRun = usePermission("analysis:run");
   // Show the list's version until the full one is loaded.
-  const analysis = whole.data ?? listed;
+  const analysis = full.data ?? listed;
   switch (analysis.status) {
     case "succeeded":
       return <AnalysisResult {...props} analysis={analysis} />;
@@ -91,7 +91,7 @@ function StartAnalysis(props: Props) {
       )}
       <Text size="sm" c="dimmed">
         {hasModel
-          ? `Rules read the log first. If none matches, it is sent to ${settings.data?.model}.`
+          ? `Rules read the log first, then it is sent to ${settings.data?.model}.`
           : "Rules read the log. Nothing leaves this server."}
       </Text>
       {isPreviewing && (

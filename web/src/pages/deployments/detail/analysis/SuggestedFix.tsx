@@ -54,7 +54,7 @@ export function SuggestedFix({ org, analysis, fix }: Props) {
 }
 
 function PullRequestStatus({ pull }: { pull: FixPullRequest }) {
-  const address = safeUrl(pull.url);
+  const url = safeUrl(pull.url);
   if (pull.state === "failed")
     return (
       <Alert color="lantern" icon={<IconAlertTriangle />} title={formatPullRequest(pull)} data-pull="failed">
@@ -74,8 +74,8 @@ function PullRequestStatus({ pull }: { pull: FixPullRequest }) {
       <Text size="sm" className="wrap">
         {formatPullRequest(pull)} Requested by {pull.askedBy.name} on branch <Code>{pull.branch}</Code>
         <CopyIconButton value={pull.branch} label="Copy branch name" />
-        {address && (
-          <Anchor href={address} target="_blank" rel="noopener noreferrer" inherit>
+        {url && (
+          <Anchor href={url} target="_blank" rel="noopener noreferrer" inherit>
             View pull request
           </Anchor>
         )}

@@ -79,13 +79,13 @@ export class VisibleRows {
   }
 
   /** Binary search for the last run that satisfies a condition; it holds for a prefix of the runs. */
-  #find(holds: (run: LineRun) => boolean): LineRun | undefined {
+  #find(matches: (run: LineRun) => boolean): LineRun | undefined {
     let low = 0;
     let high = this.#runs.length;
     while (low < high) {
       const middle = (low + high) >> 1;
       const run = this.#runs[middle];
-      if (run && holds(run)) low = middle + 1;
+      if (run && matches(run)) low = middle + 1;
       else high = middle;
     }
     return this.#runs[low - 1];
