@@ -40,17 +40,17 @@ export default function CommandPalette({ toggleScheme }: { toggleScheme: () => v
     })),
   ];
   const pageActions: SpotlightActionData[] = [
-    ...NAV_ITEMS.map(place => ({
-      id: place.to,
-      label: place.label,
-      leftSection: <place.icon size={18} />,
-      onClick: () => navigate({ to: place.to, params: { org } }),
+    ...NAV_ITEMS.map(item => ({
+      id: item.to,
+      label: item.label,
+      leftSection: <item.icon size={18} />,
+      onClick: () => navigate({ to: item.to, params: { org } }),
     })),
-    ...SETTINGS_TABS.map(place => ({
-      id: place.to,
-      label: `Organization Settings: ${place.label}`,
+    ...SETTINGS_TABS.map(item => ({
+      id: item.to,
+      label: `Organization Settings: ${item.label}`,
       leftSection: <IconSettings size={18} />,
-      onClick: () => navigate({ to: place.to, params: { org } }),
+      onClick: () => navigate({ to: item.to, params: { org } }),
     })),
     { id: "scheme", label: "Toggle theme", leftSection: <IconMoon size={18} />, onClick: toggleScheme },
   ];

@@ -54,7 +54,7 @@ export function Shell() {
     t: toggleScheme,
     "/": () => document.querySelector<HTMLInputElement>("[data-page-search]")?.focus(),
     ...Object.fromEntries(
-      NAV_ITEMS.map(place => [`g ${place.key}`, () => navigate({ to: place.to, params: { org } })]),
+      NAV_ITEMS.map(item => [`g ${item.key}`, () => navigate({ to: item.to, params: { org } })]),
     ),
   });
 

@@ -6,7 +6,7 @@ const SHORTCUTS: [string[], string][] = [
   [["?"], "Show keyboard shortcuts"],
   [["t"], "Toggle theme"],
   [["/"], "Focus the search field"],
-  ...NAV_ITEMS.map((place): [string[], string] => [["g", place.key], `Go to ${place.label}`]),
+  ...NAV_ITEMS.map((item): [string[], string] => [["g", item.key], `Go to ${item.label}`]),
 ];
 
 /** List of keyboard shortcuts. */

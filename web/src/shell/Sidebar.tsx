@@ -59,16 +59,16 @@ export function Sidebar({ find, showKeys, toggleScheme, onNavigate }: Props) {
       </UnstyledButton>
       <Box style={{ flex: 1, overflowY: "auto" }}>
         <Stack gap={2} component="nav" aria-label="Main">
-          {NAV_ITEMS.map(place => (
+          {NAV_ITEMS.map(item => (
             <SidebarLink
-              key={place.to}
-              to={place.to}
+              key={item.to}
+              to={item.to}
               params={{ org }}
-              activeOptions={{ exact: "exact" in place, includeSearch: false }}
-              label={place.label}
-              leftSection={<place.icon size={18} stroke={1.7} aria-hidden />}
+              activeOptions={{ exact: "exact" in item, includeSearch: false }}
+              label={item.label}
+              leftSection={<item.icon size={18} stroke={1.7} aria-hidden />}
               rightSection={
-                place.label === "Approvals" && waiting > 0 ? (
+                item.label === "Approvals" && waiting > 0 ? (
                   <Badge
                     size="sm"
                     variant="filled"

@@ -13,10 +13,10 @@ test("a removed line that looks like a file header is classified as removed", ()
     "+++ new",
   ];
   expect(classifyDiffLines(lines)).toEqual([
-    "about",
-    "about",
-    "about",
-    "place",
+    "header",
+    "header",
+    "header",
+    "hunk",
     undefined,
     "removed",
     "added",
@@ -25,13 +25,13 @@ test("a removed line that looks like a file header is classified as removed", ()
 
 test("the header of a second file is not classified as part of a hunk", () => {
   expect(classifyDiffLines(["@@ -1 +1 @@", "-a", "+b", "diff --git a/y b/y", "index 1..2"]).at(-1)).toBe(
-    "about",
+    "header",
   );
 });
 
 test("mode changes are classified as removed and added", () => {
   expect(classifyDiffLines(["diff --git a/x b/x", "old mode 100644", "new mode 100755"])).toEqual([
-    "about",
+    "header",
     "removed",
     "added",
   ]);

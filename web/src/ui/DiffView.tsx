@@ -6,7 +6,7 @@ import { escapeLine } from "./escape";
 /** Longer diffs are cut; the copy button copies all of it. */
 const LINES_SHOWN_MAX = 2_000;
 
-type LineKind = "added" | "removed" | "place" | "about" | undefined;
+type LineKind = "added" | "removed" | "hunk" | "header" | undefined;
 
 /** Classifies the lines of a unified diff. Inside a hunk only the first character counts: `--- a` may be a removed `-- a`. */
 export function classifyDiffLines(lines: string[]): LineKind[] {
@@ -15,15 +15,15 @@ export function classifyDiffLines(lines: string[]): LineKind[] {
     if (line.startsWith("diff --git ")) isInside = false;
     if (line.startsWith("@@")) {
       isInside = true;
-      return "place";
+      return "hunk";
     }
     if (!isInside)
       return /^new (file )?mode /.test(line)
         ? "added"
         : /^(old|deleted file) mode /.test(line)
           ? "removed"
-          : "about";
-    if (line.startsWith("\\")) return "about";
+          : "header";
+    if (line.startsWith("\\")) return "header";
     return line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : undefined;
   });
 }

@@ -64,7 +64,7 @@ export function EnvironmentActions({ where, environment }: Props) {
       {action && (
         <Suspense fallback={null}>
           <EnvironmentDialog
-            doing={action}
+            action={action}
             where={where}
             environment={environment}
             onClose={() => setAction(null)}

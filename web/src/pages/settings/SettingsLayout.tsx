@@ -10,9 +10,9 @@ export function SettingsLayout() {
   const org = useOrg();
   const { pathname } = useLocation();
   const navigate = useNavigate();
-  const here = SETTINGS_TABS.find(place => pathname.startsWith(place.to.replace("$org", org)));
+  const current = SETTINGS_TABS.find(tab => pathname.startsWith(tab.to.replace("$org", org)));
   const tabs = useRef<HTMLDivElement>(null);
-  const at = here?.to;
+  const at = current?.to;
   // On narrow screens, scroll the selected tab into view.
   useEffect(() => {
     const open = at && tabs.current?.querySelector<HTMLElement>("[aria-selected=true]");
@@ -22,28 +22,28 @@ export function SettingsLayout() {
   return (
     <Box>
       <Tabs
-        value={here?.to ?? null}
+        value={current?.to ?? null}
         onChange={to => {
-          const place = SETTINGS_TABS.find(each => each.to === to);
-          if (place) navigate({ to: place.to, params: { org } });
+          const tab = SETTINGS_TABS.find(each => each.to === to);
+          if (tab) navigate({ to: tab.to, params: { org } });
         }}
         mb="lg"
         activateTabWithKeyboard={false}
       >
         <Tabs.List ref={tabs} aria-label="Organization Settings" className={styles.tabs}>
-          {SETTINGS_TABS.map(place => (
-            <Tabs.Tab key={place.to} value={place.to} style={{ flex: "none" }}>
-              {place.label}
+          {SETTINGS_TABS.map(tab => (
+            <Tabs.Tab key={tab.to} value={tab.to} style={{ flex: "none" }}>
+              {tab.label}
             </Tabs.Tab>
           ))}
         </Tabs.List>
-        {here && (
-          <Tabs.Panel value={here.to} pt="lg">
+        {current && (
+          <Tabs.Panel value={current.to} pt="lg">
             <Outlet />
           </Tabs.Panel>
         )}
       </Tabs>
-      {!here && <Outlet />}
+      {!current && <Outlet />}
     </Box>
   );
 }

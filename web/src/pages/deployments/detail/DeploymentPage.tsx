@@ -57,7 +57,7 @@ function DeploymentDetail({ org, deployment }: { org: string; deployment: Deploy
   const [first] = useState(() => findInitialStep(deployment)?.step.id);
   const auto = isFinished(deployment.status) ? undefined : findInitialStep(deployment);
   const all = listStageSteps(deployment);
-  const place =
+  const stageStep =
     all.find(({ step }) => step.id === search.step || step.step === search.step) ??
     auto ??
     all.find(({ step }) => step.id === first && step.attempts.length > 0) ??
@@ -88,24 +88,24 @@ function DeploymentDetail({ org, deployment }: { org: string; deployment: Deploy
         deployment={deployment}
         approvals={approvals.data?.data ?? []}
       />
-      <StagesView org={org} deployment={deployment} chosen={place?.step.id} onChoose={selectStep} />
-      {place && (
+      <StagesView org={org} deployment={deployment} chosen={stageStep?.step.id} onChoose={selectStep} />
+      {stageStep && (
         <StepPanel
           org={org}
           deployment={deployment}
-          place={place}
+          stageStep={stageStep}
           attempt={search.attempt ? Number(search.attempt) : undefined}
           view={{ lines: search.lines, q: search.q }}
           onAttempt={attempt =>
             navigate({
-              search: { step: place.step.id, attempt: String(attempt) },
+              search: { step: stageStep.step.id, attempt: String(attempt) },
               replace: true,
               resetScroll: false,
             })
           }
           onView={view =>
             navigate({
-              search: { step: place.step.id, attempt: search.attempt, ...view },
+              search: { step: stageStep.step.id, attempt: search.attempt, ...view },
               replace: true,
               resetScroll: false,
             })

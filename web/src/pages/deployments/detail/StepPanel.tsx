@@ -21,7 +21,7 @@ const LogViewer = lazy(() => import("./log/LogViewer"));
 type Props = {
   org: string;
   deployment: Deployment;
-  place: StageStep;
+  stageStep: StageStep;
   attempt: number | undefined;
   view: LogView;
   onAttempt: (attempt: number) => void;
@@ -30,8 +30,8 @@ type Props = {
 
 /** Details of a step: status, attempts, outputs, analysis and log. */
 export function StepPanel(props: Props) {
-  const { org, deployment, place, view, onView } = props;
-  const { stage, step } = place;
+  const { org, deployment, stageStep, view, onView } = props;
+  const { stage, step } = stageStep;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
   const [jump, setJump] = useState<LineTarget | null>(null);
   const hasFailed = shown ? shown.status === "failed" : step.status === "failed";

@@ -10,7 +10,7 @@ import { ReleaseDialog } from "./ReleaseDialog";
 import { TakeOverDialog } from "./TakeOverDialog";
 
 type Props = {
-  doing: EnvironmentAction;
+  action: EnvironmentAction;
   where: EnvironmentKey;
   environment: Environment;
   onClose: () => void;
@@ -21,13 +21,13 @@ export type EnvironmentDialogProps = { where: EnvironmentKey; environment: Envir
 export type SessionDialogProps = EnvironmentDialogProps & { lock: NonNullable<Environment["lock"]> };
 
 /** The dialog of an action. Lazy-loaded. */
-export default function EnvironmentDialog({ doing, ...rest }: Props) {
+export default function EnvironmentDialog({ action, ...rest }: Props) {
   // The session may end while the dialog is open: keep the one it was opened for.
   const [lock] = useState(rest.environment.lock);
-  if (doing === "claim") return <ClaimDialog {...rest} />;
-  if (doing === "queue") return <ClaimDialog {...rest} isQueued />;
+  if (action === "claim") return <ClaimDialog {...rest} />;
+  if (action === "queue") return <ClaimDialog {...rest} isQueued />;
   if (!lock) return <ClaimDialog {...rest} />;
-  switch (doing) {
+  switch (action) {
     case "take-over":
       return <TakeOverDialog {...rest} lock={lock} />;
     case "deploy":

@@ -49,7 +49,7 @@ function PipelineDetail({ org, pipeline }: Props) {
       <PipelineStages
         org={org}
         pipeline={pipeline}
-        inside={findStageOccupants(deployments.data?.pages.flatMap(page => page.data) ?? [])}
+        occupants={findStageOccupants(deployments.data?.pages.flatMap(page => page.data) ?? [])}
       />
       <Tabs
         value={shown}
@@ -182,7 +182,7 @@ function PipelineBanners({ pipeline }: { pipeline: Pipeline }) {
   );
 }
 
-function PipelineStages(props: Props & { inside: ReturnType<typeof findStageOccupants> }) {
+function PipelineStages(props: Props & { occupants: ReturnType<typeof findStageOccupants> }) {
   const isNarrow = useMediaQuery("(max-width: 62em)", window.innerWidth < 992);
   if (props.pipeline.stages.length === 0) {
     return (

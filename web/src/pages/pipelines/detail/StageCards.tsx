@@ -7,25 +7,25 @@ import { RelativeTime } from "@/ui/RelativeTime";
 import { StatusBadge, StatusText } from "@/ui/StatusBadge";
 import type { StageOccupant } from "./stageOccupants";
 
-type Props = { org: string; pipeline: Pipeline; inside: Map<string, StageOccupant> };
+type Props = { org: string; pipeline: Pipeline; occupants: Map<string, StageOccupant> };
 
 /** Stages as cards, for narrow screens. */
-export function StageCards({ org, pipeline, inside }: Props) {
+export function StageCards({ org, pipeline, occupants }: Props) {
   return (
     <Stack gap="sm">
       {pipeline.stages.map(stage => (
         <Card key={stage.name} padding="md">
-          <StageContent org={org} stage={stage} inside={inside.get(stage.name)} />
+          <StageContent org={org} stage={stage} occupant={occupants.get(stage.name)} />
         </Card>
       ))}
     </Stack>
   );
 }
 
-type ContentProps = { org: string; stage: Stage; inside: StageOccupant | undefined };
+type ContentProps = { org: string; stage: Stage; occupant: StageOccupant | undefined };
 
 /** The current deployment of a stage, and the one in progress. */
-export function StageContent({ org, stage, inside }: ContentProps) {
+export function StageContent({ org, stage, occupant }: ContentProps) {
   const { current, paused } = stage;
   return (
     <Stack gap={6}>
@@ -36,7 +36,7 @@ export function StageContent({ org, stage, inside }: ContentProps) {
         {paused ? (
           <StatusBadge status={PAUSED_STATUS_STYLE} />
         ) : (
-          inside && <StatusBadge status={RUN_STATUS_STYLE[inside.stage.status]} />
+          occupant && <StatusBadge status={RUN_STATUS_STYLE[occupant.stage.status]} />
         )}
       </Group>
       {current ? (
@@ -54,18 +54,18 @@ export function StageContent({ org, stage, inside }: ContentProps) {
           Nothing deployed yet
         </Text>
       )}
-      {inside && (
+      {occupant && (
         <Text size="sm" component="div">
           <Link
             to="/o/$org/deployments/$deploymentId"
-            params={{ org, deploymentId: inside.deployment.id }}
+            params={{ org, deploymentId: occupant.deployment.id }}
             inherit
             underline="always"
           >
-            #{inside.deployment.number}
+            #{occupant.deployment.number}
           </Link>{" "}
-          <StatusText status={RUN_STATUS_STYLE[inside.stage.status]} />{" "}
-          <CommitId id={inside.deployment.resolvedCommitId ?? inside.deployment.commitId} />
+          <StatusText status={RUN_STATUS_STYLE[occupant.stage.status]} />{" "}
+          <CommitId id={occupant.deployment.resolvedCommitId ?? occupant.deployment.commitId} />
         </Text>
       )}
     </Stack>

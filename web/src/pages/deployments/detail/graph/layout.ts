@@ -21,10 +21,10 @@ export function layoutStages(stages: DeploymentStage[]): {
   const placed: PlacedStage[] = [];
   let x = 0;
   for (const stage of stages) {
-    const inside = layoutSteps(stage);
-    const width = Math.max(STAGE.widthMin, inside.width + 2 * STAGE.pad);
-    const shift = (width - inside.width) / 2;
-    const height = STAGE.head + (inside.height || STAGE.emptyHeight) + STAGE.pad;
+    const inner = layoutSteps(stage);
+    const width = Math.max(STAGE.widthMin, inner.width + 2 * STAGE.pad);
+    const shift = (width - inner.width) / 2;
+    const height = STAGE.head + (inner.height || STAGE.emptyHeight) + STAGE.pad;
     placed.push({
       id: stage.name,
       stage,
@@ -32,8 +32,8 @@ export function layoutStages(stages: DeploymentStage[]): {
       y: 0,
       width,
       height,
-      links: inside.links,
-      steps: inside.steps.map(step => ({ ...step, x: step.x + shift, y: step.y + STAGE.head })),
+      links: inner.links,
+      steps: inner.steps.map(step => ({ ...step, x: step.x + shift, y: step.y + STAGE.head })),
     });
     x += width + STAGE.gap;
   }

@@ -39,14 +39,14 @@ const editorTheme = EditorView.theme({
 
 /** YAML editor; lines with diagnostics are marked. Read-only without `onChange`. */
 export function YamlEditor({ text, marks, onChange }: Props) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<EditorView | null>(null);
   const changed = useRef(onChange);
   changed.current = onChange;
   const isReadOnly = onChange === undefined;
 
   useEffect(() => {
-    if (!place.current) return;
+    if (!container.current) return;
     const extensions: Extension[] = [
       lineNumbers(),
       yaml(),
@@ -62,7 +62,7 @@ export function YamlEditor({ text, marks, onChange }: Props) {
       }),
     ];
     const made = new EditorView({
-      parent: place.current,
+      parent: container.current,
       state: EditorState.create({ doc: text, extensions }),
     });
     setView(made);
@@ -75,7 +75,7 @@ export function YamlEditor({ text, marks, onChange }: Props) {
     view?.dispatch({ effects: diagnosticMarks.reconfigure(decorations) });
   }, [view, marks]);
 
-  return <div ref={place} className={styles.editor} />;
+  return <div ref={container} className={styles.editor} />;
 }
 
 function markDiagnostics(state: EditorState, marks: Diagnostic[]) {
