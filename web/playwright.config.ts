@@ -4,14 +4,14 @@ import { defineConfig, type ReporterDescription } from "@playwright/test";
 const junit = process.env.BERTH_JUNIT_BROWSER;
 const list: ReporterDescription = ["list"];
 
-/** Each file has a server of its own, and the tests of a file share it: files run two at a time, their tests in order. */
+/** Each spec file has its own server, shared by its tests. Two files run in parallel, the tests of a file in order. */
 export default defineConfig({
   testDir: "tests",
   workers: 2,
   fullyParallel: false,
   retries: 0,
-  // Limits of a single step find what hangs. A test is up to fifty steps: on two cores that also build something it took
-  // four times as long as alone, and none of its steps reached its own limit.
+  // Action timeouts detect hangs. The test timeout is generous: a test has up to fifty actions, and next to a build on
+  // two cores it takes four times as long.
   timeout: 90_000,
   expect: { timeout: 10_000 },
   reporter: junit ? [list, ["junit", { outputFile: junit }]] : [list],

@@ -1,7 +1,7 @@
 import { defineConfig } from "@playwright/test";
 import tests from "./playwright.config";
 
-/** `npm run measure` tells how fast pages are here and now, and fails when a frame takes too long. Not among the tests: it wants the machine for itself. */
+/** Performance measurements (`npm run measure`). Separate from the tests because they need an idle machine. */
 export default defineConfig({
   ...tests,
   testDir: "tests/measure",

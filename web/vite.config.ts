@@ -3,7 +3,7 @@ import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
 const server = process.env.BERTH_URL ?? "http://127.0.0.1:8080";
-// The host stays as the browser sent it: the server compares it with the origin of every change.
+// Keep the Host header: the server compares it with the Origin of every mutating request.
 const proxy = Object.fromEntries(
   ["/api", "/docs"].map(path => [path, { target: server, changeOrigin: false }]),
 );
@@ -13,12 +13,12 @@ export default defineConfig({
   resolve: { alias: { "@": fileURLToPath(new URL("./src", import.meta.url)) } },
   build: {
     manifest: true,
-    // Fonts and icons stay files: the policy of the server allows data: for images only.
+    // No inlined assets: the server's content security policy allows data: URLs only for images.
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,
     rolldownOptions: {
       output: {
-        // What every page needs is one file: many small ones compress badly.
+        // Shared code goes into one file: many small files compress badly.
         codeSplitting: {
           groups: [
             {
@@ -27,7 +27,7 @@ export default defineConfig({
             },
             {
               name: "shared",
-              // Folders of ui/ are for some of the pages.
+              // Folders of ui/ are used by some pages only.
               test: /src[\\/]((api|data|theme|format)[\\/].*|ui[\\/][^\\/]+)\.tsx?$/,
               minShareCount: 3,
             },

@@ -9,9 +9,9 @@ export default defineConfig({
   test: {
     environment: "happy-dom",
     include: ["src/**/*.test.{ts,tsx}"],
-    // Loading the environment and React once per file takes longer than the tests. Every test restores the timers and
-    // unmounts the components it uses.
-    setupFiles: ["./tests/patience.ts"],
+    // Not isolated: loading the environment and React per file takes longer than the tests. Every test restores its
+    // timers and unmounts its components.
+    setupFiles: ["./tests/setupUnitTests.ts"],
     testTimeout: 30_000,
     pool: "threads",
     isolate: false,

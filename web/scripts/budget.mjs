@@ -1,9 +1,9 @@
-// What somebody who is signed in loads before Home is there, in gzip: the entry, the page, and what both import.
+// Checks the gzipped size of the JavaScript that a logged-in user loads for Home: the entry, the page, and their imports.
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const INITIAL_JS_BYTES_MAX = 200 * 1024;
-/** Heavy parts that pages load when they are looked at. */
+/** Heavy dependencies that must be lazy-loaded. */
 const LAZY_ONLY = ["@xyflow", "dagre", "uplot", "@codemirror", "virtuoso"];
 
 const dist = new URL("../dist/", import.meta.url);
@@ -16,7 +16,7 @@ const walk = key => {
   for (const next of manifest[key].imports ?? []) walk(next);
 };
 walk(entry);
-walk("src/pages/home/Home.tsx");
+walk("src/pages/home/HomePage.tsx");
 
 const size = file => gzipSync(readFileSync(new URL(file, dist)), { level: 9 }).length;
 const total = [...initial].reduce((sum, key) => sum + size(manifest[key].file), 0);
@@ -26,6 +26,8 @@ process.stdout.write(
   `initial JavaScript: ${kib(total)} gzip of ${kib(INITIAL_JS_BYTES_MAX)}, in ${initial.size} files\n`,
 );
 if (total > INITIAL_JS_BYTES_MAX || heavy.length > 0) {
-  process.stderr.write(`over the budget, or heavy at the start: ${heavy.join(", ") || kib(total)}\n`);
+  process.stderr.write(
+    `initial JavaScript over budget or with heavy dependencies: ${heavy.join(", ") || kib(total)}\n`,
+  );
   process.exit(1);
 }

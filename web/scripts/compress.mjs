@@ -1,4 +1,4 @@
-// Writes a .br and a .gz beside every file of dist that shrinks; the server never compresses at run time.
+// Writes .br and .gz files for every file in dist that gets smaller; the server does not compress at run time.
 import { readdirSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -18,6 +18,6 @@ async function compress(path) {
   if (gzipped.length < plain.length) await writeFile(`${path}.gz`, gzipped);
 }
 
-// The thread pool of Node compresses several files at once.
+// Node's thread pool compresses several files in parallel.
 const paths = readdirSync(dist, { recursive: true }).map(entry => join(dist, String(entry)));
 await Promise.all(paths.filter(path => COMPRESSIBLE.test(path) && !path.includes("/.vite/")).map(compress));

@@ -4,7 +4,7 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
-import { queries } from "./data/queries";
+import { queryClient } from "./data/queryClient";
 import { router } from "./routes";
 import { PasswordPrompt } from "./shell/PasswordPrompt";
 import { theme, variables } from "./theme/theme";
@@ -14,7 +14,7 @@ const Notifications = lazy(() => import("./ui/Toasts"));
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no root");
 
-// The code of the page and who is signed in are asked for at once, not one after the other.
+// Load the page's code in parallel with the current user.
 const [routes] = router.getMatchedRoutes(location.pathname);
 for (const route of routes) void router.loadRouteChunk(route);
 
@@ -24,7 +24,7 @@ createRoot(root).render(
       <Suspense fallback={null}>
         <Notifications />
       </Suspense>
-      <QueryClientProvider client={queries}>
+      <QueryClientProvider client={queryClient}>
         <PasswordPrompt />
         <RouterProvider router={router} />
       </QueryClientProvider>

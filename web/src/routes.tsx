@@ -1,4 +1,4 @@
-/** Every address of the dashboard. Pages are loaded when they are visited. */
+/** Routes of the dashboard. Pages are lazy-loaded. */
 import {
   createRootRouteWithContext,
   createRoute,
@@ -7,45 +7,51 @@ import {
   Outlet,
   redirect,
 } from "@tanstack/react-router";
-import { whenSignedOut } from "./api/client";
-import { problemOf } from "./api/problem";
-import { deployedPages } from "./data/deployed";
-import { ME } from "./data/keys";
+import { setLoggedOutHandler } from "./api/client";
+import { toProblem } from "./api/problem";
+import { deployedQuery } from "./data/deployed";
 import { meQuery } from "./data/me";
-import { queries } from "./data/queries";
-import { count, readSearch, search, text, writeSearch } from "./data/search";
-import { PageProblem } from "./shell/PageProblem";
-import { lastOrganization } from "./shell/remembered";
+import { queryClient } from "./data/queryClient";
+import { ME_KEY } from "./data/queryKeys";
+import {
+  createSearchValidator,
+  parseCount,
+  parseSearch,
+  parseText,
+  stringifySearch,
+} from "./data/searchParams";
+import { ErrorPage } from "./shell/ErrorPage";
+import { loadLastOrganization } from "./shell/lastOrganization";
 import { Shell } from "./shell/Shell";
-import { Loading } from "./ui/Loading";
+import { LoadingRows } from "./ui/LoadingRows";
 
-const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <PageProblem /> });
+const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <ErrorPage /> });
 
-/** Redirects to the log-in page, and from there back to the requested page. */
-async function signedIn(href: string) {
+/** Loads the current user. Without a login, redirects to the login page, which leads back to the requested page. */
+async function requireLogin(href: string) {
   try {
-    return await queries.ensureQueryData(meQuery);
+    return await queryClient.ensureQueryData(meQuery);
   } catch (error) {
-    if (problemOf(error).status !== 401) throw error;
+    if (toProblem(error).status !== 401) throw error;
     throw redirect({ to: "/sign-in", search: href === "/" ? {} : { next: href } });
   }
 }
 
-const start = createRoute({
+const index = createRoute({
   getParentRoute: () => root,
   path: "/",
   beforeLoad: async () => {
-    const me = await signedIn("/");
-    const org = lastOrganization(me.organizations);
+    const me = await requireLogin("/");
+    const org = loadLastOrganization(me.organizations);
     throw org ? redirect({ to: "/o/$org", params: { org } }) : redirect({ to: "/profile" });
   },
 });
 
-const signIn = createRoute({
+const login = createRoute({
   getParentRoute: () => root,
   path: "/sign-in",
-  validateSearch: search({ next: text }),
-  component: lazyRouteComponent(() => import("./pages/sign-in/SignIn"), "SignIn"),
+  validateSearch: createSearchValidator({ next: parseText }),
+  component: lazyRouteComponent(() => import("./pages/login/LoginPage"), "LoginPage"),
 });
 
 const invitation = createRoute({
@@ -66,42 +72,45 @@ const resetPassword = createRoute({
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
-  beforeLoad: ({ location }) => signedIn(location.href).then(() => {}),
-  component: lazyRouteComponent(() => import("./pages/profile/Profile"), "Profile"),
+  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
+  component: lazyRouteComponent(() => import("./pages/profile/ProfilePage"), "ProfilePage"),
 });
 
 const org = createRoute({
   getParentRoute: () => root,
   path: "/o/$org",
-  beforeLoad: ({ location }) => signedIn(location.href).then(() => {}),
+  beforeLoad: ({ location }) => requireLogin(location.href).then(() => {}),
   component: Shell,
 });
 
 const home = createRoute({
   getParentRoute: () => org,
   path: "/",
-  // Fetched in parallel with the page's code.
-  loader: ({ params }) => void queries.prefetchInfiniteQuery(deployedPages(params.org)),
-  component: lazyRouteComponent(() => import("./pages/home/Home"), "Home"),
+  // Prefetched in parallel with the page's code.
+  loader: ({ params }) => void queryClient.prefetchInfiniteQuery(deployedQuery(params.org)),
+  component: lazyRouteComponent(() => import("./pages/home/HomePage"), "HomePage"),
 });
 
 const welcome = createRoute({
   getParentRoute: () => org,
   path: "welcome",
-  component: lazyRouteComponent(() => import("./pages/welcome/Welcome"), "Welcome"),
+  component: lazyRouteComponent(() => import("./pages/welcome/WelcomePage"), "WelcomePage"),
 });
 
 const environments = createRoute({
   getParentRoute: () => org,
   path: "environments",
-  validateSearch: search({ search: text, show: text }),
-  component: lazyRouteComponent(() => import("./pages/environments/list/Board"), "Board"),
+  validateSearch: createSearchValidator({ search: parseText, show: parseText }),
+  component: lazyRouteComponent(
+    () => import("./pages/environments/list/EnvironmentsPage"),
+    "EnvironmentsPage",
+  ),
 });
 
 const environment = createRoute({
   getParentRoute: () => org,
   path: "environments/$pipelineId/$envName",
-  validateSearch: search({ page: count }),
+  validateSearch: createSearchValidator({ page: parseCount }),
   component: lazyRouteComponent(
     () => import("./pages/environments/detail/EnvironmentPage"),
     "EnvironmentPage",
@@ -111,61 +120,66 @@ const environment = createRoute({
 const pipelines = createRoute({
   getParentRoute: () => org,
   path: "pipelines",
-  validateSearch: search({ search: text, status: text }),
-  component: lazyRouteComponent(() => import("./pages/pipelines/list/Pipelines"), "Pipelines"),
+  validateSearch: createSearchValidator({ search: parseText, status: parseText }),
+  component: lazyRouteComponent(() => import("./pages/pipelines/list/PipelinesPage"), "PipelinesPage"),
 });
 
 const pipeline = createRoute({
   getParentRoute: () => org,
   path: "pipelines/$pipelineId",
-  validateSearch: search({ tab: text }),
+  validateSearch: createSearchValidator({ tab: parseText }),
   component: lazyRouteComponent(() => import("./pages/pipelines/detail/PipelinePage"), "PipelinePage"),
 });
 
 const deployment = createRoute({
   getParentRoute: () => org,
   path: "deployments/$deploymentId",
-  validateSearch: search({ step: text, attempt: count, lines: text, q: text }),
+  validateSearch: createSearchValidator({
+    step: parseText,
+    attempt: parseCount,
+    lines: parseText,
+    q: parseText,
+  }),
   component: lazyRouteComponent(() => import("./pages/deployments/detail/DeploymentPage"), "DeploymentPage"),
 });
 
 const approvals = createRoute({
   getParentRoute: () => org,
   path: "approvals",
-  validateSearch: search({ status: text, approval: text }),
-  component: lazyRouteComponent(() => import("./pages/approvals/list/Approvals"), "Approvals"),
+  validateSearch: createSearchValidator({ status: parseText, approval: parseText }),
+  component: lazyRouteComponent(() => import("./pages/approvals/list/ApprovalsPage"), "ApprovalsPage"),
 });
 
 const events = createRoute({
   getParentRoute: () => org,
   path: "events",
-  validateSearch: search({
-    kind: text,
-    actor: text,
-    pipeline: text,
-    deployment: text,
-    environment: text,
-    from: text,
-    to: text,
-    event: text,
+  validateSearch: createSearchValidator({
+    kind: parseText,
+    actor: parseText,
+    pipeline: parseText,
+    deployment: parseText,
+    environment: parseText,
+    from: parseText,
+    to: parseText,
+    event: parseText,
   }),
-  component: lazyRouteComponent(() => import("./pages/events/list/Events"), "Events"),
+  component: lazyRouteComponent(() => import("./pages/events/list/AuditLogPage"), "AuditLogPage"),
 });
 
 const insights = createRoute({
   getParentRoute: () => org,
   path: "insights",
-  validateSearch: search({ days: count, pipeline: text }),
+  validateSearch: createSearchValidator({ days: parseCount, pipeline: parseText }),
   component: lazyRouteComponent(() => import("./pages/insights/InsightsPage"), "InsightsPage"),
 });
 
 const settings = createRoute({
   getParentRoute: () => org,
   path: "settings",
-  component: lazyRouteComponent(() => import("./pages/settings/Settings"), "Settings"),
+  component: lazyRouteComponent(() => import("./pages/settings/SettingsLayout"), "SettingsLayout"),
 });
 
-const settingsStart = createRoute({
+const settingsIndex = createRoute({
   getParentRoute: () => settings,
   path: "/",
   beforeLoad: ({ params }) => {
@@ -176,37 +190,40 @@ const settingsStart = createRoute({
 const general = createRoute({
   getParentRoute: () => settings,
   path: "general",
-  component: lazyRouteComponent(() => import("./pages/general/General"), "General"),
+  component: lazyRouteComponent(() => import("./pages/general/GeneralPage"), "GeneralPage"),
 });
 
 const tokens = createRoute({
   getParentRoute: () => settings,
   path: "tokens",
-  component: lazyRouteComponent(() => import("./pages/tokens/list/Tokens"), "Tokens"),
+  component: lazyRouteComponent(() => import("./pages/tokens/list/TokensPage"), "TokensPage"),
 });
 
 const members = createRoute({
   getParentRoute: () => settings,
   path: "members",
-  component: lazyRouteComponent(() => import("./pages/members/list/Members"), "Members"),
+  component: lazyRouteComponent(() => import("./pages/members/list/MembersPage"), "MembersPage"),
 });
 
 const secrets = createRoute({
   getParentRoute: () => settings,
   path: "secrets",
-  component: lazyRouteComponent(() => import("./pages/secrets/list/Secrets"), "Secrets"),
+  component: lazyRouteComponent(() => import("./pages/secrets/list/SecretsPage"), "SecretsPage"),
 });
 
 const repositories = createRoute({
   getParentRoute: () => settings,
   path: "repositories",
-  component: lazyRouteComponent(() => import("./pages/repositories/list/Repositories"), "Repositories"),
+  component: lazyRouteComponent(
+    () => import("./pages/repositories/list/RepositoriesPage"),
+    "RepositoriesPage",
+  ),
 });
 
 const webhooks = createRoute({
   getParentRoute: () => settings,
   path: "webhooks",
-  component: lazyRouteComponent(() => import("./pages/webhooks/list/Webhooks"), "Webhooks"),
+  component: lazyRouteComponent(() => import("./pages/webhooks/list/WebhooksPage"), "WebhooksPage"),
 });
 
 const webhook = createRoute({
@@ -218,7 +235,7 @@ const webhook = createRoute({
 const customSteps = createRoute({
   getParentRoute: () => settings,
   path: "custom-steps",
-  component: lazyRouteComponent(() => import("./pages/registries/list/CustomSteps"), "CustomSteps"),
+  component: lazyRouteComponent(() => import("./pages/registries/list/CustomStepsPage"), "CustomStepsPage"),
 });
 
 const registry = createRoute({
@@ -230,18 +247,21 @@ const registry = createRoute({
 const runners = createRoute({
   getParentRoute: () => settings,
   path: "runners",
-  component: lazyRouteComponent(() => import("./pages/runners/list/Runners"), "Runners"),
+  component: lazyRouteComponent(() => import("./pages/runners/list/RunnersPage"), "RunnersPage"),
 });
 
 const analysis = createRoute({
   getParentRoute: () => settings,
   path: "analysis",
-  component: lazyRouteComponent(() => import("./pages/analysis/AnalysisPage"), "AnalysisPage"),
+  component: lazyRouteComponent(
+    () => import("./pages/analysis/AnalysisSettingsPage"),
+    "AnalysisSettingsPage",
+  ),
 });
 
-const tree = root.addChildren([
-  start,
-  signIn,
+const routeTree = root.addChildren([
+  index,
+  login,
   invitation,
   resetPassword,
   profile,
@@ -257,7 +277,7 @@ const tree = root.addChildren([
     events,
     insights,
     settings.addChildren([
-      settingsStart,
+      settingsIndex,
       general,
       tokens,
       members,
@@ -274,21 +294,21 @@ const tree = root.addChildren([
 ]);
 
 export const router = createRouter({
-  routeTree: tree,
+  routeTree: routeTree,
   defaultPreload: "intent",
-  defaultPendingComponent: Loading,
-  defaultErrorComponent: PageProblem,
+  defaultPendingComponent: LoadingRows,
+  defaultErrorComponent: ErrorPage,
   scrollRestoration: true,
-  parseSearch: readSearch,
-  stringifySearch: writeSearch,
+  parseSearch: parseSearch,
+  stringifySearch: stringifySearch,
 });
 
-/** Pages for people who are not logged in. */
+/** Pages that work without a login. */
 const OPEN_PAGES = ["/invitation", "/reset-password"];
 
-whenSignedOut(() => {
+setLoggedOutHandler(() => {
   if (OPEN_PAGES.includes(router.state.location.pathname)) return;
-  queries.removeQueries({ queryKey: ME });
+  queryClient.removeQueries({ queryKey: ME_KEY });
   const { href, pathname } = router.state.location;
   if (pathname !== "/sign-in") router.navigate({ to: "/sign-in", search: { next: href } });
 });
@@ -298,7 +318,7 @@ declare module "@tanstack/react-router" {
     router: typeof router;
   }
   interface HistoryState {
-    /** A line for the log-in page. */
+    /** Message shown on the login page. */
     notice?: string;
   }
 }

@@ -1,7 +1,7 @@
-/** How people get in: invitations, and links to reset a password. */
+/** Accounts: invitations, password reset and password change. */
 import type { Browser, Page } from "@playwright/test";
-import { addMember, tokenOf, withToken } from "./harness/api";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { addMember, tokenInLink, withToken } from "./harness/api";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 import type { World } from "./harness/world";
 
 test.use({ parts: ["grace"] });
@@ -10,8 +10,8 @@ const PASSWORD = "gulls over a quiet quay";
 const NEW_PASSWORD = "a lantern on every mast";
 const COPY = ["clipboard-read", "clipboard-write"];
 
-/** A browser of another person. */
-async function elsewhere(browser: Browser, world: World): Promise<Page> {
+/** Opens a page in a new browser context. */
+async function openBrowser(browser: Browser, world: World): Promise<Page> {
   return (await browser.newContext({ baseURL: world.base })).newPage();
 }
 
@@ -19,13 +19,13 @@ async function invite(world: World, email: string, role = "deployer"): Promise<{
   return withToken(world)("POST", "/ORG/invitations", { email, role });
 }
 
-async function hasNoToken(page: Page, token: string) {
+async function expectNoToken(page: Page, token: string) {
   await expect(page).toHaveURL(url => url.hash === "");
   const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
   expect(kept).not.toContain(token);
 }
 
-test("a colleague is invited, accepts in a second browser, and is in the organization", async ({
+test("an invited person creates an account and becomes a member", async ({
   ada,
   browser,
   context,
@@ -33,45 +33,45 @@ test("a colleague is invited, accepts in a second browser, and is in the organiz
 }) => {
   await context.grantPermissions(COPY);
   await ada.goto("/o/acme/settings/members");
-  await ada.getByRole("button", { name: "Invite", exact: true }).click();
+  await ada.getByRole("button", { name: "Invite member" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Email").fill("mae@acme.test");
   await dialog.getByLabel("Name").fill("Mae");
   await ada.screenshot({ path: "screenshots/invite.png" });
-  await isAccessible(ada, "the dialog to invite");
+  await expectAccessible(ada, "the dialog to invite");
   await dialog.getByRole("button", { name: "Invite" }).click();
-  const link = (await ada.getByLabel("The invitation link").textContent()) ?? "";
+  const link = (await ada.getByLabel("Invitation link").textContent()) ?? "";
   expect(link).toContain(`${world.base}/invitation#berth_invite_`);
-  await expect(dialog).toContainText("It works once, for 7 days.");
+  await expect(dialog).toContainText("The link works once and expires in 7 days.");
   await dialog.getByRole("button", { name: "Copy link" }).click();
   expect(await ada.evaluate(() => navigator.clipboard.readText())).toBe(link);
   await ada.screenshot({ path: "screenshots/invitation-link.png" });
-  await isAccessible(ada, "the invitation link");
+  await expectAccessible(ada, "the invitation link");
   await dialog.getByRole("button", { name: "Done" }).click();
   const pending = ada.getByRole("region", { name: "Pending invitations" });
   await expect(pending.getByRole("row", { name: /mae@acme\.test/ })).toContainText("deployer");
-  expect(await ada.content()).not.toContain(tokenOf(link));
+  expect(await ada.content()).not.toContain(tokenInLink(link));
   await ada.screenshot({ path: "screenshots/members-pending.png" });
-  await isAccessible(ada, "members with an invitation");
+  await expectAccessible(ada, "members with an invitation");
 
-  const mae = await elsewhere(browser, world);
+  const mae = await openBrowser(browser, world);
   await mae.goto(link);
   await expect(mae.getByRole("heading", { level: 1, name: "Join Acme" })).toBeVisible();
-  await expect(mae.getByText("invites mae@acme.test as deployer")).toBeVisible();
-  await hasNoToken(mae, tokenOf(link));
+  await expect(mae.getByText("invited mae@acme.test as deployer")).toBeVisible();
+  await expectNoToken(mae, tokenInLink(link));
   await expect(mae.getByLabel("Name")).toHaveValue("Mae");
   await mae.getByLabel("Name").fill("Mae Jemison");
   const password = mae.getByRole("textbox", { name: "Password" });
   await password.fill("too short");
   await mae.keyboard.press("Enter");
-  await expect(mae.getByText("It must have 15 to 256 characters")).toBeVisible();
+  await expect(mae.getByText("Must be 15 to 256 characters long")).toBeVisible();
   await password.fill("aaaaaaaaaaaaaaaaaaaa");
   await mae.keyboard.press("Enter");
-  await expect(mae.getByText("The password repeats too few characters")).toBeVisible();
+  await expect(mae.getByText(/^The password /)).toBeVisible();
   for (const colorScheme of ["light", "dark"] as const) {
     await mae.emulateMedia({ colorScheme });
     await mae.screenshot({ path: `screenshots/sign-up-${colorScheme}.png` });
-    await isAccessible(mae, `the page to sign up in ${colorScheme}`);
+    await expectAccessible(mae, `the page to sign up in ${colorScheme}`);
   }
   await password.fill(PASSWORD);
   await mae.getByRole("button", { name: "Create account and join" }).click();
@@ -85,7 +85,7 @@ test("a colleague is invited, accepts in a second browser, and is in the organiz
   await expect(mae.getByRole("heading", { name: "This invitation is no longer valid" })).toBeVisible();
 });
 
-test("a person with an account logs in and joins", async ({ browser, world }) => {
+test("an invited person with an account logs in and joins", async ({ browser, world }) => {
   const otto = { email: "otto@acme.test", password: PASSWORD };
   await addMember(world, otto, "Otto", "viewer");
   const api = withToken(world);
@@ -93,12 +93,12 @@ test("a person with an account logs in and joins", async ({ browser, world }) =>
   await api("DELETE", `/ORG/members/${members.find(each => each.email === otto.email)?.id}`);
   const { url } = await invite(world, otto.email);
 
-  const page = await elsewhere(browser, world);
+  const page = await openBrowser(browser, world);
   await page.goto(url);
   await expect(page.getByLabel("Email")).toHaveValue(otto.email);
-  await hasNoToken(page, tokenOf(url));
+  await expectNoToken(page, tokenInLink(url));
   await page.screenshot({ path: "screenshots/invitation-log-in.png" });
-  await isAccessible(page, "the page to log in and join");
+  await expectAccessible(page, "the page to log in and join");
   await page.getByRole("textbox", { name: "Password" }).fill("not the password");
   await page.getByRole("button", { name: "Log in" }).click();
   await expect(page.getByRole("alert")).toBeVisible();
@@ -109,13 +109,13 @@ test("a person with an account logs in and joins", async ({ browser, world }) =>
   await expect(page.getByRole("heading", { level: 1, name: "Home" })).toBeVisible();
 });
 
-test("an invitation of another person is not accepted by the one who is logged in", async ({
+test("an invitation for another email address cannot be accepted while logged in", async ({
   browser,
   world,
 }) => {
   const { url } = await invite(world, "nina@acme.test");
   const context = await browser.newContext({ baseURL: world.base });
-  const page = await signedIn(context, world, { ...world.grace, cookie: undefined });
+  const page = await openPageAs(context, world, { ...world.grace, cookie: undefined });
   await page.goto(url);
   await expect(page.getByText("You are logged in as grace@acme.test.")).toBeVisible();
   await expect(page.getByRole("button", { name: "Join Acme" })).toHaveCount(0);
@@ -123,35 +123,35 @@ test("an invitation of another person is not accepted by the one who is logged i
   await expect(page.getByRole("button", { name: "Create account and join" })).toBeVisible();
 });
 
-test("a revoked link says so", async ({ ada, browser, world }) => {
+test("a revoked invitation link shows that it is no longer valid", async ({ ada, browser, world }) => {
   const { url } = await invite(world, "rita@acme.test");
   await ada.goto("/o/acme/settings/members");
-  await ada.getByRole("button", { name: "Revoke the invitation of rita@acme.test" }).click();
+  await ada.getByRole("button", { name: "Revoke invitation for rita@acme.test" }).click();
   await ada.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-  await expect(ada.getByText("Invitation of rita@acme.test revoked")).toBeVisible();
-  const page = await elsewhere(browser, world);
+  await expect(ada.getByText("Invitation for rita@acme.test revoked")).toBeVisible();
+  const page = await openBrowser(browser, world);
   await page.goto(url);
   await expect(page.getByRole("heading", { name: "This invitation is no longer valid" })).toBeVisible();
   await expect(page.getByText("Ask an admin of the organization for a new link.")).toBeVisible();
   await page.screenshot({ path: "screenshots/invitation-over.png" });
-  await isAccessible(page, "an invitation that is over");
+  await expectAccessible(page, "an invitation that is over");
 });
 
-test("a reset link sets a password once", async ({ browser, fileServer, world }) => {
+test("a password reset link works once", async ({ browser, fileServer, world }) => {
   const lost = { email: "lotte@acme.test", password: PASSWORD };
   await addMember(world, lost, "Lotte", "viewer");
   const link = fileServer.resetLink(lost.email);
-  const page = await elsewhere(browser, world);
+  const page = await openBrowser(browser, world);
   await page.goto("/sign-in");
   await page.getByText("Forgot your password?").click();
   await expect(page.getByText("berth admin reset-password")).toBeVisible();
   await page.goto(link);
   await expect(page.getByRole("heading", { level: 1, name: "Set a new password" })).toBeVisible();
-  await hasNoToken(page, tokenOf(link));
+  await expectNoToken(page, tokenInLink(link));
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     await page.screenshot({ path: `screenshots/reset-password-${colorScheme}.png` });
-    await isAccessible(page, `the page to reset a password in ${colorScheme}`);
+    await expectAccessible(page, `the page to reset a password in ${colorScheme}`);
   }
   await page.getByRole("textbox", { name: "New password" }).fill(NEW_PASSWORD);
   await page.getByLabel("Also revoke my API tokens").check();
@@ -169,15 +169,15 @@ test("a reset link sets a password once", async ({ browser, fileServer, world })
   await expect(page.getByRole("heading", { name: "This link is no longer valid" })).toBeVisible();
 });
 
-test("a changed password revokes API tokens on request", async ({ browser, world }) => {
+test("changing the password revokes API tokens if requested", async ({ browser, world }) => {
   const kai = { email: "kai@acme.test", password: PASSWORD };
   await addMember(world, kai, "Kai", "deployer");
-  const page = await signedIn(await browser.newContext({ baseURL: world.base }), world, kai);
+  const page = await openPageAs(await browser.newContext({ baseURL: world.base }), world, kai);
   await page.goto("/o/acme/settings/tokens");
-  await page.getByRole("button", { name: "Create a token" }).click();
+  await page.getByRole("button", { name: "Create token" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("laptop");
   await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
-  const token = (await page.getByLabel("The new token", { exact: true }).textContent()) ?? "";
+  const token = (await page.getByLabel("API token", { exact: true }).textContent()) ?? "";
 
   await page.goto("/profile");
   const section = page.getByRole("region", { name: "Password" });
@@ -185,7 +185,7 @@ test("a changed password revokes API tokens on request", async ({ browser, world
   await section.getByRole("textbox", { name: "New password" }).fill(NEW_PASSWORD);
   await section.getByLabel("Also revoke my API tokens").check();
   await section.getByRole("button", { name: "Change password" }).click();
-  await expect(section.getByText("This is not your password")).toBeVisible();
+  await expect(section.getByText("Wrong password")).toBeVisible();
   await section.getByRole("textbox", { name: "Current password" }).fill(kai.password);
   await section.getByRole("button", { name: "Change password" }).click();
   await expect(page.getByText("Password changed")).toBeVisible();

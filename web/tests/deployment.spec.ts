@@ -1,10 +1,17 @@
-/** Deployments in the browser: started, watched, approved, ended, taken back. */
+/** Deployments: start, log, approval, soak, cancel, retry and rollback. */
 import { withToken } from "./harness/api";
+import {
+  buildDefinition,
+  createPipeline,
+  isFinished,
+  runDeployment,
+  startDeployment,
+  waitForStatus,
+} from "./harness/deployments";
 import { Latch } from "./harness/latch";
-import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
-import { expect, expectLogGrowth, isAccessible, test } from "./harness/test";
+import { expect, expectAccessible, expectLogGrowth, test } from "./harness/test";
 
-test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
+test("a started deployment shows its growing log and its success", async ({ ada, world }) => {
   const latch = new Latch(world, "dep-live");
   const run = `echo "--- Prepare"
 echo "preparing"
@@ -12,13 +19,13 @@ echo "--- Roll out"
 i=0
 while ${latch.isHeld}; do i=$((i+1)); echo "pod $i is ready"; sleep 0.1; done
 echo "all pods are ready"`;
-  await makePipeline(world, "dep-live", definition("Live", { Deploy: run }));
+  await createPipeline(world, "dep-live", buildDefinition("Live", { Deploy: run }));
   await ada.goto("/o/acme/pipelines/dep-live");
   await ada.getByRole("button", { name: "Deploy", exact: true }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Commit").fill("v2.0.0");
-  await dialog.getByRole("textbox", { name: "Why" }).fill("the new cart");
-  await isAccessible(ada, "the deploy dialog");
+  await dialog.getByRole("textbox", { name: "Reason" }).fill("the new cart");
+  await expectAccessible(ada, "the deploy dialog");
   await ada.screenshot({ path: "screenshots/deployment-start-light.png" });
   await dialog.getByRole("button", { name: "Deploy" }).click();
 
@@ -34,17 +41,14 @@ echo "all pods are ready"`;
   await expect(ada.getByText("“the new cart”")).toBeVisible();
 });
 
-test("a log that is followed stops following when somebody scrolls, until they ask again", async ({
-  ada,
-  world,
-}) => {
+test("a followed log stops following on scroll and resumes with Follow", async ({ ada, world }) => {
   const latch = new Latch(world, "dep-follow");
   const run = `for i in $(seq 1 400); do echo "before $i"; done
 i=0
 while ${latch.isHeld}; do i=$((i+1)); echo "now $i"; sleep 0.1; done
 for i in $(seq 1 100); do echo "last $i"; done`;
-  await makePipeline(world, "dep-follow", definition("Follow", { Deploy: run }));
-  const { id } = await start(world, "dep-follow", "v1");
+  await createPipeline(world, "dep-follow", buildDefinition("Follow", { Deploy: run }));
+  const { id } = await startDeployment(world, "dep-follow", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const log = ada.getByRole("region", { name: "Log of Deploy" });
   await expect(log).toContainText(/now \d+/);
@@ -58,7 +62,7 @@ for i in $(seq 1 100); do echo "last $i"; done`;
   await follow.click();
   await expect(follow).toBeHidden();
   latch.release();
-  // The last lines arrive together with the news that it ended: they are followed too.
+  // The last lines arrive together with the end of the log and must be followed too.
   await expect(log).toContainText("last 100");
   await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
   await expect
@@ -66,14 +70,14 @@ for i in $(seq 1 100); do echo "last $i"; done`;
     .toBeLessThan(40);
 });
 
-test("a failed deployment opens at the line that failed", async ({ ada, world }) => {
+test("a failed deployment opens at the failing line and can be retried", async ({ ada, world }) => {
   const run = `echo "--- Test"
 for i in $(seq 1 3000); do echo "case $i ok"; done
 printf '\\033[31merror:\\033[0m case 3001 expected 200, got 503\\n'
 for i in $(seq 1 60); do echo "  frame $i"; done
 exit 1`;
-  await makePipeline(world, "dep-fail", definition("Fails", { Check: run }));
-  const { id } = await deployed(world, "dep-fail", "v1");
+  await createPipeline(world, "dep-fail", buildDefinition("Fails", { Check: run }));
+  const { id } = await runDeployment(world, "dep-fail", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const failing = ada.locator("[data-failing]");
   await expect(failing).toBeInViewport();
@@ -83,7 +87,7 @@ exit 1`;
 
   await ada.getByRole("button", { name: "Retry" }).click();
   const dialog = ada.getByRole("dialog");
-  await expect(dialog).toContainText("With the same commit");
+  await expect(dialog).toContainText("Uses the same commit");
   await dialog.getByRole("button", { name: "Retry" }).click();
   await expect(dialog).toHaveCount(0);
   await expect(ada.getByText("Attempt 2 of 2")).toBeVisible({ timeout: 20_000 });
@@ -91,25 +95,25 @@ exit 1`;
   await expect(ada).toHaveURL(/attempt=/);
 });
 
-test("retry a failed deployment in an environment: a new deployment in the same session", async ({
+test("retrying a failed deployment in an environment starts a new deployment in the same session", async ({
   ada,
   world,
 }) => {
   const latch = new Latch(world, "dep-env");
-  const run = `if ${latch.isHeld}; then echo "not yet"; exit 1; fi\necho "mended"`;
-  const text = `${definition("Shared", { Deploy: run })}  ephemeral_environments: { qa-1: {} }\n`;
-  await makePipeline(world, "dep-env", text);
+  const run = `if ${latch.isHeld}; then echo "not yet"; exit 1; fi\necho "fixed"`;
+  const text = `${buildDefinition("Shared", { Deploy: run })}  ephemeral_environments: { qa-1: {} }\n`;
+  await createPipeline(world, "dep-env", text);
   const api = withToken(world);
   const path = "/ORG/pipelines/dep-env/ephemeral-environments/qa-1/sessions";
   const { deploymentId } = await api("POST", path, { commitId: "v1" });
-  await when(world, deploymentId, isOver);
+  await waitForStatus(world, deploymentId, isFinished);
   latch.release();
 
   await ada.goto(`/o/acme/deployments/${deploymentId}`);
   await ada.getByRole("button", { name: "Retry" }).click();
   const dialog = ada.getByRole("dialog");
   await expect(dialog).toContainText("Starts a new deployment of the same commit in your session");
-  await isAccessible(ada, "the retry dialog");
+  await expectAccessible(ada, "the retry dialog");
   await dialog.getByRole("button", { name: "Retry" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "#2" })).toBeVisible();
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
@@ -130,12 +134,15 @@ pipeline:
       params: { message: "deployed" }
 `;
 
-test("approve in place, then roll back, then resume", async ({ ada, world }) => {
-  await makePipeline(world, "dep-gated", GATED);
-  const first = await start(world, "dep-gated", "v1");
+test("a deployment is approved on its page, rolled back, and its pipeline resumed", async ({
+  ada,
+  world,
+}) => {
+  await createPipeline(world, "dep-gated", GATED);
+  const first = await startDeployment(world, "dep-gated", "v1");
   await ada.goto(`/o/acme/deployments/${first.id}`);
   const wait = ada.locator("[data-waits-for=approval]");
-  await expect(wait).toContainText("Production waits for an approval from admins");
+  await expect(wait).toContainText("Production needs an approval from admins");
   await ada.screenshot({ path: "screenshots/deployment-approval-light.png", fullPage: true });
   await wait.getByRole("button", { name: "Approve" }).click();
   const dialog = ada.getByRole("dialog");
@@ -144,27 +151,27 @@ test("approve in place, then roll back, then resume", async ({ ada, world }) => 
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
   await expect(wait).toHaveCount(0);
 
-  const second = await start(world, "dep-gated", "v2", { bypass: { reason: "the shop is down" } });
-  await when(world, second.id, isOver);
+  const second = await startDeployment(world, "dep-gated", "v2", { bypass: { reason: "the shop is down" } });
+  await waitForStatus(world, second.id, isFinished);
   await ada.goto(`/o/acme/deployments/${second.id}`);
   await expect(ada.locator("[data-banner=bypass]")).toContainText("the shop is down");
 
   await ada.getByRole("button", { name: "Roll back" }).click();
-  await expect(dialog).toContainText("Nothing newer comes into production");
-  await dialog.getByLabel("Why").fill("5xx everywhere");
-  await isAccessible(ada, "the rollback dialog");
+  await expect(dialog).toContainText("New deployments to production are paused");
+  await dialog.getByLabel("Reason").fill("5xx everywhere");
+  await expectAccessible(ada, "the rollback dialog");
   await ada.screenshot({ path: "screenshots/deployment-rollback-light.png" });
   await dialog.getByRole("button", { name: "Roll back production" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Gated #3" })).toBeVisible();
-  await expect(ada.getByText("Takes production back", { exact: true })).toBeVisible();
+  await expect(ada.getByText("Rollback of production", { exact: true })).toBeVisible();
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
 
   await ada.goto("/o/acme/pipelines/dep-gated");
-  await expect(ada.getByText("Nothing new comes into production")).toBeVisible();
+  await expect(ada.getByText("New deployments to production are paused")).toBeVisible();
   await expect(ada.getByText("“5xx everywhere”")).toBeVisible();
   await ada.getByRole("button", { name: "Resume" }).click();
   await dialog.getByRole("button", { name: "Resume" }).click();
-  await expect(ada.getByText("Nothing new comes into production")).toHaveCount(0);
+  await expect(ada.getByText("New deployments to production are paused")).toHaveCount(0);
 });
 
 const SOAKS = `version: 1
@@ -183,27 +190,27 @@ pipeline:
       params: { duration: 10m }
 `;
 
-test("end a soak early, then cancel", async ({ ada, world }) => {
-  await makePipeline(world, "dep-soaks", SOAKS);
-  const { id } = await start(world, "dep-soaks", "v1");
+test("a soak is ended early and the deployment cancelled", async ({ ada, world }) => {
+  await createPipeline(world, "dep-soaks", SOAKS);
+  const { id } = await startDeployment(world, "dep-soaks", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   const wait = ada.locator("[data-waits-for=soak]");
-  await expect(wait).toContainText("watch lets time pass", { ignoreCase: true });
+  await expect(wait).toContainText("watch is soaking", { ignoreCase: true });
   await expect(wait).toContainText(/59:\d\d left/);
-  await wait.getByRole("button", { name: "End it now" }).click();
+  await wait.getByRole("button", { name: "End soak" }).click();
   const dialog = ada.getByRole("dialog");
-  await dialog.getByRole("button", { name: "End the soak" }).click();
+  await dialog.getByRole("button", { name: "End soak" }).click();
   await expect(wait).toHaveCount(0);
   await expect(ada.getByRole("button", { name: "Tidy: running" })).toBeVisible();
   await ada.getByRole("button", { name: "Cancel" }).click();
-  await dialog.getByLabel("Why").fill("wrong commit");
-  await dialog.getByRole("button", { name: "Cancel the deployment" }).click();
-  await expect(ada.getByText("Cancelled by ada")).toBeVisible({ timeout: 20_000 });
+  await dialog.getByLabel("Reason").fill("wrong commit");
+  await dialog.getByRole("button", { name: "Cancel deployment" }).click();
+  await expect(ada.getByText("Cancelled by ada", { exact: true })).toBeVisible({ timeout: 20_000 });
 });
 
-test("steps are reached and opened with the keyboard", async ({ ada, world }) => {
-  await makePipeline(world, "dep-keys", definition("Keys", { One: "echo first", Two: "echo second" }));
-  const { id } = await deployed(world, "dep-keys", "v1");
+test("steps can be opened with the keyboard", async ({ ada, world }) => {
+  await createPipeline(world, "dep-keys", buildDefinition("Keys", { One: "echo first", Two: "echo second" }));
+  const { id } = await runDeployment(world, "dep-keys", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   await expect(ada.getByRole("region", { name: "Log of Two" })).toContainText("second");
   await ada.getByRole("button", { name: "One: succeeded" }).focus();
@@ -258,9 +265,9 @@ pipeline:
       type: dummy
 `;
 
-test("the page in light, dark and on a phone", async ({ ada, world }) => {
-  await makePipeline(world, "dep-whole", WHOLE);
-  const { id } = await deployed(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
+test("the deployment page is accessible in light, dark and on a phone", async ({ ada, world }) => {
+  await createPipeline(world, "dep-whole", WHOLE);
+  const { id } = await runDeployment(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
   for (const { look, colorScheme, viewport } of LOOKS) {
     await ada.emulateMedia({ colorScheme });
     await ada.setViewportSize(viewport);
@@ -274,10 +281,10 @@ test("the page in light, dark and on a phone", async ({ ada, world }) => {
     await ada.screenshot({ path: `screenshots/deployment-${look}.png`, fullPage: true });
     const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
     expect(overflow, `wider than the window in ${look}`).toBeLessThanOrEqual(0);
-    await isAccessible(ada, `a deployment in ${look}`);
+    await expectAccessible(ada, `a deployment in ${look}`);
     await ada.goto("/o/acme/pipelines/dep-whole");
     await expect(ada.getByRole("link", { name: "#1" })).toBeVisible();
     await ada.screenshot({ path: `screenshots/pipeline-page-${look}.png`, fullPage: true });
-    await isAccessible(ada, `a pipeline in ${look}`);
+    await expectAccessible(ada, `a pipeline in ${look}`);
   }
 });

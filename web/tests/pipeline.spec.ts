@@ -1,18 +1,18 @@
-/** Pipelines: found, paused, described. */
+/** Pipelines: list, pause and definition. */
 import { withToken } from "./harness/api";
-import { definition, makePipeline } from "./harness/run";
-import { expect, isAccessible, test } from "./harness/test";
+import { buildDefinition, createPipeline } from "./harness/deployments";
+import { expect, expectAccessible, test } from "./harness/test";
 
 const MANY = 400;
 const AT_ONCE = 10;
 
-test("many pipelines are scrolled and searched, by keyboard too", async ({ ada, world }) => {
+test("many pipelines can be scrolled and searched, also with the keyboard", async ({ ada, world }) => {
   test.setTimeout(120_000);
-  const text = definition("Fleet", { Deploy: "true" });
+  const text = buildDefinition("Fleet", { Deploy: "true" });
   for (let from = 0; from < MANY; from += AT_ONCE) {
     const some = Array.from({ length: AT_ONCE }, (_, at) => from + at);
     await Promise.all(
-      some.map(at => makePipeline(world, `fleet-${at}`, text.replace("name: Fleet", `name: Fleet ${at}`))),
+      some.map(at => createPipeline(world, `fleet-${at}`, text.replace("name: Fleet", `name: Fleet ${at}`))),
     );
   }
   await ada.goto("/o/acme/pipelines?search=fleet");
@@ -34,29 +34,29 @@ test("many pipelines are scrolled and searched, by keyboard too", async ({ ada, 
   await ada.keyboard.press("Enter");
   await expect(ada.getByRole("heading", { level: 1, name: /^Fleet 39\d?$/ })).toBeVisible();
 
-  // Wherever one is chosen, the server looks for it.
+  // Pipeline selects search on the server.
   await ada.goto("/o/acme/events");
   await ada.getByRole("combobox", { name: "Pipeline" }).fill("fleet 399");
   await ada.getByRole("option", { name: "Fleet 399" }).click();
   await expect(ada).toHaveURL(/pipeline=pl_/);
   await expect(ada.getByRole("list", { name: "Events" })).toContainText("fleet-399");
-  await isAccessible(ada, "events of one of many pipelines");
+  await expectAccessible(ada, "events of one of many pipelines");
   await ada.keyboard.press("Escape");
-  await ada.getByRole("button", { name: /Find anything/ }).click();
-  await ada.getByRole("textbox", { name: "Find anything" }).fill("fleet 398");
+  await ada.getByRole("button", { name: /^Search/ }).click();
+  await ada.getByRole("textbox", { name: "Search", exact: true }).fill("fleet 398");
   await ada.getByRole("button", { name: /Fleet 398/ }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Fleet 398" })).toBeVisible();
 
   await ada.goto("/o/acme/pipelines?search=no-such-thing");
-  await expect(ada.getByText("No pipeline is called that")).toBeVisible();
+  await expect(ada.getByText("No matching pipelines")).toBeVisible();
 });
 
-test("new deployments are paused with a reason, and resumed", async ({ ada, world }) => {
-  await makePipeline(world, "pipe-pause", definition("Pausable", { Deploy: "echo hello" }));
+test("a pipeline is paused with a reason and resumed", async ({ ada, world }) => {
+  await createPipeline(world, "pipe-pause", buildDefinition("Pausable", { Deploy: "echo hello" }));
   await ada.goto("/o/acme/pipelines/pipe-pause");
   await ada.getByRole("button", { name: "Pause new deployments" }).click();
   const dialog = ada.getByRole("dialog");
-  await dialog.getByLabel("Why").fill("freeze until Monday");
+  await dialog.getByLabel("Reason").fill("freeze until Monday");
   await dialog.getByRole("button", { name: "Pause" }).click();
   await expect(ada.getByText("Paused by ada")).toBeVisible();
   await expect(ada.getByText("“freeze until Monday”")).toBeVisible();
@@ -73,20 +73,20 @@ test("new deployments are paused with a reason, and resumed", async ({ ada, worl
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
 });
 
-test("a definition is read, changed wrongly, and changed well", async ({ ada, world }) => {
-  await makePipeline(world, "pipe-definition", definition("Definable", { Deploy: "echo hello" }));
+test("a definition is edited: errors are shown, a valid change is saved", async ({ ada, world }) => {
+  await createPipeline(world, "pipe-definition", buildDefinition("Definable", { Deploy: "echo hello" }));
   await ada.goto("/o/acme/pipelines/pipe-definition?tab=definition");
   const text = ada.getByRole("textbox", { name: "Definition" });
   await expect(text).toContainText("name: Definable");
-  await expect(ada.getByText("Nothing to say against it.")).toBeVisible();
-  await isAccessible(ada, "a definition");
+  await expect(ada.getByText("No problems found")).toBeVisible();
+  await expectAccessible(ada, "a definition");
   await ada.screenshot({ path: "screenshots/pipeline-definition-light.png" });
   await ada.getByRole("button", { name: "Edit" }).click();
   await text.locator(".cm-line").nth(2).click();
   await ada.keyboard.press("End");
   await ada.keyboard.type(" v2\n  stagez: []");
   await ada.getByRole("button", { name: "Save" }).click();
-  await expect(ada.getByText(/line 4: .*stagez/)).toBeVisible();
+  await expect(ada.getByText(/Line 4: .*stagez/)).toBeVisible();
   await text.focus();
   await ada.keyboard.press("Control+z");
   await expect(text).not.toContainText("stagez");
@@ -94,7 +94,7 @@ test("a definition is read, changed wrongly, and changed well", async ({ ada, wo
   await ada.keyboard.press("Control+y");
   await expect(text).toContainText("stagez");
   await ada.keyboard.press("Control+z");
-  await ada.keyboard.type(" # mended");
+  await ada.keyboard.type(" # fixed");
   await ada.getByRole("button", { name: "Save" }).click();
   await expect(ada.getByRole("button", { name: "Edit" })).toBeVisible();
 });

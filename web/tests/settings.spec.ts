@@ -1,6 +1,6 @@
 import { FIRST_PIPELINE } from "../src/ui/snippets";
 import { withToken } from "./harness/api";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { expect, expectAccessible, openPageAs, test } from "./harness/test";
 
 test.use({ parts: ["grace", "checkout", "warehouse", "secret"] });
 
@@ -36,7 +36,7 @@ test("an admin changes the organization's name and the default network of steps"
   await expect(ada.getByRole("button", { name: /Acme Harbour/ })).toBeVisible();
   expect(await ask("GET", "/ORG")).toMatchObject({ name: "Acme Harbour", defaultNetwork: "none" });
 
-  const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);
+  const grace = await openPageAs(await browser.newContext({ baseURL: world.base }), world, world.grace);
   await grace.goto("/o/acme/settings/general");
   await expect(grace.getByLabel("Default network of steps")).toHaveValue("none");
   await expect(grace.getByLabel("Default network of steps")).toBeDisabled();
@@ -49,21 +49,21 @@ test("an admin changes the organization's name and the default network of steps"
   await expect(network).toHaveValue("host");
 });
 
-test("a token is made, copied, used and revoked", async ({ ada, world }) => {
+test("a token is created, used and revoked", async ({ ada, world }) => {
   const pipelines = `${world.server}/api/v1/organizations/acme/pipelines`;
   await ada.goto("/o/acme/settings/tokens");
-  await ada.getByRole("button", { name: "Create a token" }).click();
+  await ada.getByRole("button", { name: "Create token" }).click();
   await ada.getByRole("dialog").getByLabel("Name").fill("my laptop");
   await ada.getByRole("dialog").getByRole("button", { name: "Create" }).click();
-  const token = (await ada.getByLabel("The new token", { exact: true }).textContent()) ?? "";
+  const token = (await ada.getByLabel("API token", { exact: true }).textContent()) ?? "";
   expect(token).toMatch(/^berth_api_/);
-  await isAccessible(ada, "the new token");
+  await expectAccessible(ada, "the new token");
 
   const headers = { Authorization: `Bearer ${token}` };
   const used = await fetch(pipelines, { headers });
   expect(used.status).toBe(200);
 
-  await ada.getByRole("button", { name: "I have it" }).click();
+  await ada.getByRole("button", { name: "Done" }).click();
   await expect(ada.locator("body")).not.toContainText(token);
   await ada.getByRole("button", { name: "Revoke my laptop" }).click();
   await ada.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
@@ -71,35 +71,35 @@ test("a token is made, copied, used and revoked", async ({ ada, world }) => {
   expect((await fetch(pipelines, { headers })).status).toBe(401);
 });
 
-test("a secret goes in and never comes out", async ({ ada }) => {
+test("a secret is created and updated, and its value is never shown", async ({ ada }) => {
   const value = "correct-horse-battery-staple";
   await ada.goto("/o/acme/settings/secrets");
-  await ada.getByRole("button", { name: "Create a secret" }).click();
+  await ada.getByRole("button", { name: "Create secret" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Name").fill("DATABASE_URL");
   await dialog.getByRole("textbox", { name: "Value" }).fill(value);
-  await dialog.getByRole("combobox", { name: "Who may use it" }).fill("check");
+  await dialog.getByRole("combobox", { name: "Scope" }).fill("check");
   await ada.getByRole("option", { name: "Checkout", exact: true }).click();
-  await dialog.getByLabel("Where").selectOption("production");
+  await dialog.getByLabel("Stage or environment").selectOption("production");
   await dialog.getByRole("button", { name: "Create" }).click();
   const row = ada.getByRole("row", { name: /DATABASE_URL/ });
   await expect(row).toContainText("Checkout → production");
-  await expect(row).toContainText("version 1");
+  await expect(row).toContainText("1, updated");
 
-  await ada.getByRole("button", { name: "New value of DATABASE_URL" }).click();
+  await ada.getByRole("button", { name: "Update DATABASE_URL" }).click();
   await dialog.getByRole("textbox", { name: "Value" }).fill(`${value}-2`);
-  await dialog.getByRole("button", { name: "Keep it" }).click();
-  await expect(row).toContainText("version 2");
+  await dialog.getByRole("button", { name: "Update" }).click();
+  await expect(row).toContainText("2, updated");
   expect(await ada.content()).not.toContain(value);
 });
 
-test("a service account is added, and its role changes after a confirmation", async ({ ada }) => {
+test("a service account is added, and its role changes after confirmation", async ({ ada }) => {
   await ada.goto("/o/acme/settings/members");
   await ada.getByRole("button", { name: "Add service account" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Email").fill("robot@acme.test");
   await dialog.getByLabel("Name").fill("Robot");
-  await isAccessible(ada, "the dialog for a service account");
+  await expectAccessible(ada, "the dialog for a service account");
   await dialog.getByRole("button", { name: "Add" }).click();
   await expect(dialog).toContainText("Create an API token for it");
   await dialog.getByRole("button", { name: "Done" }).click();
@@ -112,53 +112,53 @@ test("a service account is added, and its role changes after a confirmation", as
   await expect(role).toHaveValue("deployer");
   await role.selectOption("viewer");
   await dialog.getByRole("button", { name: "Change role" }).click();
-  await expect(ada.getByText("Robot is viewer now")).toBeVisible();
+  await expect(ada.getByText("Role of Robot changed to viewer")).toBeVisible();
   await expect(role).toHaveValue("viewer");
 });
 
-test("a password is confirmed when the server asks for it, and the request is repeated", async ({
+test("a request that requires reauthentication is repeated after the password is confirmed", async ({
   ada,
   world,
   fileServer,
 }) => {
   fileServer.ageLogins();
   await ada.goto("/o/acme/settings/tokens");
-  await ada.getByRole("button", { name: "Create a token" }).click();
-  const dialog = ada.getByRole("dialog", { name: "Create a token" });
+  await ada.getByRole("button", { name: "Create token" }).click();
+  const dialog = ada.getByRole("dialog", { name: "Create token" });
   await dialog.getByLabel("Name").fill("after an hour");
   await dialog.getByRole("button", { name: "Create" }).click();
 
   const prompt = ada.getByRole("dialog", { name: "Confirm your password" });
   const password = prompt.getByRole("textbox", { name: "Password" });
   await expect(password).toBeFocused();
-  await isAccessible(ada, "the dialog to confirm the password");
+  await expectAccessible(ada, "the dialog to confirm the password");
   await ada.keyboard.press("Escape");
   await expect(prompt).toHaveCount(0);
-  await expect(dialog.getByRole("alert")).toContainText("more than an hour ago");
+  await expect(dialog.getByRole("alert")).toContainText("password");
   await expect(dialog.getByLabel("Name")).toHaveValue("after an hour");
 
   await dialog.getByRole("button", { name: "Create" }).click();
   await password.fill("not the password");
   await ada.keyboard.press("Enter");
-  await expect(prompt).toContainText("This is not your password");
+  await expect(prompt).toContainText("Wrong password");
   await password.fill(world.ada.password);
   await ada.screenshot({ path: "screenshots/confirm-password.png" });
   await ada.keyboard.press("Enter");
-  await expect(ada.getByLabel("The new token", { exact: true })).toContainText("berth_api_");
+  await expect(ada.getByLabel("API token", { exact: true })).toContainText("berth_api_");
   await expect(prompt).toHaveCount(0);
 });
 
-test("a webhook shows its secret once and its deliveries", async ({ ada, world }) => {
+test("a new webhook shows its secret once and its deliveries", async ({ ada, world }) => {
   await ada.clock.install();
   await ada.goto("/o/acme/settings/webhooks");
-  await ada.getByRole("button", { name: "Create a webhook" }).click();
+  await ada.getByRole("button", { name: "Create webhook" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Name").fill("ops");
-  await dialog.getByLabel("Address").fill("https://hooks.invalid/berth");
+  await dialog.getByLabel("URL").fill("https://hooks.invalid/berth");
   await dialog.getByLabel("Environment claimed").check();
   await dialog.getByRole("button", { name: "Create" }).click();
-  await expect(ada.getByLabel("The webhook's secret")).toContainText("whsec_");
-  await ada.getByRole("button", { name: "I have it" }).click();
+  await expect(ada.getByLabel("Signing secret")).toContainText("whsec_");
+  await ada.getByRole("button", { name: "Done" }).click();
   await ada.getByRole("link", { name: "ops" }).click();
   const api = withToken(world);
   const held = await api("POST", "/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions", {});
@@ -166,14 +166,14 @@ test("a webhook shows its secret once and its deliveries", async ({ ada, world }
   await expect
     .poll(() => api("GET", `/ORG/webhooks/${id}/deliveries`), { intervals: [100] })
     .not.toHaveLength(0);
-  // The page asks again every five seconds.
+  // The page polls every five seconds.
   await ada.clock.fastForward(5_000);
   await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
   await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
-  await isAccessible(ada, "a webhook");
+  await expectAccessible(ada, "a webhook");
 });
 
-test("a webhook gets another secret, and is told of other things", async ({ ada, world }) => {
+test("the secret of a webhook is rotated and its events are edited", async ({ ada, world }) => {
   const api = withToken(world);
   const made = await api("POST", "/ORG/webhooks", {
     name: "rotates",
@@ -181,65 +181,65 @@ test("a webhook gets another secret, and is told of other things", async ({ ada,
     kinds: ["deployment_failed", "token_created"],
   });
   await ada.goto(`/o/acme/settings/webhooks/${made.id}`);
-  await ada.getByRole("button", { name: "New secret" }).press("Enter");
+  await ada.getByRole("button", { name: "Rotate secret" }).press("Enter");
   const dialog = ada.getByRole("dialog");
-  await isAccessible(ada, "the question about a new secret");
-  await dialog.getByRole("button", { name: "Make a new secret" }).press("Enter");
-  const secret = (await ada.getByLabel("The webhook's secret").textContent()) ?? "";
+  await expectAccessible(ada, "the dialog to rotate a secret");
+  await dialog.getByRole("button", { name: "Rotate secret" }).press("Enter");
+  const secret = (await ada.getByLabel("Signing secret").textContent()) ?? "";
   expect(secret).toMatch(/^whsec_/);
   expect(secret).not.toBe(made.secret);
-  await dialog.getByRole("button", { name: "I have it" }).click();
-  await expect(ada.getByText("Signed with its old secret too")).toBeVisible();
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await expect(ada.getByText("also signed with the previous secret")).toBeVisible();
   expect(await ada.content()).not.toContain(secret);
 
-  await ada.getByRole("button", { name: "Change", exact: true }).press("Enter");
+  await ada.getByRole("button", { name: "Edit", exact: true }).press("Enter");
   await dialog.getByLabel("Environment taken over").check();
   await dialog.getByLabel("Deployment failed").uncheck();
-  await dialog.getByLabel("Another kind").selectOption("secret created");
-  await isAccessible(ada, "changing a webhook");
-  await dialog.getByRole("button", { name: "Change it" }).click();
+  await dialog.getByLabel("More events").selectOption("secret created");
+  await expectAccessible(ada, "changing a webhook");
+  await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog).toHaveCount(0);
   await expect(ada.getByRole("main")).toContainText("Environment taken over");
   const { kinds } = await api("GET", `/ORG/webhooks/${made.id}`);
-  // What was set by API alone stays.
+  // Events that were set with the API are kept.
   expect([...kinds].sort()).toEqual(["secret_created", "session_overridden", "token_created"]);
 });
 
-test("a runner gets a token once, waits for its machine, and is removed", async ({ ada, world }) => {
+test("a runner is added with a one-time token and removed", async ({ ada, world }) => {
   await ada.goto("/o/acme/settings/runners");
-  await expect(ada.getByRole("main")).toContainText("Steps run on the server's own machine");
+  await expect(ada.getByRole("main")).toContainText("Steps run on the server’s machine");
   await expect(ada.getByRole("article").first()).toContainText("online");
   await expect(ada.getByRole("article").first()).toContainText(
     /Steps are (isolated by bubblewrap|restricted by Landlock|not isolated)/,
   );
-  await ada.getByRole("button", { name: "Add a runner" }).press("Enter");
+  await ada.getByRole("button", { name: "Add runner" }).press("Enter");
   const dialog = ada.getByRole("dialog");
   await expect(dialog.getByLabel("Name")).toBeFocused();
-  await isAccessible(ada, "the question about a runner");
+  await expectAccessible(ada, "the dialog to add a runner");
   await ada.keyboard.type("build-1");
   await ada.keyboard.press("Enter");
-  const command = (await ada.getByLabel("The command").textContent()) ?? "";
+  const command = (await ada.getByLabel("Command", { exact: true }).textContent()) ?? "";
   expect(command).toMatch(
     new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.server}$`, "m"),
   );
-  await isAccessible(ada, "a runner's token");
-  await dialog.getByRole("button", { name: "I have it" }).press("Enter");
+  await expectAccessible(ada, "a runner's token");
+  await dialog.getByRole("button", { name: "Done" }).press("Enter");
   const runner = ada.getByRole("article", { name: "build-1" });
   await expect(runner).toContainText("not registered yet");
-  await expect(runner).toContainText("Its token was not used yet");
+  await expect(runner).toContainText("Registration token not used yet");
   const token = /berth_\w+/.exec(command)?.[0] ?? "";
   expect(token).not.toBe("");
   expect(await ada.content()).not.toContain(token);
-  await isAccessible(ada, "runners in light");
+  await expectAccessible(ada, "runners in light");
   await ada.emulateMedia({ colorScheme: "dark" });
-  await isAccessible(ada, "runners in dark");
+  await expectAccessible(ada, "runners in dark");
   await ada.getByRole("button", { name: "Remove build-1" }).press("Enter");
   await dialog.getByRole("button", { name: "Remove" }).press("Enter");
   await expect(runner).toHaveCount(0);
   expect(await withToken(world)("GET", "/ORG/runners")).toHaveLength(1);
 });
 
-test("what newcomers copy is a valid pipeline", async ({ world }) => {
+test("the example pipeline is valid", async ({ world }) => {
   const answer = await withToken(world)("POST", "/ORG/pipelines/validate", { definition: FIRST_PIPELINE });
   expect(answer).toMatchObject({ valid: true, diagnostics: [] });
 });
@@ -248,11 +248,11 @@ test.describe("on a phone", () => {
   test.use({ viewport: { width: 390, height: 844 } });
 
   for (const [page, action, fact] of [
-    ["members", "Remove Grace Hopper", "Member since"],
+    ["members", "Remove Grace Hopper", "Joined"],
     ["secrets", "Delete DEPLOY_KEY", "Used by"],
     ["tokens", /^Revoke /, "Last used"],
   ] as const) {
-    test(`${page} are read without scrolling sideways`, async ({ ada }) => {
+    test(`${page} fit the window`, async ({ ada }) => {
       await ada.goto(`/o/acme/settings/${page}`);
       const table = ada.getByRole("table");
       await expect(table.getByRole("button", { name: action }).first()).toBeInViewport({ ratio: 1 });
@@ -262,7 +262,7 @@ test.describe("on a phone", () => {
       const cell = table.locator(`[data-of="${fact}"]`).first();
       const said = await cell.evaluate(it => getComputedStyle(it, "::before").content);
       expect(said).toBe(`"${fact}"`);
-      await isAccessible(ada, `${page} on a phone`);
+      await expectAccessible(ada, `${page} on a phone`);
     });
   }
 });

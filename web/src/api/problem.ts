@@ -1,4 +1,4 @@
-/** Problems as the API tells them (RFC 9457), and as people read them. */
+/** Problem details of the API (RFC 9457), and the texts shown for them. */
 import type { components } from "./schema.gen";
 
 export type Problem = {
@@ -20,9 +20,10 @@ export class ProblemError extends Error {
   static unreachable() {
     return new ProblemError({
       type: "about:blank",
-      title: "The server does not answer",
+      title: "Cannot reach the server",
       status: 0,
-      detail: "Is it running, and is your network up? This page tries again by itself.",
+      detail:
+        "Check your network connection and that the server is running. This page reconnects automatically.",
       instance: "",
       code: "unreachable",
       requestId: "",
@@ -30,14 +31,14 @@ export class ProblemError extends Error {
   }
 }
 
-/** Whatever came back, as a problem. */
-export function asProblem(error: unknown, response: Response): Problem {
+/** Returns the problem in an error response, or a generic one if the body is not a problem. */
+export function parseProblem(error: unknown, response: Response): Problem {
   if (isProblem(error)) return error;
   return {
     type: "about:blank",
-    title: "Unexpected answer",
+    title: "Unexpected response",
     status: response.status,
-    detail: `The server, or something in front of it, answered ${response.status}.`,
+    detail: `The server or a proxy in front of it returned status ${response.status}.`,
     instance: "",
     code: "unexpected",
     requestId: response.headers.get("x-request-id") ?? "",
@@ -48,42 +49,43 @@ function isProblem(value: unknown): value is Problem {
   return typeof value === "object" && value !== null && "code" in value && "detail" in value;
 }
 
-export function problemOf(error: unknown): Problem {
+/** Returns the problem of any thrown value. */
+export function toProblem(error: unknown): Problem {
   if (error instanceof ProblemError) return error.problem;
-  const detail = error instanceof Error ? error.message : "Something unexpected happened in this page.";
-  return { ...ProblemError.unreachable().problem, title: "This page broke", detail, code: "page" };
+  const detail = error instanceof Error ? error.message : "An unexpected error occurred.";
+  return { ...ProblemError.unreachable().problem, title: "This page failed to load", detail, code: "page" };
 }
 
-/** What is wrong with one field of what was sent, by its JSON pointer. */
-export function fieldProblem(error: unknown, pointer: string): string | undefined {
-  return problemOf(error).errors?.find(each => each.pointer === pointer)?.detail;
+/** Returns the error of one request field, by its JSON pointer. */
+export function fieldError(error: unknown, pointer: string): string | undefined {
+  return toProblem(error).errors?.find(each => each.pointer === pointer)?.detail;
 }
 
-/** A further member of a problem, such as `holder` of `environment_locked`. */
-export function member<T>(problem: Problem, name: string): T | undefined {
+/** Returns an extension member of a problem, such as `holder` of `environment_locked`. */
+export function problemMember<T>(problem: Problem, name: string): T | undefined {
   return (problem as Record<string, unknown>)[name] as T | undefined;
 }
 
-/** What to do about it, where there is something to do. */
-export function advice(problem: Problem): string | null {
-  const required = member<string>(problem, "requiredPermission");
+/** Returns what the user can do about a problem, or null. */
+export function suggestAction(problem: Problem): string | null {
+  const required = problemMember<string>(problem, "requiredPermission");
   switch (problem.code) {
     case "unreachable":
     case "unavailable":
-      return "Nothing was lost. Try again in a moment.";
+      return "Try again in a moment.";
     case "unauthenticated":
       return "Log in again.";
     case "forbidden":
-      return `Ask an admin of this organization${required ? ` for ${required}` : ""}.`;
+      return `Ask an admin of this organization for ${required ? `the permission ${required}` : "access"}.`;
     case "not_found":
-      return "It may have been deleted, or the link is for another organization.";
+      return "It may have been deleted, or the link belongs to another organization.";
     case "precondition_failed":
     case "session_not_active":
-      return "It changed while you were looking. The page shows the new state now.";
+      return "It has changed in the meantime. The page now shows its current state.";
     case "rate_limited":
       return "Wait a moment, then try again.";
     case "internal":
-      return "Give the request id to whoever runs this server: it leads to the log line.";
+      return "Send the request ID to your server administrator to find the log entry.";
     default:
       return null;
   }

@@ -1,4 +1,4 @@
-/** Short names for what travels. */
+/** Short names for schemas of the API. */
 import type { components } from "./schema.gen";
 
 type Schemas = components["schemas"];

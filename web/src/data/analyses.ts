@@ -1,48 +1,48 @@
-/** Why steps failed: analyses, the fixes they suggest, and who is asked. */
+/** Failure analyses, their fix pull requests, and the analysis settings. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import type { Analysis } from "@/api/types";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
-/** Of one deployment; there is at most one for each attempt. */
+/** Analyses per deployment: at most one for each attempt. */
 const LIST_MAX = 200;
-/** Events bring news at once; this is for what they missed. */
+/** Fallback for missed events. */
 const FALLBACK_POLL_MS = 5_000;
-const OF_DEPLOYMENT = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses";
-const ONE = "/api/v1/organizations/{orgId}/analyses/{analysisId}";
-const SETTINGS = "/api/v1/organizations/{orgId}/analysis-settings";
+const DEPLOYMENT_PATH = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses";
+const ANALYSIS_PATH = "/api/v1/organizations/{orgId}/analyses/{analysisId}";
+const SETTINGS_PATH = "/api/v1/organizations/{orgId}/analysis-settings";
 
 export function analysesQuery(org: string, deploymentId: string) {
   return queryOptions({
-    queryKey: key(org, "analyses", "of", deploymentId),
+    queryKey: resourceKey(org, "analyses", "of", deploymentId),
     queryFn: () =>
-      body(
-        api.GET(OF_DEPLOYMENT, {
+      fetchBody(
+        api.GET(DEPLOYMENT_PATH, {
           params: { path: { orgId: org, deploymentId }, query: { limit: LIST_MAX } },
         }),
       ),
   });
 }
 
-export function isUnderWay({ status, pullRequest }: Analysis): boolean {
+export function isInProgress({ status, pullRequest }: Analysis): boolean {
   return status === "queued" || status === "running" || pullRequest?.state === "opening";
 }
 
-/** One with all there is: what was sent, and its pull request. */
+/** One analysis with its model requests and its pull request, which the list leaves out. */
 export function analysisQuery(org: string, analysisId: string) {
   return queryOptions({
-    queryKey: key(org, "analyses", "one", analysisId),
-    queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, analysisId } } })),
-    refetchInterval: query => (query.state.data && isUnderWay(query.state.data) ? FALLBACK_POLL_MS : false),
+    queryKey: resourceKey(org, "analyses", "one", analysisId),
+    queryFn: () => fetchData(api.GET(ANALYSIS_PATH, { params: { path: { orgId: org, analysisId } } })),
+    refetchInterval: query => (query.state.data && isInProgress(query.state.data) ? FALLBACK_POLL_MS : false),
   });
 }
 
-export function useAnalyse(org: string, deploymentId: string) {
+export function useAnalyzeStep(org: string, deploymentId: string) {
   return useOrgMutation(org, ["analyses"], (stepId: string) =>
-    data(
-      api.POST(OF_DEPLOYMENT, {
+    fetchData(
+      api.POST(DEPLOYMENT_PATH, {
         params: { path: { orgId: org, deploymentId } },
         body: { stepId },
       }) as Promise<{
@@ -55,13 +55,13 @@ export function useAnalyse(org: string, deploymentId: string) {
 
 type Preview = components["schemas"]["AnalysisPreview"];
 
-/** What would be sent to a model. Nothing is. */
+/** The request that an analysis would send to the model. Sends nothing. */
 export function previewQuery(org: string, deploymentId: string, stepId: string) {
   return queryOptions({
     queryKey: ["analysis preview", org, deploymentId, stepId],
     queryFn: () =>
-      data(
-        api.POST(OF_DEPLOYMENT, {
+      fetchData(
+        api.POST(DEPLOYMENT_PATH, {
           params: { path: { orgId: org, deploymentId } },
           body: { stepId, preview: true },
         }) as Promise<{ data?: { data: Preview }; response: Response }>,
@@ -72,19 +72,19 @@ export function previewQuery(org: string, deploymentId: string, stepId: string) 
 
 export function useProposeFix(org: string, analysisId: string) {
   return useOrgMutation(org, ["analyses"], () =>
-    data(api.POST(`${ONE}/pull-request`, { params: { path: { orgId: org, analysisId } } })),
+    fetchData(api.POST(`${ANALYSIS_PATH}/pull-request`, { params: { path: { orgId: org, analysisId } } })),
   );
 }
 
 export function analysisSettingsQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "analyses", "settings"),
-    queryFn: () => data(api.GET(SETTINGS, { params: { path: { orgId: org } } })),
+    queryKey: resourceKey(org, "analyses", "settings"),
+    queryFn: () => fetchData(api.GET(SETTINGS_PATH, { params: { path: { orgId: org } } })),
   });
 }
 
 export function useSaveAnalysisSettings(org: string) {
   return useOrgMutation(org, ["analyses"], (settings: components["schemas"]["AnalysisSettingsPut"]) =>
-    data(api.PUT(SETTINGS, { params: { path: { orgId: org } }, body: settings })),
+    fetchData(api.PUT(SETTINGS_PATH, { params: { path: { orgId: org } }, body: settings })),
   );
 }

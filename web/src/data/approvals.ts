@@ -1,17 +1,17 @@
-/** Approvals: who is asked, and the answer. */
+/** Approvals and votes on them. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { Approval } from "@/api/types";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 100;
 
 export function approvalsQuery(org: string, status: Approval["status"]) {
   return queryOptions({
-    queryKey: key(org, "approvals", status),
+    queryKey: resourceKey(org, "approvals", status),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/approvals", {
           params: { path: { orgId: org }, query: { status, limit: LIST_MAX } },
         }),
@@ -23,20 +23,20 @@ export function pendingApprovalsQuery(org: string) {
   return approvalsQuery(org, "pending");
 }
 
-export type Answer = { id: string; choice: "approve" | "reject"; text: string };
+export type ApprovalDecision = { id: string; choice: "approve" | "reject"; text: string };
 
-export function useAnswer(org: string) {
-  return useOrgMutation(org, ["approvals", "deployments"], ({ id, choice, text }: Answer) => {
+export function useDecideApproval(org: string) {
+  return useOrgMutation(org, ["approvals", "deployments"], ({ id, choice, text }: ApprovalDecision) => {
     const params = { path: { orgId: org, approvalId: id } };
     const comment = text.trim() || undefined;
     return choice === "approve"
-      ? data(
+      ? fetchData(
           api.POST("/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", {
             params,
             body: { comment },
           }),
         )
-      : data(
+      : fetchData(
           api.POST("/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", {
             params,
             body: { reason: comment },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { completedSteps, type DemoFacts, STEPS } from "./demo";
+import { completedDemoSteps, DEMO_STEPS, type DemoFacts } from "./demo";
 
 const ADA = { id: "usr_ada", name: "ada" };
 const GRACE = { id: "usr_grace", name: "Grace" };
@@ -26,26 +26,26 @@ function about(type: string, id: string) {
 }
 
 function check(facts: Partial<DemoFacts>): string[] {
-  const done = completedSteps({ ...NOTHING, ...facts }, ADA);
-  return STEPS.filter((_, at) => done[at]);
+  const done = completedDemoSteps({ ...NOTHING, ...facts }, ADA);
+  return DEMO_STEPS.filter((_, at) => done[at]);
 }
 
-test("nothing has happened at first", () => {
+test("no step is completed at first", () => {
   expect(check({})).toEqual([]);
 });
 
-test("a claim counts when its deployment has succeeded, in qa-2 and for whom is signed in", () => {
+test("claiming is completed when the user's deployment to qa-2 has succeeded", () => {
   expect(check({ succeeded: succeeded("dep_1", ADA, { envName: "qa-2" }) })).toEqual(["claimed"]);
   expect(check({ succeeded: succeeded("dep_1", ADA, { envName: "qa-1" }) })).toEqual([]);
   expect(check({ succeeded: succeeded("dep_1", GRACE, { envName: "qa-2" }) })).toEqual([]);
 });
 
-test("a takeover counts when the hold before has ended, also when it was announced for later", () => {
+test("taking over is completed when the user has ended a session, also by a scheduled takeover", () => {
   expect(check({ overridden: [{ data: { endedBy: "ada" } }] })).toEqual(["takenOver"]);
   expect(check({ overridden: [{ data: { endedBy: "Linus" } }] })).toEqual([]);
 });
 
-test("an approval counts when what was approved is there", () => {
+test("approving is completed when the approved deployment has succeeded", () => {
   const voted = about("deployment", "dep_green");
   expect(check({ voted })).toEqual([]);
   expect(check({ voted, succeeded: succeeded("dep_other", GRACE) })).toEqual([]);
@@ -54,16 +54,16 @@ test("an approval counts when what was approved is there", () => {
   ]);
 });
 
-test("a rollback counts when it has succeeded", () => {
+test("rolling back is completed when the user's rollback has succeeded", () => {
   expect(check({ succeeded: succeeded("dep_3", ADA, { trigger: "api" }) })).toEqual([]);
   expect(check({ succeeded: succeeded("dep_3", GRACE, { trigger: "rollback" }) })).toEqual([]);
   expect(check({ succeeded: succeeded("dep_3", ADA, { trigger: "rollback" }) })).toEqual(["rolledBack"]);
 });
 
-test("a fix counts when its branch is pushed", () => {
+test("fixing is completed when the branch of the user's fix is pushed", () => {
   const proposed = about("analysis", "anl_1");
   expect(check({ proposed })).toEqual([]);
   expect(check({ opened: proposed })).toEqual([]);
   expect(check({ proposed, opened: about("analysis", "anl_2") })).toEqual([]);
-  expect(check({ proposed, opened: about("analysis", "anl_1") })).toEqual(["mended"]);
+  expect(check({ proposed, opened: about("analysis", "anl_1") })).toEqual(["fixed"]);
 });

@@ -1,20 +1,20 @@
-/** Deployments, and what can be done with them. */
+/** Deployments and the actions on them. */
 import { infiniteQueryOptions, queryOptions, useQueryClient } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { Deployment } from "@/api/types";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const PAGE = 25;
 const APPROVALS_MAX = 100;
-/** Candidates for a rollback are searched in this many deployments. */
+/** Number of recent deployments offered as rollback targets. */
 const RECENT_MAX = 100;
 
 export function deploymentQuery(org: string, deploymentId: string) {
   return queryOptions({
-    queryKey: key(org, "deployments", "one", deploymentId),
+    queryKey: resourceKey(org, "deployments", "one", deploymentId),
     queryFn: () =>
-      data(
+      fetchData(
         api.GET("/api/v1/organizations/{orgId}/deployments/{deploymentId}", {
           params: { path: { orgId: org, deploymentId } },
         }),
@@ -22,8 +22,8 @@ export function deploymentQuery(org: string, deploymentId: string) {
   });
 }
 
-function page(org: string, pipelineId: string, limit: number, cursor?: string) {
-  return body(
+function fetchPage(org: string, pipelineId: string, limit: number, cursor?: string) {
+  return fetchBody(
     api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", {
       params: { path: { orgId: org, pipelineId }, query: { limit, ...(cursor ? { cursor } : {}) } },
     }),
@@ -31,10 +31,10 @@ function page(org: string, pipelineId: string, limit: number, cursor?: string) {
 }
 
 /** The deployments of a pipeline, newest first. */
-export function pipelineDeployments(org: string, pipelineId: string) {
+export function pipelineDeploymentsQuery(org: string, pipelineId: string) {
   return infiniteQueryOptions({
-    queryKey: key(org, "deployments", "pages", pipelineId),
-    queryFn: ({ pageParam }) => page(org, pipelineId, PAGE, pageParam),
+    queryKey: resourceKey(org, "deployments", "pages", pipelineId),
+    queryFn: ({ pageParam }) => fetchPage(org, pipelineId, PAGE, pageParam),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,
   });
@@ -42,17 +42,17 @@ export function pipelineDeployments(org: string, pipelineId: string) {
 
 export function recentDeploymentsQuery(org: string, pipelineId: string) {
   return queryOptions({
-    queryKey: key(org, "deployments", "recent", pipelineId),
-    queryFn: () => page(org, pipelineId, RECENT_MAX),
+    queryKey: resourceKey(org, "deployments", "recent", pipelineId),
+    queryFn: () => fetchPage(org, pipelineId, RECENT_MAX),
   });
 }
 
-/** Everything that was asked about one deployment, answered or not. */
+/** All approvals of one deployment, whatever their status. */
 export function deploymentApprovalsQuery(org: string, deploymentId: string) {
   return queryOptions({
-    queryKey: key(org, "approvals", "of", deploymentId),
+    queryKey: resourceKey(org, "approvals", "of", deploymentId),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/approvals", {
           params: {
             path: { orgId: org },
@@ -71,11 +71,16 @@ function useDeploymentMutation<Input>(org: string, change: (input: Input) => Pro
   );
 }
 
-export type Start = { commitId?: string; ref?: string; reason?: string; bypass?: { reason: string } };
+export type DeploymentRequest = {
+  commitId?: string;
+  ref?: string;
+  reason?: string;
+  bypass?: { reason: string };
+};
 
-export function useStart(org: string, pipelineId: string) {
-  return useDeploymentMutation(org, (start: Start) =>
-    data(
+export function useStartDeployment(org: string, pipelineId: string) {
+  return useDeploymentMutation(org, (start: DeploymentRequest) =>
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", {
         params: { path: { orgId: org, pipelineId } },
         body: start,
@@ -84,17 +89,17 @@ export function useStart(org: string, pipelineId: string) {
   );
 }
 
-/** Cancels one stage, or all of it. */
-export function useCancel(org: string, deploymentId: string) {
+/** Cancels one stage and those after it, or the whole deployment. */
+export function useCancelDeployment(org: string, deploymentId: string) {
   return useDeploymentMutation(org, ({ stage, reason }: { stage?: string; reason?: string }) =>
     stage === undefined
-      ? data(
+      ? fetchData(
           api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/cancel", {
             params: { path: { orgId: org, deploymentId } },
             body: { reason },
           }),
         )
-      : data(
+      : fetchData(
           api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/cancel", {
             params: { path: { orgId: org, deploymentId, stage } },
             body: { reason },
@@ -103,9 +108,9 @@ export function useCancel(org: string, deploymentId: string) {
   );
 }
 
-export function useRetry(org: string, deploymentId: string) {
+export function useRetryStage(org: string, deploymentId: string) {
   return useDeploymentMutation(org, ({ stage, from }: { stage: string; from: "failed" | "start" }) =>
-    data(
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/retry", {
         params: { path: { orgId: org, deploymentId, stage } },
         body: { from },
@@ -114,12 +119,12 @@ export function useRetry(org: string, deploymentId: string) {
   );
 }
 
-export type RollBack = { stage: string; to?: string; reason?: string };
+export type RollbackRequest = { stage: string; to?: string; reason?: string };
 
-/** Its answer is another deployment: the rollback. */
-export function useRollBack(org: string, deploymentId: string) {
-  return useDeploymentMutation(org, ({ stage, ...body }: RollBack) =>
-    data(
+/** Rolls back a stage. The response is the new deployment that does it. */
+export function useRollBackStage(org: string, deploymentId: string) {
+  return useDeploymentMutation(org, ({ stage, ...body }: RollbackRequest) =>
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/rollback", {
         params: { path: { orgId: org, deploymentId, stage } },
         body,
@@ -128,11 +133,11 @@ export function useRollBack(org: string, deploymentId: string) {
   );
 }
 
-export function useResolve(org: string, deploymentId: string) {
+export function useResolveStep(org: string, deploymentId: string) {
   return useDeploymentMutation(
     org,
     ({ stepId, outcome }: { stepId: string; outcome: "ran" | "retry" | "fail" }) =>
-      data(
+      fetchData(
         api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/resolve", {
           params: { path: { orgId: org, deploymentId, stepId } },
           body: { outcome },
@@ -141,19 +146,19 @@ export function useResolve(org: string, deploymentId: string) {
   );
 }
 
-export type SoakAnswer = { stepId: string; choice: "end" | "reject"; reason?: string };
+export type SoakDecision = { stepId: string; choice: "end" | "reject"; reason?: string };
 
-export function useSoak(org: string, deploymentId: string) {
-  return useDeploymentMutation(org, ({ stepId, choice, reason }: SoakAnswer) => {
+export function useDecideSoak(org: string, deploymentId: string) {
+  return useDeploymentMutation(org, ({ stepId, choice, reason }: SoakDecision) => {
     const params = { path: { orgId: org, deploymentId, stepId } };
     return choice === "end"
-      ? data(
+      ? fetchData(
           api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/end-soak", {
             params,
             body: { reason },
           }),
         )
-      : data(
+      : fetchData(
           api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/reject-soak", {
             params,
             body: { reason },

@@ -1,92 +1,97 @@
 /** Shared environments: sessions, queues, and the actions on them. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const HISTORY_PAGE = 20;
 const ENVIRONMENTS = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments";
 
 /** One environment of one pipeline of an organization. */
-export type Where = { org: string; pipelineId: string; envName: string };
+export type EnvironmentKey = { org: string; pipelineId: string; envName: string };
 
-function path({ org, pipelineId, envName }: Where) {
+function toPath({ org, pipelineId, envName }: EnvironmentKey) {
   return { path: { orgId: org, pipelineId, envName } };
 }
 
 export function environmentsQuery(org: string, pipelineId: string) {
   return queryOptions({
-    queryKey: key(org, "environments", pipelineId),
-    queryFn: () => data(api.GET(ENVIRONMENTS, { params: { path: { orgId: org, pipelineId } } })),
+    queryKey: resourceKey(org, "environments", pipelineId),
+    queryFn: () => fetchData(api.GET(ENVIRONMENTS, { params: { path: { orgId: org, pipelineId } } })),
   });
 }
 
-export function environmentQuery(where: Where) {
+export function environmentQuery(where: EnvironmentKey) {
   return queryOptions({
-    queryKey: key(where.org, "environments", where.pipelineId, where.envName),
-    queryFn: () => data(api.GET(`${ENVIRONMENTS}/{envName}`, { params: path(where) })),
+    queryKey: resourceKey(where.org, "environments", where.pipelineId, where.envName),
+    queryFn: () => fetchData(api.GET(`${ENVIRONMENTS}/{envName}`, { params: toPath(where) })),
   });
 }
 
-export function queueQuery(where: Where) {
+export function queueQuery(where: EnvironmentKey) {
   return queryOptions({
-    queryKey: key(where.org, "environments", where.pipelineId, where.envName, "queue"),
-    queryFn: () => data(api.GET(`${ENVIRONMENTS}/{envName}/queue`, { params: path(where) })),
+    queryKey: resourceKey(where.org, "environments", where.pipelineId, where.envName, "queue"),
+    queryFn: () => fetchData(api.GET(`${ENVIRONMENTS}/{envName}/queue`, { params: toPath(where) })),
   });
 }
 
-export function sessionQuery(where: Where, sessionId: string) {
+export function sessionQuery(where: EnvironmentKey, sessionId: string) {
   return queryOptions({
-    queryKey: key(where.org, "environments", where.pipelineId, where.envName, "session", sessionId),
+    queryKey: resourceKey(where.org, "environments", where.pipelineId, where.envName, "session", sessionId),
     queryFn: () =>
-      data(
+      fetchData(
         api.GET(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}`, {
-          params: { path: { ...path(where).path, sessionId } },
+          params: { path: { ...toPath(where).path, sessionId } },
         }),
       ),
   });
 }
 
-export function historyQuery(where: Where, page: number) {
+export function sessionHistoryQuery(where: EnvironmentKey, page: number) {
   return queryOptions({
-    queryKey: key(where.org, "environments", where.pipelineId, where.envName, "history", page),
+    queryKey: resourceKey(where.org, "environments", where.pipelineId, where.envName, "history", page),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET(`${ENVIRONMENTS}/{envName}/history`, {
-          params: { ...path(where), query: { page, limit: HISTORY_PAGE } },
+          params: { ...toPath(where), query: { page, limit: HISTORY_PAGE } },
         }),
       ),
     placeholderData: keepPreviousData,
   });
 }
 
-export function insightsQuery(where: Where, days: number) {
+export function usageQuery(where: EnvironmentKey, days: number) {
   return queryOptions({
-    queryKey: key(where.org, "insights", where.pipelineId, where.envName, days),
+    queryKey: resourceKey(where.org, "insights", where.pipelineId, where.envName, days),
     queryFn: () =>
-      data(api.GET(`${ENVIRONMENTS}/{envName}/insights`, { params: { ...path(where), query: { days } } })),
+      fetchData(
+        api.GET(`${ENVIRONMENTS}/{envName}/insights`, { params: { ...toPath(where), query: { days } } }),
+      ),
   });
 }
 
-function useEnvironmentMutation<Input, Output>(where: Where, change: (input: Input) => Promise<Output>) {
+function useEnvironmentMutation<Input, Output>(
+  where: EnvironmentKey,
+  change: (input: Input) => Promise<Output>,
+) {
   return useOrgMutation(where.org, ["environments", "deployed", "deployments"], change);
 }
 
 type Schemas = components["schemas"];
 
-export function useClaim(where: Where) {
+export function useClaimEnvironment(where: EnvironmentKey) {
   return useEnvironmentMutation(where, (claim: Schemas["SessionNew"]) =>
-    data(api.POST(`${ENVIRONMENTS}/{envName}/sessions`, { params: path(where), body: claim })),
+    fetchData(api.POST(`${ENVIRONMENTS}/{envName}/sessions`, { params: toPath(where), body: claim })),
   );
 }
 
 /** `seen` is the fence of the session that the dialog named: a later session is not taken over. */
-export function useTakeOver(where: Where) {
+export function useTakeOverEnvironment(where: EnvironmentKey) {
   return useEnvironmentMutation(where, ({ seen, ...claim }: Schemas["ForceClaim"] & { seen: number }) =>
-    data(
+    fetchData(
       api.POST(`${ENVIRONMENTS}/{envName}/force-claim`, {
-        params: path(where),
+        params: toPath(where),
         headers: { "If-Match": `"${seen}"` },
         body: claim,
       }),
@@ -94,54 +99,54 @@ export function useTakeOver(where: Where) {
   );
 }
 
-export function useDeploy(where: Where, sessionId: string) {
+export function useDeployToEnvironment(where: EnvironmentKey, sessionId: string) {
   return useEnvironmentMutation(where, (deploy: Schemas["DeployNew"]) =>
-    data(
+    fetchData(
       api.POST(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}/deploy`, {
-        params: { path: { ...path(where).path, sessionId } },
+        params: { path: { ...toPath(where).path, sessionId } },
         body: deploy,
       }),
     ),
   );
 }
 
-export function useExtend(where: Where, sessionId: string) {
+export function useExtendSession(where: EnvironmentKey, sessionId: string) {
   return useEnvironmentMutation(where, (extend: Schemas["Extend"]) =>
-    data(
+    fetchData(
       api.POST(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}/extend`, {
-        params: { path: { ...path(where).path, sessionId } },
+        params: { path: { ...toPath(where).path, sessionId } },
         body: extend,
       }),
     ),
   );
 }
 
-export function useHandOver(where: Where, sessionId: string) {
+export function useHandOverSession(where: EnvironmentKey, sessionId: string) {
   return useEnvironmentMutation(where, (to: string) =>
-    data(
+    fetchData(
       api.POST(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}/hand-over`, {
-        params: { path: { ...path(where).path, sessionId } },
+        params: { path: { ...toPath(where).path, sessionId } },
         body: { to },
       }),
     ),
   );
 }
 
-export function useRelease(where: Where, sessionId: string) {
+export function useReleaseSession(where: EnvironmentKey, sessionId: string) {
   return useEnvironmentMutation(where, () =>
-    data(
+    fetchData(
       api.DELETE(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}`, {
-        params: { path: { ...path(where).path, sessionId } },
+        params: { path: { ...toPath(where).path, sessionId } },
       }),
     ),
   );
 }
 
-export function useLeaveQueue(where: Where) {
+export function useLeaveQueue(where: EnvironmentKey) {
   return useEnvironmentMutation(where, (ticketId: string) =>
-    data(
+    fetchData(
       api.DELETE(`${ENVIRONMENTS}/{envName}/queue/{ticketId}`, {
-        params: { path: { ...path(where).path, ticketId } },
+        params: { path: { ...toPath(where).path, ticketId } },
       }),
     ),
   );

@@ -1,8 +1,8 @@
-/** The history. */
+/** The audit log. */
 import { infiniteQueryOptions, useMutation } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { EventKind } from "@/api/kinds.gen";
-import { key } from "./keys";
+import { resourceKey } from "./queryKeys";
 
 const PAGE = 50;
 
@@ -16,14 +16,14 @@ export type EventFilter = {
   to?: string;
 };
 
-export function eventPages(org: string, filter: EventFilter) {
+export function eventsQuery(org: string, filter: EventFilter) {
   return infiniteQueryOptions({
-    queryKey: key(org, "events", filter),
+    queryKey: resourceKey(org, "events", filter),
     queryFn: ({ pageParam }) => {
-      // An address may name a kind that there is not: the server says so.
+      // The URL may contain an unknown kind; the server rejects it.
       const kind = filter.kind as EventKind | undefined;
       const query = { ...filter, kind, limit: PAGE, cursor: pageParam };
-      return body(
+      return fetchBody(
         api.GET("/api/v1/organizations/{orgId}/events", { params: { path: { orgId: org }, query } }),
       );
     },
@@ -32,13 +32,15 @@ export function eventPages(org: string, filter: EventFilter) {
   });
 }
 
-export function useVerify(org: string) {
+export function useVerifyAuditLog(org: string) {
   return useMutation({
     mutationFn: () =>
-      data(api.POST("/api/v1/organizations/{orgId}/events/verify", { params: { path: { orgId: org } } })),
+      fetchData(
+        api.POST("/api/v1/organizations/{orgId}/events/verify", { params: { path: { orgId: org } } }),
+      ),
   });
 }
 
-export function exportAddress(org: string): string {
+export function exportUrl(org: string): string {
   return `/api/v1/organizations/${encodeURIComponent(org)}/events/export`;
 }

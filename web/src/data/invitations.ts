@@ -1,17 +1,17 @@
-/** Invitations: what an admin sends, and what the invited person accepts. */
+/** Invitations: created by admins, accepted by the invited user. */
 import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
-import { key, ME } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { ME_KEY, resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
 
 export function invitationsQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "invitations"),
+    queryKey: resourceKey(org, "invitations"),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/invitations", {
           params: { path: { orgId: org }, query: { limit: LIST_MAX } },
         }),
@@ -19,9 +19,9 @@ export function invitationsQuery(org: string) {
   });
 }
 
-export function useInvite(org: string) {
+export function useInviteMember(org: string) {
   return useOrgMutation(org, ["invitations"], (invitation: components["schemas"]["InvitationNew"]) =>
-    data(
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/invitations", {
         params: { path: { orgId: org } },
         body: invitation,
@@ -32,7 +32,7 @@ export function useInvite(org: string) {
 
 export function useRevokeInvitation(org: string) {
   return useOrgMutation(org, ["invitations"], (invitationId: string) =>
-    data(
+    fetchData(
       api.DELETE("/api/v1/organizations/{orgId}/invitations/{invitationId}", {
         params: { path: { orgId: org, invitationId } },
       }),
@@ -40,20 +40,20 @@ export function useRevokeInvitation(org: string) {
   );
 }
 
-/** What the link with this token offers. */
-export function offerQuery(token: string) {
+/** Organization and role that the invitation link with this token offers. */
+export function invitationOfferQuery(token: string) {
   return queryOptions({
     queryKey: ["invitation", token],
-    queryFn: () => data(api.POST("/api/v1/auth/invitation", { body: { token } })),
+    queryFn: () => fetchData(api.POST("/api/v1/auth/invitation", { body: { token } })),
     staleTime: Number.POSITIVE_INFINITY,
   });
 }
 
-/** Accepts an invitation with the account that is logged in. */
-export function useJoin() {
+/** Accepts an invitation with the current account. */
+export function useJoinOrganization() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (token: string) => data(api.POST("/api/v1/me/organizations", { body: { token } })),
-    onSuccess: () => queries.refetchQueries({ queryKey: ME }),
+    mutationFn: (token: string) => fetchData(api.POST("/api/v1/me/organizations", { body: { token } })),
+    onSuccess: () => queries.refetchQueries({ queryKey: ME_KEY }),
   });
 }

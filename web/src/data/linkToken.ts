@@ -1,8 +1,8 @@
-/** The token in the fragment of a link (`/invitation#TOKEN`). A fragment is never sent to a server. */
+/** The token in a link's fragment (`/invitation#TOKEN`). Browsers do not send fragments to servers. */
 import { useLocation, useRouter } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 
-/** Takes the token out of the address bar and keeps it in memory only: it goes into no bookmark and no screenshot. */
+/** Returns the token and removes it from the URL, which keeps it out of bookmarks and screenshots. */
 export function useLinkToken(): string {
   const router = useRouter();
   const { hash, pathname } = useLocation();

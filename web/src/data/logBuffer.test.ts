@@ -4,8 +4,8 @@ import type { Log, LogEntry, LogSource } from "./logs";
 
 const SOURCE: LogSource = { org: "acme", deploymentId: "dep_1", stepId: "stp_1", attempt: 1, stream: "step" };
 
-/** A log of so many lines on a server that can grow it. */
-function server(lines: number, isComplete = true) {
+/** A fake server with a log of `lines` lines that can grow. */
+function fakeServer(lines: number, isComplete = true) {
   const log = { lines, isComplete, asked: 0, grown: () => {}, isFollowed: false };
   const answer = (from: number, to: number): Log => {
     const entries: LogEntry[] = [];
@@ -35,8 +35,8 @@ function* range(from: number, to: number) {
   for (let line = from; line <= to; line++) yield line;
 }
 
-test("the end is there first, the rest when it is looked at", async () => {
-  const { reader } = server(10_000);
+test("opening a log loads its tail, other lines are loaded on request", async () => {
+  const { reader } = fakeServer(10_000);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().isOpen).toBe(true));
@@ -46,8 +46,8 @@ test("the end is there first, the rest when it is looked at", async () => {
   await vi.waitFor(() => expect(buffer.line(40)?.text).toBe("line 40"));
 });
 
-test("a million lines are never in memory at once", async () => {
-  const { reader } = server(1_000_000);
+test("a log of a million lines never exceeds the chunk limit in memory", async () => {
+  const { reader } = fakeServer(1_000_000);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().isOpen).toBe(true));
@@ -59,8 +59,8 @@ test("a million lines are never in memory at once", async () => {
   expect(buffer.line(1)).toBeUndefined();
 });
 
-test("what flew past is not fetched", async () => {
-  const { log, reader } = server(1_000_000);
+test("lines scrolled past quickly are not fetched", async () => {
+  const { log, reader } = fakeServer(1_000_000);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().isOpen).toBe(true));
@@ -70,15 +70,15 @@ test("what flew past is not fetched", async () => {
   expect(log.asked).toBeLessThan(12);
 });
 
-test("it grows while it is followed, a half line becomes whole, and the end ends it", async () => {
-  const { log, reader } = server(3, false);
+test("a followed log grows, reloads its last line and stops following at its end", async () => {
+  const { log, reader } = fakeServer(3, false);
   const buffer = new LogBuffer(SOURCE, reader);
   buffer.open();
   await vi.waitFor(() => expect(log.isFollowed).toBe(true));
   log.lines = 2_000;
   log.grown();
   await vi.waitFor(() => expect(buffer.state().lines).toBe(2_000));
-  expect(buffer.line(3), "it may have been half a line").toBeUndefined();
+  expect(buffer.line(3), "an incomplete last line is evicted").toBeUndefined();
   buffer.want(range(1, 10));
   await vi.waitFor(() => expect(buffer.line(3)?.text).toBe("line 3"));
   log.isComplete = true;
@@ -87,39 +87,39 @@ test("it grows while it is followed, a half line becomes whole, and the end ends
   expect(buffer.state().isComplete).toBe(true);
 });
 
-test("a failure is told, and trying again heals it", async () => {
-  const { reader } = server(5);
-  let isAway = true;
+test("a failed request is reported and cleared by a retry", async () => {
+  const { reader } = fakeServer(5);
+  let isDown = true;
   const tail = reader.tail;
   const buffer = new LogBuffer(SOURCE, {
     ...reader,
-    tail: (...asked) => (isAway ? Promise.reject(new Error("away")) : tail(...asked)),
+    tail: (...asked) => (isDown ? Promise.reject(new Error("unreachable")) : tail(...asked)),
   });
   buffer.open();
   await vi.waitFor(() => expect(buffer.state().error).toBeInstanceOf(Error));
-  isAway = false;
+  isDown = false;
   buffer.retry();
   await vi.waitFor(() => expect(buffer.state().lines).toBe(5));
   expect(buffer.state().error).toBeNull();
 });
 
-test("a server that fails is asked ever less often, and at once when somebody tries again", async () => {
+test("failed requests back off, and a retry skips the backoff", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const { log, reader } = server(10_000);
-  let isAway = true;
+  const { log, reader } = fakeServer(10_000);
+  let isDown = true;
   const lines = reader.lines;
   const buffer = new LogBuffer(SOURCE, {
     ...reader,
     lines: async (...asked) => {
       const answer = await lines(...asked);
-      if (isAway) throw new Error("away");
+      if (isDown) throw new Error("unreachable");
       return answer;
     },
   });
   buffer.open();
   await vi.advanceTimersByTimeAsync(0);
-  // As the page does: whatever changes, it looks again.
+  // Like the page: request the visible lines after every change.
   buffer.subscribe(() => setTimeout(() => buffer.want(range(1, 40)), 60));
   buffer.want(range(1, 40));
   await vi.advanceTimersByTimeAsync(60_000);
@@ -127,20 +127,20 @@ test("a server that fails is asked ever less often, and at once when somebody tr
   expect(log.asked).toBeLessThan(12);
   expect(buffer.state().error).toBeInstanceOf(Error);
 
-  isAway = false;
+  isDown = false;
   buffer.retry();
   await vi.advanceTimersByTimeAsync(0);
   expect(buffer.line(40)?.text).toBe("line 40");
   expect(buffer.state().error).toBeNull();
 });
 
-test("lines that could not be had come by themselves when the server is back", async () => {
+test("lines that failed to load are requested again after the backoff", async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
-  const { reader } = server(10_000);
+  const { reader } = fakeServer(10_000);
   const buffer = new LogBuffer(SOURCE, {
     ...reader,
-    lines: vi.fn(reader.lines).mockRejectedValueOnce(new Error("away")),
+    lines: vi.fn(reader.lines).mockRejectedValueOnce(new Error("unreachable")),
   });
   buffer.open();
   await vi.advanceTimersByTimeAsync(0);

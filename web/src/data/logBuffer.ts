@@ -1,39 +1,39 @@
-/** Cache of one log: the chunks of lines that were viewed last, and its tail while it grows. */
-import { type LogEntry, type LogSource, linesOf, logAddress, tailOf } from "./logs";
+/** LRU cache of one log: the chunks of lines viewed last, and the tail while the log grows. */
+import { fetchLines, fetchTail, type LogEntry, type LogSource, logUrl } from "./logs";
 
 export const CHUNK_LINES = 500;
-/** Chunks kept: about what forty screens show. */
+/** Maximum number of cached chunks. */
 export const CHUNKS_MAX = 64;
 const TAIL_LINES = 500;
 const IN_FLIGHT_MAX = 3;
 const WANTED_MAX = CHUNKS_MAX / 2;
-/** A chunk of very long lines comes in several answers. */
-const ANSWERS_PER_CHUNK_MAX = 40;
+/** A chunk of very long lines takes several responses. */
+const RESPONSES_PER_CHUNK_MAX = 40;
 const REFRESH_MS = 150;
 const RECONNECT_MS = 2_000;
-/** Backoff after a failed request; doubled by each one that follows. */
+/** Backoff after a failed request; doubles with every further failure. */
 const BACKOFF_MS_MIN = 250;
 const BACKOFF_MS_MAX = 16_000;
 
 export type LogState = {
-  /** The first answer is here. */
+  /** Whether the first response has arrived. */
   isOpen: boolean;
   lines: number;
   isComplete: boolean;
   hasGap: boolean;
   error: unknown;
-  /** Rises whenever any line changed. */
+  /** Incremented on every change. */
   version: number;
 };
 
 export type LogReader = {
-  tail: typeof tailOf;
-  lines: typeof linesOf;
+  tail: typeof fetchTail;
+  lines: typeof fetchLines;
   /** Calls `grown` when the log has grown, until the returned function is called. */
   follow: (source: LogSource, offset: number, grown: () => void) => () => void;
 };
 
-const server: LogReader = { tail: tailOf, lines: linesOf, follow: followStream };
+const serverReader: LogReader = { tail: fetchTail, lines: fetchLines, follow: followStream };
 
 type Chunk = Map<number, LogEntry>;
 
@@ -61,7 +61,7 @@ export class LogBuffer {
 
   constructor(
     readonly source: LogSource,
-    private readonly reader: LogReader = server,
+    private readonly reader: LogReader = serverReader,
   ) {}
 
   subscribe = (subscriber: () => void) => {
@@ -71,7 +71,7 @@ export class LogBuffer {
 
   state = (): LogState => this.#state;
 
-  /** Calls `listener` with the last lines whenever they were read. */
+  /** Calls `listener` with the tail whenever it is read. */
   onTail(listener: (entries: LogEntry[]) => void) {
     this.#tailListeners.add(listener);
     return () => this.#tailListeners.delete(listener);
@@ -91,7 +91,7 @@ export class LogBuffer {
   }
 
   line(number: number): LogEntry | undefined {
-    return this.#chunks.get(chunkOf(number))?.get(number);
+    return this.#chunks.get(chunkIndex(number))?.get(number);
   }
 
   /** Number of lines in memory. */
@@ -99,10 +99,10 @@ export class LogBuffer {
     return [...this.#chunks.values()].reduce((sum, chunk) => sum + chunk.size, 0);
   }
 
-  /** Requests the lines in view; earlier requests that did not start are dropped. */
+  /** Requests the visible lines; earlier requests that have not started are dropped. */
   want(lines: Iterable<number>) {
     const chunks = new Set<number>();
-    for (const line of lines) if (line >= 1 && line <= this.#state.lines) chunks.add(chunkOf(line));
+    for (const line of lines) if (line >= 1 && line <= this.#state.lines) chunks.add(chunkIndex(line));
     for (const chunk of chunks) {
       const held = this.#chunks.get(chunk);
       if (held) this.#touch(chunk, held);
@@ -122,7 +122,7 @@ export class LogBuffer {
   async #fetchChunk(chunk: number) {
     this.#inFlight.add(chunk);
     try {
-      for (let answers = 0; answers < ANSWERS_PER_CHUNK_MAX && !this.#isClosed; answers++) {
+      for (let responses = 0; responses < RESPONSES_PER_CHUNK_MAX && !this.#isClosed; responses++) {
         const from = this.#missing(chunk);
         if (from === null) break;
         const log = await this.reader.lines(this.source, from, (chunk + 1) * CHUNK_LINES);
@@ -169,7 +169,7 @@ export class LogBuffer {
     try {
       const log = await this.reader.tail(this.source, TAIL_LINES);
       if (this.#isClosed) return;
-      // The last line may have been half a line when it was read.
+      // The last line may have been incomplete when it was read.
       this.#evict(this.#state.lines);
       this.#insert(log.entries);
       const was = this.#state.isOpen;
@@ -210,7 +210,7 @@ export class LogBuffer {
 
   #insert(entries: LogEntry[]) {
     for (const entry of entries) {
-      const number = chunkOf(entry.line);
+      const number = chunkIndex(entry.line);
       const chunk = this.#chunks.get(number) ?? new Map();
       chunk.set(entry.line, entry);
       this.#touch(number, chunk);
@@ -228,7 +228,7 @@ export class LogBuffer {
   }
 
   #evict(line: number) {
-    this.#chunks.get(chunkOf(line))?.delete(line);
+    this.#chunks.get(chunkIndex(line))?.delete(line);
   }
 
   #update(change: Partial<LogState>) {
@@ -237,7 +237,7 @@ export class LogBuffer {
   }
 }
 
-function chunkOf(line: number): number {
+function chunkIndex(line: number): number {
   return Math.floor((line - 1) / CHUNK_LINES);
 }
 
@@ -245,7 +245,7 @@ function followStream(source: LogSource, offset: number, grown: () => void): () 
   let stream: EventSource | undefined;
   let again: ReturnType<typeof setTimeout> | undefined;
   const open = () => {
-    stream = new EventSource(logAddress(source, { offset: String(offset) }));
+    stream = new EventSource(logUrl(source, { offset: String(offset) }));
     stream.addEventListener("lines", grown);
     stream.addEventListener("gap", grown);
     stream.addEventListener("end", () => {

@@ -1,12 +1,12 @@
-/** Logs of steps: by ranges of lines, by what they contain, and as they grow. */
-import { api, data } from "@/api/client";
+/** Step logs: line ranges, search and streaming. */
+import { api, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 
 export type Log = components["schemas"]["Log"];
 export type LogEntry = components["schemas"]["LogEntry"];
 export type LogStream = "step" | "after_fence";
 
-/** Which log: one attempt of one step, or what it still printed after a takeover. */
+/** Identifies a log: an attempt of a step, and its stream. `after_fence` is the output after a takeover. */
 export type LogSource = {
   org: string;
   deploymentId: string;
@@ -15,7 +15,7 @@ export type LogSource = {
   stream: LogStream;
 };
 
-type Part = {
+type LogQuery = {
   fromLine?: number;
   toLine?: number;
   tail?: number;
@@ -24,49 +24,49 @@ type Part = {
   offset?: number;
 };
 
-function get(source: LogSource, part: Part): Promise<Log> {
+function fetchLog(source: LogSource, part: LogQuery): Promise<Log> {
   const { org, deploymentId, stepId, attempt, stream } = source;
-  return data(
+  return fetchData(
     api.GET("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", {
       params: { path: { orgId: org, deploymentId, stepId }, query: { attempt, stream, ...part } },
     }),
   ) as Promise<Log>;
 }
 
-export function tailOf(source: LogSource, lines: number): Promise<Log> {
-  return get(source, { tail: lines });
+export function fetchTail(source: LogSource, lines: number): Promise<Log> {
+  return fetchLog(source, { tail: lines });
 }
 
-export function linesOf(source: LogSource, fromLine: number, toLine: number): Promise<Log> {
-  return get(source, { fromLine, toLine });
+export function fetchLines(source: LogSource, fromLine: number, toLine: number): Promise<Log> {
+  return fetchLog(source, { fromLine, toLine });
 }
 
-export type FoundLines = { entries: LogEntry[]; isWhole: boolean };
+export type LogSearchResult = { entries: LogEntry[]; isComplete: boolean };
 
-/** The server looks at so much of a log at a time; nobody waits for more than this many answers. */
-const SEARCH_ANSWERS_MAX = 20;
+/** The server searches a limited part of a log per request; a search stops after this many requests. */
+const SEARCH_REQUESTS_MAX = 20;
 
-/** Lines that contain this text, at most `max` of them. */
-export async function findLines(
+/** Returns the lines that contain this text, at most `max`. */
+export async function searchLog(
   source: LogSource,
   q: string,
   max: number,
   fromLine = 1,
-): Promise<FoundLines> {
+): Promise<LogSearchResult> {
   const entries: LogEntry[] = [];
-  let from: Part = { fromLine };
-  for (let answers = 0; answers < SEARCH_ANSWERS_MAX; answers++) {
-    const found = await get(source, { q, limit: max - entries.length, ...from });
+  let from: LogQuery = { fromLine };
+  for (let requests = 0; requests < SEARCH_REQUESTS_MAX; requests++) {
+    const found = await fetchLog(source, { q, limit: max - entries.length, ...from });
     entries.push(...found.entries);
-    if (found.nextOffset == null && found.nextLine == null) return { entries, isWhole: true };
-    if (entries.length >= max) return { entries, isWhole: false };
+    if (found.nextOffset == null && found.nextLine == null) return { entries, isComplete: true };
+    if (entries.length >= max) return { entries, isComplete: false };
     from = found.nextOffset != null ? { offset: found.nextOffset } : { fromLine: found.nextLine ?? 1 };
   }
-  return { entries, isWhole: false };
+  return { entries, isComplete: false };
 }
 
-/** The address of the same log as a file, or as a stream from a byte on. */
-export function logAddress(source: LogSource, more: Record<string, string>): string {
+/** URL of the log as a file, or as a stream from a byte offset. */
+export function logUrl(source: LogSource, more: Record<string, string>): string {
   const { org, deploymentId, stepId, attempt, stream } = source;
   const query = new URLSearchParams({ attempt: String(attempt), stream, ...more });
   const path = [org, "deployments", deploymentId, "steps", stepId, "logs"].map(encodeURIComponent).join("/");

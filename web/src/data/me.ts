@@ -1,19 +1,19 @@
-/** Who is signed in, where, and as what. */
+/** The current user, their organizations and role; login and password. */
 import { queryOptions, useMutation, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
-import { api, data, rememberCsrfToken } from "@/api/client";
+import { api, fetchData, setCsrfToken } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import type { Me } from "@/api/types";
-import { ME } from "./keys";
-import { type Permission, roleMay } from "./permissions";
+import { type Permission, roleHasPermission } from "./permissions";
+import { ME_KEY } from "./queryKeys";
 
 type Schemas = components["schemas"];
 
 export const meQuery = queryOptions({
-  queryKey: ME,
+  queryKey: ME_KEY,
   queryFn: async () => {
-    const me = await data(api.GET("/api/v1/me"));
-    rememberCsrfToken(me.csrfToken);
+    const me = await fetchData(api.GET("/api/v1/me"));
+    setCsrfToken(me.csrfToken);
     return me;
   },
   staleTime: 5 * 60_000,
@@ -24,7 +24,7 @@ export function useMe() {
   return useSuspenseQuery(meQuery).data;
 }
 
-/** The organization of the address: its slug, as all addresses of its pages have it. */
+/** The organization's slug in the URL. */
 export function useOrg(): string {
   return useParams({ strict: false }).org ?? "";
 }
@@ -34,38 +34,42 @@ export function useOrganization() {
   return useMe().organizations.find(each => each.slug === org || each.id === org);
 }
 
-/** Whether the one signed in may do this here. */
-export function useMay(permission: Permission): boolean {
+/** Whether the current user has this permission in the organization. */
+export function usePermission(permission: Permission): boolean {
   const role = useOrganization()?.role;
-  return role !== undefined && roleMay(role, permission);
+  return role !== undefined && roleHasPermission(role, permission);
 }
 
-export function useSignIn() {
-  return useBecome((login: Schemas["Login"]) => data(api.POST("/api/v1/auth/login", { body: login })));
+export function useLogIn() {
+  return useLoginMutation((login: Schemas["Login"]) =>
+    fetchData(api.POST("/api/v1/auth/login", { body: login })),
+  );
 }
 
-/** Accepts an invitation with a new account, and logs in with it. */
+/** Accepts an invitation with a new account and logs in. */
 export function useSignUp() {
-  return useBecome((account: Schemas["SignUp"]) => data(api.POST("/api/v1/auth/sign-up", { body: account })));
+  return useLoginMutation((account: Schemas["SignUp"]) =>
+    fetchData(api.POST("/api/v1/auth/sign-up", { body: account })),
+  );
 }
 
-/** After this the browser belongs to another person: nothing of the one before stays in the cache. */
-function useBecome<Input>(enter: (input: Input) => Promise<Me>) {
+/** Logs in as another user and clears the cached data of the previous one. */
+function useLoginMutation<Input>(enter: (input: Input) => Promise<Me>) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: enter,
     onSuccess: me => {
-      rememberCsrfToken(me.csrfToken);
+      setCsrfToken(me.csrfToken);
       queries.clear();
-      queries.setQueryData(ME, me);
+      queries.setQueryData(ME_KEY, me);
     },
   });
 }
 
-export function useSignOut() {
+export function useLogOut() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: () => data(api.POST("/api/v1/auth/logout")),
+    mutationFn: () => fetchData(api.POST("/api/v1/auth/logout")),
     onSuccess: () => queries.clear(),
   });
 }
@@ -74,23 +78,23 @@ export function useChangePassword() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (change: Schemas["PasswordChange"]) =>
-      data(api.POST("/api/v1/me/password", { body: change })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ME }),
+      fetchData(api.POST("/api/v1/me/password", { body: change })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ME_KEY }),
   });
 }
 
-/** Sets a password with the token of a reset link. The server ends all log-ins of the account. */
+/** Sets a password with the token of a reset link. The server ends all logins of the account. */
 export function useResetPassword() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (reset: Schemas["PasswordReset"]) =>
-      data(api.POST("/api/v1/auth/reset-password", { body: reset })),
+      fetchData(api.POST("/api/v1/auth/reset-password", { body: reset })),
     onSuccess: () => queries.clear(),
   });
 }
 
 export function useConfirmPassword() {
   return useMutation({
-    mutationFn: (password: string) => data(api.POST("/api/v1/auth/confirm", { body: { password } })),
+    mutationFn: (password: string) => fetchData(api.POST("/api/v1/auth/confirm", { body: { password } })),
   });
 }

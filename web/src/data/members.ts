@@ -1,18 +1,18 @@
 /** Members: people and service accounts. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import type { Role } from "@/api/types";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
 
 export function membersQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "members"),
+    queryKey: resourceKey(org, "members"),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/members", {
           params: { path: { orgId: org }, query: { limit: LIST_MAX } },
         }),
@@ -22,7 +22,7 @@ export function membersQuery(org: string) {
 
 export function useAddServiceAccount(org: string) {
   return useOrgMutation(org, ["members"], (account: Omit<components["schemas"]["MemberNew"], "kind">) =>
-    data(
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/members", {
         params: { path: { orgId: org } },
         body: { ...account, kind: "service" },
@@ -33,7 +33,7 @@ export function useAddServiceAccount(org: string) {
 
 export function useChangeRole(org: string) {
   return useOrgMutation(org, ["members"], ({ userId, role }: { userId: string; role: Role }) =>
-    data(
+    fetchData(
       api.PATCH("/api/v1/organizations/{orgId}/members/{userId}", {
         params: { path: { orgId: org, userId } },
         body: { role },
@@ -44,7 +44,7 @@ export function useChangeRole(org: string) {
 
 export function useRemoveMember(org: string) {
   return useOrgMutation(org, ["members"], (userId: string) =>
-    data(
+    fetchData(
       api.DELETE("/api/v1/organizations/{orgId}/members/{userId}", {
         params: { path: { orgId: org, userId } },
       }),

@@ -1,10 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { key, type Noun } from "./keys";
+import { type Resource, resourceKey } from "./queryKeys";
 
-/** Changes data of an organization. Queries of the given nouns are invalidated when it settles, also after a failure. */
+/** A mutation of an organization's data. Invalidates the queries of the given resources when it settles, also on failure. */
 export function useOrgMutation<Input, Output>(
   org: string,
-  invalidates: Noun[],
+  invalidates: Resource[],
   mutationFn: (input: Input) => Promise<Output>,
   onSuccess?: (output: Output) => void,
 ) {
@@ -13,6 +13,6 @@ export function useOrgMutation<Input, Output>(
     mutationFn,
     onSuccess,
     onSettled: () =>
-      Promise.all(invalidates.map(noun => queries.invalidateQueries({ queryKey: key(org, noun) }))),
+      Promise.all(invalidates.map(noun => queries.invalidateQueries({ queryKey: resourceKey(org, noun) }))),
   });
 }

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { LOWEST_ROLE } from "./permissions";
 
-test("roles may do what the generated page of permissions says", () => {
+test("LOWEST_ROLE matches docs/permissions.md", () => {
   const page = readFileSync("../docs/permissions.md", "utf8");
   const roles = ["viewer", "deployer", "admin", "owner"];
   for (const [permission, lowest] of Object.entries(LOWEST_ROLE)) {

@@ -1,9 +1,9 @@
-/** What a role may do, so that nobody is offered what would be refused. The server decides anyway. */
+/** Permissions of roles, used to hide actions that the server would reject. The server enforces them. */
 import type { Role } from "@/api/types";
 
 const RANK: Record<Role, number> = { viewer: 0, deployer: 1, admin: 2, owner: 3 };
 
-/** The lowest role with each permission that a page asks for; a test compares it with docs/permissions.md. */
+/** The lowest role with each permission that a page checks; a test compares it with docs/permissions.md. */
 export const LOWEST_ROLE = {
   "organization:write": "admin",
   "members:write": "admin",
@@ -27,6 +27,6 @@ export const LOWEST_ROLE = {
 
 export type Permission = keyof typeof LOWEST_ROLE;
 
-export function roleMay(role: Role, permission: Permission): boolean {
+export function roleHasPermission(role: Role, permission: Permission): boolean {
   return RANK[role] >= RANK[LOWEST_ROLE[permission]];
 }

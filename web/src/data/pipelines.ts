@@ -1,25 +1,25 @@
-/** Pipelines, their definitions, and what can be done with them. */
+/** Pipelines, their definitions, and the actions on them. */
 import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { Pipeline } from "@/api/types";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 export const PIPELINES_PAGE = 100;
 
 export type PipelineFilter = { search?: string; status?: string };
 
-/** An address may name a status that there is not: the server says so. */
+/** The URL may contain an unknown status; the server rejects it. */
 function toQuery({ search, status }: PipelineFilter) {
   return { search, status: status as Pipeline["status"] | undefined };
 }
 
-/** One page of the list, by its number from 0. */
+/** One page of the list; pages count from 0. */
 export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number = 0) {
   return queryOptions({
-    queryKey: key(org, "pipelines", "list", filter, number),
+    queryKey: resourceKey(org, "pipelines", "list", filter, number),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/pipelines", {
           params: {
             path: { orgId: org },
@@ -32,9 +32,9 @@ export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number 
 
 export function pipelineQuery(org: string, pipelineId: string) {
   return queryOptions({
-    queryKey: key(org, "pipelines", "one", pipelineId),
+    queryKey: resourceKey(org, "pipelines", "one", pipelineId),
     queryFn: () =>
-      data(
+      fetchData(
         api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}", {
           params: { path: { orgId: org, pipelineId } },
         }),
@@ -42,12 +42,12 @@ export function pipelineQuery(org: string, pipelineId: string) {
   });
 }
 
-/** The list, a page after the other. */
-export function pipelinePages(org: string, filter: PipelineFilter = {}) {
+/** The list with infinite scrolling. */
+export function pipelinePagesQuery(org: string, filter: PipelineFilter = {}) {
   return infiniteQueryOptions({
-    queryKey: key(org, "pipelines", "pages", filter),
+    queryKey: resourceKey(org, "pipelines", "pages", filter),
     queryFn: ({ pageParam }) =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/pipelines", {
           params: {
             path: { orgId: org },
@@ -62,9 +62,9 @@ export function pipelinePages(org: string, filter: PipelineFilter = {}) {
 
 export function definitionQuery(org: string, pipelineId: string) {
   return queryOptions({
-    queryKey: key(org, "pipelines", "definition", pipelineId),
+    queryKey: resourceKey(org, "pipelines", "definition", pipelineId),
     queryFn: () =>
-      data(
+      fetchData(
         api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/definition", {
           params: { path: { orgId: org, pipelineId } },
         }),
@@ -72,12 +72,12 @@ export function definitionQuery(org: string, pipelineId: string) {
   });
 }
 
-/** What is to be said about a definition. The text is the key: nothing but another text changes the answer for long. */
+/** Diagnostics of a definition, cached by its text. */
 export function diagnosticsQuery(org: string, source: string) {
   return queryOptions({
-    queryKey: key(org, "pipelines", "diagnostics", source),
+    queryKey: resourceKey(org, "pipelines", "diagnostics", source),
     queryFn: () =>
-      data(
+      fetchData(
         api.POST("/api/v1/organizations/{orgId}/pipelines/validate", {
           params: { path: { orgId: org } },
           body: { definition: source },
@@ -86,12 +86,12 @@ export function diagnosticsQuery(org: string, source: string) {
   });
 }
 
-/** What the repository of a pipeline says about its newest definition. */
-export function originQuery(org: string, repositoryId: string) {
+/** The pipeline's repository, with the problems of its newest definitions. */
+export function repositoryQuery(org: string, repositoryId: string) {
   return queryOptions({
-    queryKey: key(org, "repositories", "one", repositoryId),
+    queryKey: resourceKey(org, "repositories", "one", repositoryId),
     queryFn: () =>
-      data(
+      fetchData(
         api.GET("/api/v1/organizations/{orgId}/repositories/{repositoryId}", {
           params: { path: { orgId: org, repositoryId } },
         }),
@@ -99,21 +99,21 @@ export function originQuery(org: string, repositoryId: string) {
   });
 }
 
-/** Pauses new deployments, or lets them go on. */
-export function usePause(org: string, pipelineId: string) {
+/** Pauses or resumes new deployments. */
+export function usePausePipeline(org: string, pipelineId: string) {
   return useOrgMutation(
     org,
     ["pipelines", "deployments"],
     ({ pause, reason }: { pause: boolean; reason?: string }) => {
       const params = { path: { orgId: org, pipelineId } };
       return pause
-        ? data(
+        ? fetchData(
             api.POST("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/stop", {
               params,
               body: { reason },
             }),
           )
-        : data(
+        : fetchData(
             api.POST("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/resume", {
               params,
               body: { reason },
@@ -127,12 +127,12 @@ export function useSaveDefinition(org: string, pipelineId: string) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: (definition: string) =>
-      data(
+      fetchData(
         api.PUT("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/definition", {
           params: { path: { orgId: org, pipelineId } },
           body: { definition },
         }),
       ),
-    onSuccess: () => queries.invalidateQueries({ queryKey: key(org, "pipelines") }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: resourceKey(org, "pipelines") }),
   });
 }

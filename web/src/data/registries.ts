@@ -1,79 +1,80 @@
-/** Custom steps: registries of them, what they offer, and how they were built. */
+/** Step registries, their steps and builds. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
 const BUILDS_SHOWN_MAX = 50;
-/** Of what a build printed the last lines are shown. */
+/** Maximum number of log lines shown of a build. */
 export const BUILD_LINES_SHOWN_MAX = 500;
-/** A build begins and grows without an event. */
+/** Builds emit no events while they run, so this polls. */
 const BUILD_POLL_MS = 1_000;
 const FALLBACK_POLL_MS = 5_000;
-const ALL = "/api/v1/organizations/{orgId}/step-registries";
-const ONE = `${ALL}/{registryId}` as const;
+const REGISTRIES_PATH = "/api/v1/organizations/{orgId}/step-registries";
+const REGISTRY_PATH = `${REGISTRIES_PATH}/{registryId}` as const;
 
 type Schemas = components["schemas"];
 
-function isMoving(status: Schemas["StepRegistryStatus"] | undefined): boolean {
+function isInProgress(status: Schemas["StepRegistryStatus"] | undefined): boolean {
   return status === "pending" || status === "building";
 }
 
 export function registriesQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "registries", "list"),
-    queryFn: () => body(api.GET(ALL, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
+    queryKey: resourceKey(org, "registries", "list"),
+    queryFn: () =>
+      fetchBody(api.GET(REGISTRIES_PATH, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
     refetchInterval: query =>
-      query.state.data?.data.some(each => isMoving(each.status)) ? FALLBACK_POLL_MS : false,
+      query.state.data?.data.some(each => isInProgress(each.status)) ? FALLBACK_POLL_MS : false,
   });
 }
 
 export function registryQuery(org: string, registryId: string) {
   return queryOptions({
-    queryKey: key(org, "registries", "one", registryId),
-    queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, registryId } } })),
-    refetchInterval: query => (isMoving(query.state.data?.status) ? BUILD_POLL_MS : false),
+    queryKey: resourceKey(org, "registries", "one", registryId),
+    queryFn: () => fetchData(api.GET(REGISTRY_PATH, { params: { path: { orgId: org, registryId } } })),
+    refetchInterval: query => (isInProgress(query.state.data?.status) ? BUILD_POLL_MS : false),
   });
 }
 
 export function registryStepsQuery(org: string, registryId: string) {
   return queryOptions({
-    queryKey: key(org, "registries", "steps", registryId),
+    queryKey: resourceKey(org, "registries", "steps", registryId),
     queryFn: () =>
-      body(
-        api.GET(`${ONE}/steps`, {
+      fetchBody(
+        api.GET(`${REGISTRY_PATH}/steps`, {
           params: { path: { orgId: org, registryId }, query: { limit: LIST_MAX } },
         }),
       ),
   });
 }
 
-/** Also while none has begun and one is about to. */
+/** Builds of a registry, newest first. Polls while one runs or is about to start. */
 export function registryBuildsQuery(org: string, registry: Pick<Schemas["StepRegistry"], "name" | "status">) {
   const registryId = registry.name;
   return queryOptions({
-    queryKey: key(org, "registries", "builds", registryId),
+    queryKey: resourceKey(org, "registries", "builds", registryId),
     queryFn: () =>
-      body(
-        api.GET(`${ONE}/builds`, {
+      fetchBody(
+        api.GET(`${REGISTRY_PATH}/builds`, {
           params: { path: { orgId: org, registryId }, query: { limit: BUILDS_SHOWN_MAX } },
         }),
       ),
     refetchInterval: query => {
       const isBuilding = query.state.data?.data.some(each => each.status === "building");
-      return isBuilding || isMoving(registry.status) ? BUILD_POLL_MS : false;
+      return isBuilding || isInProgress(registry.status) ? BUILD_POLL_MS : false;
     },
   });
 }
 
 export function buildLogQuery(org: string, registryId: string, buildNumber: number) {
   return queryOptions({
-    queryKey: key(org, "registries", "log", registryId, buildNumber),
+    queryKey: resourceKey(org, "registries", "log", registryId, buildNumber),
     queryFn: () =>
-      data(
-        api.GET(`${ONE}/builds/{buildNumber}/logs`, {
+      fetchData(
+        api.GET(`${REGISTRY_PATH}/builds/{buildNumber}/logs`, {
           params: {
             path: { orgId: org, registryId, buildNumber },
             query: { tail: BUILD_LINES_SHOWN_MAX },
@@ -84,27 +85,27 @@ export function buildLogQuery(org: string, registryId: string, buildNumber: numb
   });
 }
 
-export function useRegister(org: string) {
+export function useAddRegistry(org: string) {
   return useOrgMutation(org, ["registries"], (registry: Schemas["StepRegistryNew"]) =>
-    data(api.POST(ALL, { params: { path: { orgId: org } }, body: registry })),
+    fetchData(api.POST(REGISTRIES_PATH, { params: { path: { orgId: org } }, body: registry })),
   );
 }
 
 export function useChangeRegistry(org: string, registryId: string) {
   return useOrgMutation(org, ["registries"], (change: Schemas["StepRegistryPatch"]) =>
-    data(api.PATCH(ONE, { params: { path: { orgId: org, registryId } }, body: change })),
+    fetchData(api.PATCH(REGISTRY_PATH, { params: { path: { orgId: org, registryId } }, body: change })),
   );
 }
 
-/** Syncs the repository now, and builds its commit unless that is built. */
+/** Syncs the repository and builds its newest commit unless it is already built. */
 export function useSyncRegistry(org: string, registryId: string) {
   return useOrgMutation(org, ["registries"], () =>
-    data(api.POST(`${ONE}/sync`, { params: { path: { orgId: org, registryId } } })),
+    fetchData(api.POST(`${REGISTRY_PATH}/sync`, { params: { path: { orgId: org, registryId } } })),
   );
 }
 
 export function useDeleteRegistry(org: string, registryId: string) {
   return useOrgMutation(org, ["registries"], ({ force }: { force: boolean }) =>
-    data(api.DELETE(ONE, { params: { path: { orgId: org, registryId }, query: { force } } })),
+    fetchData(api.DELETE(REGISTRY_PATH, { params: { path: { orgId: org, registryId }, query: { force } } })),
   );
 }

@@ -1,17 +1,17 @@
-/** Repositories. */
+/** Git repositories with pipeline definitions. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
 
 export function repositoriesQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "repositories"),
+    queryKey: resourceKey(org, "repositories"),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/repositories", {
           params: { path: { orgId: org }, query: { limit: LIST_MAX } },
         }),
@@ -19,12 +19,12 @@ export function repositoriesQuery(org: string) {
   });
 }
 
-export function useRegisterRepository(org: string) {
+export function useAddRepository(org: string) {
   return useOrgMutation(
     org,
     ["repositories", "pipelines", "deployed"],
     (repository: components["schemas"]["RepositoryNew"]) =>
-      data(
+      fetchData(
         api.POST("/api/v1/organizations/{orgId}/repositories", {
           params: { path: { orgId: org } },
           body: repository,
@@ -35,7 +35,7 @@ export function useRegisterRepository(org: string) {
 
 export function useSyncRepository(org: string) {
   return useOrgMutation(org, ["repositories", "pipelines", "deployed"], (repositoryId: string) =>
-    data(
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/repositories/{repositoryId}/sync", {
         params: { path: { orgId: org, repositoryId } },
       }),
@@ -45,7 +45,7 @@ export function useSyncRepository(org: string) {
 
 export function useRemoveRepository(org: string) {
   return useOrgMutation(org, ["repositories", "pipelines", "deployed"], (repositoryId: string) =>
-    data(
+    fetchData(
       api.DELETE("/api/v1/organizations/{orgId}/repositories/{repositoryId}", {
         params: { path: { orgId: org, repositoryId } },
       }),

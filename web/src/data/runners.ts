@@ -1,31 +1,32 @@
-/** Machines that run steps. */
+/** Runners: machines that run steps. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
-import { key } from "./keys";
+import { api, fetchBody, fetchData } from "@/api/client";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
-/** A heartbeat is no event, so this polls. */
+/** Heartbeats emit no events, so this polls. */
 const POLL_MS = 5_000;
-const ALL = "/api/v1/organizations/{orgId}/runners";
+const RUNNERS_PATH = "/api/v1/organizations/{orgId}/runners";
 
 export function runnersQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "runners"),
-    queryFn: () => body(api.GET(ALL, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
+    queryKey: resourceKey(org, "runners"),
+    queryFn: () =>
+      fetchBody(api.GET(RUNNERS_PATH, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
     refetchInterval: POLL_MS,
   });
 }
 
-/** Its answer has the token to register with, and nothing ever shows that again. */
+/** Creates a runner. Only this response contains its registration token. */
 export function useAddRunner(org: string) {
   return useOrgMutation(org, ["runners"], (runner: { name?: string; labels: string[] }) =>
-    data(api.POST(ALL, { params: { path: { orgId: org } }, body: runner })),
+    fetchData(api.POST(RUNNERS_PATH, { params: { path: { orgId: org } }, body: runner })),
   );
 }
 
 export function useRemoveRunner(org: string) {
   return useOrgMutation(org, ["runners"], (runnerId: string) =>
-    data(api.DELETE(`${ALL}/{runnerId}`, { params: { path: { orgId: org, runnerId } } })),
+    fetchData(api.DELETE(`${RUNNERS_PATH}/{runnerId}`, { params: { path: { orgId: org, runnerId } } })),
   );
 }

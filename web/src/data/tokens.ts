@@ -1,17 +1,17 @@
 /** API tokens. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
 
 export function tokensQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "tokens"),
+    queryKey: resourceKey(org, "tokens"),
     queryFn: () =>
-      body(
+      fetchBody(
         api.GET("/api/v1/organizations/{orgId}/api-tokens", {
           params: { path: { orgId: org }, query: { limit: LIST_MAX } },
         }),
@@ -21,7 +21,7 @@ export function tokensQuery(org: string) {
 
 export function useCreateToken(org: string) {
   return useOrgMutation(org, ["tokens"], (token: components["schemas"]["ApiTokenNew"]) =>
-    data(
+    fetchData(
       api.POST("/api/v1/organizations/{orgId}/api-tokens", {
         params: { path: { orgId: org } },
         body: token,
@@ -32,7 +32,7 @@ export function useCreateToken(org: string) {
 
 export function useRevokeToken(org: string) {
   return useOrgMutation(org, ["tokens"], (tokenId: string) =>
-    data(
+    fetchData(
       api.DELETE("/api/v1/organizations/{orgId}/api-tokens/{tokenId}", {
         params: { path: { orgId: org, tokenId } },
       }),

@@ -1,38 +1,39 @@
 /** Webhooks and their deliveries. */
 import { queryOptions } from "@tanstack/react-query";
-import { api, body, data } from "@/api/client";
+import { api, fetchBody, fetchData } from "@/api/client";
 import type { components } from "@/api/schema.gen";
-import { key } from "./keys";
 import { useOrgMutation } from "./mutations";
+import { resourceKey } from "./queryKeys";
 
 const LIST_MAX = 200;
 const DELIVERIES_SHOWN_MAX = 50;
-const ALL = "/api/v1/organizations/{orgId}/webhooks";
-const ONE = `${ALL}/{webhookId}` as const;
+const WEBHOOKS_PATH = "/api/v1/organizations/{orgId}/webhooks";
+const WEBHOOK_PATH = `${WEBHOOKS_PATH}/{webhookId}` as const;
 
 export function webhooksQuery(org: string) {
   return queryOptions({
-    queryKey: key(org, "webhooks"),
-    queryFn: () => body(api.GET(ALL, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
+    queryKey: resourceKey(org, "webhooks"),
+    queryFn: () =>
+      fetchBody(api.GET(WEBHOOKS_PATH, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
   });
 }
 
 export function webhookQuery(org: string, webhookId: string) {
   return queryOptions({
-    queryKey: key(org, "webhooks", webhookId),
-    queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, webhookId } } })),
+    queryKey: resourceKey(org, "webhooks", webhookId),
+    queryFn: () => fetchData(api.GET(WEBHOOK_PATH, { params: { path: { orgId: org, webhookId } } })),
   });
 }
 
-/** Deliveries have no events of their own, so this polls. */
+/** Deliveries emit no events, so this polls. */
 const POLL_MS = 5_000;
 
 export function deliveriesQuery(org: string, webhookId: string) {
   return queryOptions({
-    queryKey: key(org, "deliveries", webhookId),
+    queryKey: resourceKey(org, "deliveries", webhookId),
     queryFn: () =>
-      body(
-        api.GET(`${ONE}/deliveries`, {
+      fetchBody(
+        api.GET(`${WEBHOOK_PATH}/deliveries`, {
           params: { path: { orgId: org, webhookId }, query: { limit: DELIVERIES_SHOWN_MAX } },
         }),
       ),
@@ -44,39 +45,39 @@ type Schemas = components["schemas"];
 
 export function useCreateWebhook(org: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], (webhook: Schemas["WebhookNew"]) =>
-    data(api.POST(ALL, { params: { path: { orgId: org } }, body: webhook })),
+    fetchData(api.POST(WEBHOOKS_PATH, { params: { path: { orgId: org } }, body: webhook })),
   );
 }
 
 export function useChangeWebhook(org: string, webhookId: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], (change: Schemas["WebhookPatch"]) =>
-    data(api.PATCH(ONE, { params: { path: { orgId: org, webhookId } }, body: change })),
+    fetchData(api.PATCH(WEBHOOK_PATH, { params: { path: { orgId: org, webhookId } }, body: change })),
   );
 }
 
 export function useDeleteWebhook(org: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], (webhookId: string) =>
-    data(api.DELETE(ONE, { params: { path: { orgId: org, webhookId } } })),
+    fetchData(api.DELETE(WEBHOOK_PATH, { params: { path: { orgId: org, webhookId } } })),
   );
 }
 
-export function usePing(org: string, webhookId: string) {
+export function usePingWebhook(org: string, webhookId: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], () =>
-    data(api.POST(`${ONE}/ping`, { params: { path: { orgId: org, webhookId } } })),
+    fetchData(api.POST(`${WEBHOOK_PATH}/ping`, { params: { path: { orgId: org, webhookId } } })),
   );
 }
 
-/** A new signing secret, shown in this answer and never again. */
-export function useRotateSecret(org: string, webhookId: string) {
+/** Rotates the signing secret. Only this response contains the new one. */
+export function useRotateWebhookSecret(org: string, webhookId: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], () =>
-    data(api.POST(`${ONE}/rotate`, { params: { path: { orgId: org, webhookId } } })),
+    fetchData(api.POST(`${WEBHOOK_PATH}/rotate`, { params: { path: { orgId: org, webhookId } } })),
   );
 }
 
-export function useRedeliver(org: string, webhookId: string) {
+export function useRedeliverWebhook(org: string, webhookId: string) {
   return useOrgMutation(org, ["webhooks", "deliveries"], (deliveryId: string) =>
-    data(
-      api.POST(`${ONE}/deliveries/{deliveryId}/redeliver`, {
+    fetchData(
+      api.POST(`${WEBHOOK_PATH}/deliveries/{deliveryId}/redeliver`, {
         params: { path: { orgId: org, webhookId, deliveryId } },
       }),
     ),

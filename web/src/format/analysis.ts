@@ -1,58 +1,58 @@
-/** What an analysis says about itself, as people read it. */
+/** Texts for failure analyses. */
 import type { Analysis, FixPullRequest } from "@/api/types";
 
 const CATEGORIES: Record<string, string> = {
   tls: "certificate",
   command: "command",
-  runner: "machine",
+  runner: "runner",
 };
 
 export function formatCategory(category: string): string {
   return CATEGORIES[category] ?? category.replaceAll("_", " ");
 }
 
-export const CONFIDENCE: Record<NonNullable<Analysis["confidence"]>, string> = {
-  high: "quite sure",
-  medium: "probably",
-  low: "a guess",
+export const CONFIDENCE_LABEL: Record<NonNullable<Analysis["confidence"]>, string> = {
+  high: "high confidence",
+  medium: "medium confidence",
+  low: "low confidence",
 };
 
-/** Only a model is called AI: the rules are written down. */
-export function isModel(analyser: string | null | undefined): boolean {
+/** Whether a model produced the analysis. Rules are not called AI. */
+export function isModelAnalyzer(analyser: string | null | undefined): boolean {
   return analyser != null && analyser !== "rules";
 }
 
 export function formatAnalyser({ analyser, rule }: Pick<Analysis, "analyser" | "rule">): string {
-  if (isModel(analyser)) return `AI answered: ${analyser}`;
-  return rule ? `Found by the rule ${rule}, without AI` : "Looked at by rules, without AI";
+  if (isModelAnalyzer(analyser)) return `Analyzed by AI (${analyser})`;
+  return rule ? `Matched rule ${rule} (no AI)` : "Analyzed by rules (no AI)";
 }
 
 export function formatLines({ firstLine, lastLine }: { firstLine: number; lastLine: number }): string {
   return firstLine === lastLine ? `Line ${firstLine}` : `Lines ${firstLine}–${lastLine}`;
 }
 
-export function linesAddress({ firstLine, lastLine }: { firstLine: number; lastLine: number }): string {
+export function formatLineRange({ firstLine, lastLine }: { firstLine: number; lastLine: number }): string {
   return firstLine === lastLine ? `L${firstLine}` : `L${firstLine}-L${lastLine}`;
 }
 
 export function formatPullRequest({ state, number }: FixPullRequest): string {
   switch (state) {
     case "opening":
-      return "The pull request is being made…";
+      return "Opening the pull request…";
     case "open":
-      return `Pull request${number == null ? "" : ` ${number}`} waits for a person to merge it.`;
+      return `Pull request${number == null ? "" : ` #${number}`} is open.`;
     case "pushed":
-      return "The branch is pushed. Open a pull request of it by hand: this remote has no API that Berth may use.";
+      return "Branch pushed. Open a pull request yourself: Berth has no API access to this remote.";
     case "failed":
-      return "It could not be made. Nothing was changed.";
+      return "The pull request could not be opened. Nothing was changed.";
     case "merged":
-      return `Pull request${number == null ? "" : ` ${number}`} was merged. If it fails again in the same way, another fix may be proposed.`;
+      return `Pull request${number == null ? "" : ` #${number}`} was merged.`;
     case "closed":
-      return `Pull request${number == null ? "" : ` ${number}`} was closed without being merged. Another one may be proposed.`;
+      return `Pull request${number == null ? "" : ` #${number}`} was closed without merging.`;
   }
 }
 
-/** A URL from outside, if it is HTTP or HTTPS. */
-export function pageAddress(url: string | null | undefined): string | undefined {
+/** Returns an untrusted URL if it is HTTP or HTTPS. */
+export function safeUrl(url: string | null | undefined): string | undefined {
   return url != null && /^https?:\/\//i.test(url) ? url : undefined;
 }

@@ -1,18 +1,25 @@
 import { expect, test } from "vitest";
 import type { Approval, BlockedBy } from "@/api/types";
-import { approvalMeant, formatApproval, formatBlocked, formatMoment, inTheWay, stepMeant } from "./blocked";
+import {
+  findBlockingApproval,
+  findBlockingDeployment,
+  findBlockingStep,
+  formatApproval,
+  formatBlocked,
+  formatMoment,
+} from "./blocked";
 
 const NOW = Date.parse("2026-11-15T14:00:00Z");
 
-function asked(required: number, given: number, from: string[]) {
+function pendingApproval(required: number, given: number, from: string[]) {
   return { stage: "production", required, given, rule: { approvals: 1, from } } as unknown as Approval;
 }
 
 test.each([
-  [asked(2, 1, ["admin"]), "waits for 1 of 2 approvals from admins"],
-  [asked(1, 0, []), "waits for an approval"],
-  [asked(3, 0, ["admin", "ada@acme.test"]), "waits for 3 of 3 approvals from admins or ada@acme.test"],
-])("an approval in words %#", (approval, words) => {
+  [pendingApproval(2, 1, ["admin"]), "needs 1 more of 2 approvals from admins"],
+  [pendingApproval(1, 0, []), "needs an approval"],
+  [pendingApproval(3, 0, ["admin", "ada@acme.test"]), "needs 3 approvals from admins or ada@acme.test"],
+])("formatApproval names the missing approvals and who can give them %#", (approval, words) => {
   expect(formatApproval(approval)).toBe(words);
 });
 
@@ -20,7 +27,7 @@ test.each([
   ["2026-11-15T15:30:00Z", "Europe/Vienna", "16:30 Vienna"],
   ["2026-11-16T08:00:00Z", "Europe/Vienna", "Mon 16 Nov, 09:00 Vienna"],
   ["2026-11-15T23:30:00Z", "America/New_York", "18:30 New York"],
-])("a moment %s in %s is %s", (at, zone, words) => {
+])("formatMoment of %s in %s is %s", (at, zone, words) => {
   expect(formatMoment(at, NOW, zone).replace("Mon, ", "Mon ")).toBe(words);
 });
 
@@ -33,7 +40,7 @@ test.each([
   [blocked("earlier_stage", 'another deployment is in stage "staging"'), "another deployment is in staging"],
   [
     blocked("window", 'the window of stage "production" is shut'),
-    "the window of production does not open again",
+    "the deployment window of production does not open again",
   ],
   [
     blocked(
@@ -43,20 +50,22 @@ test.each([
     'promotion into production is paused since ada rolled it back ("5xx")',
   ],
   [blocked("no_runner", "this server runs no steps"), "this server runs no steps"],
-])("a reason to wait in words %#", (reason, words) => {
+])("formatBlocked describes the reason %#", (reason, words) => {
   expect(formatBlocked(reason, NOW)).toBe(words);
 });
 
-test("an approval that is known is told with its numbers", () => {
+test("formatBlocked with a known approval names the missing approvals", () => {
   const reason = blocked("approval", 'stage "production" needs 2 approvals; 1 so far', "admin, on apr_01");
-  expect(formatBlocked(reason, NOW, asked(2, 1, ["admin"]))).toBe(
-    "production waits for 1 of 2 approvals from admins",
+  expect(formatBlocked(reason, NOW, pendingApproval(2, 1, ["admin"]))).toBe(
+    "production needs 1 more of 2 approvals from admins",
   );
-  expect(approvalMeant(reason)).toBe("apr_01");
+  expect(findBlockingApproval(reason)).toBe("apr_01");
 });
 
-test("what is in the way is named by its id", () => {
-  expect(inTheWay(blocked("earlier_stage", "", "the end of dep_01m in that stage"))).toBe("dep_01m");
-  expect(stepMeant(blocked("unknown_outcome", "", "somebody who resolves stp_01m"))).toBe("stp_01m");
-  expect(inTheWay(blocked("window", "", "time"))).toBeNull();
+test("IDs of blocking deployments, steps and approvals are read from clearedBy", () => {
+  expect(findBlockingDeployment(blocked("earlier_stage", "", "the end of dep_01m in that stage"))).toBe(
+    "dep_01m",
+  );
+  expect(findBlockingStep(blocked("unknown_outcome", "", "a user who resolves stp_01m"))).toBe("stp_01m");
+  expect(findBlockingDeployment(blocked("window", "", "time"))).toBeNull();
 });

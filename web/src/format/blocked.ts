@@ -1,4 +1,4 @@
-/** What a deployment waits for, as people say it. */
+/** Texts for what a deployment waits for. */
 import type { Approval, BlockedBy } from "@/api/types";
 
 const ROLES: Record<string, string> = {
@@ -8,25 +8,25 @@ const ROLES: Record<string, string> = {
   owner: "owners",
 };
 
-/** "waits for 1 of 2 approvals from admins or ada@acme.test". */
+/** "needs 1 more of 2 approvals from admins or ada@acme.test". */
 export function formatApproval({
   rule,
   required,
   given,
 }: Pick<Approval, "rule" | "required" | "given">): string {
-  const open = Math.max(0, required - given);
-  const many = required === 1 ? "an approval" : `${open} of ${required} approvals`;
-  return `waits for ${many}${from(rule.from)}`;
+  const missing = Math.max(0, required - given);
+  const count = missing === required ? `${required} approvals` : `${missing} more of ${required} approvals`;
+  return `needs ${required === 1 ? "an approval" : count}${formatApprovers(rule.from)}`;
 }
 
-function from(people: string[]): string {
+function formatApprovers(people: string[]): string {
   if (people.length === 0) return "";
   const names = people.map(each => ROLES[each] ?? each);
   return ` from ${names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`}`;
 }
 
 /** "09:00 Vienna", with the day unless it is today. */
-export function formatMoment(at: string, now: number, zone = ownZone()): string {
+export function formatMoment(at: string, now: number, zone = browserZone()): string {
   const then = new Date(at);
   const day = (date: Date) => date.toLocaleDateString("en-GB", { timeZone: zone });
   const time = then.toLocaleTimeString("en-GB", { timeZone: zone, hour: "2-digit", minute: "2-digit" });
@@ -37,31 +37,31 @@ export function formatMoment(at: string, now: number, zone = ownZone()): string 
     day: "numeric",
     month: "short",
   });
-  return `${isToday ? "" : `${date}, `}${time} ${city(zone)}`;
+  return `${isToday ? "" : `${date}, `}${time} ${formatCity(zone)}`;
 }
 
-function ownZone(): string {
+function browserZone(): string {
   return Intl.DateTimeFormat().resolvedOptions().timeZone;
 }
 
-function city(zone: string): string {
+function formatCity(zone: string): string {
   return (zone.split("/").at(-1) ?? zone).replaceAll("_", " ");
 }
 
-/** One reason to wait, in a sentence without its end. `approval` is the one that is asked about, where it is known. */
+/** Describes what blocks a deployment, without capital letter and full stop. `approval` is the one it waits for, if known. */
 export function formatBlocked(blocked: BlockedBy, now: number, approval?: Approval): string {
-  const stage = quotedText(blocked.detail);
+  const stage = findQuotedText(blocked.detail);
   switch (blocked.kind) {
     case "approval":
       return approval ? `${approval.stage} ${formatApproval(approval)}` : blocked.detail;
     case "window":
       return blocked.clearsAt
-        ? `the window of ${stage ?? "the stage"} opens ${formatMoment(blocked.clearsAt, now)}`
-        : `the window of ${stage ?? "the stage"} does not open again`;
+        ? `the deployment window of ${stage ?? "the stage"} opens ${formatMoment(blocked.clearsAt, now)}`
+        : `the deployment window of ${stage ?? "the stage"} does not open again`;
     case "soak":
-      return `${stage ?? "a step"} lets time pass`;
+      return `${stage ?? "a step"} is soaking`;
     case "unknown_outcome":
-      return `nobody knows whether ${stage ?? "a step"} took effect`;
+      return `the outcome of ${stage ?? "a step"} is unknown`;
     case "pipeline_stopped":
       return "new deployments of this pipeline are paused";
     case "earlier_stage":
@@ -77,20 +77,21 @@ export function formatBlocked(blocked: BlockedBy, now: number, approval?: Approv
   }
 }
 
-/** The deployment that is in the way, where one is named. */
-export function inTheWay(blocked: BlockedBy): string | null {
+/** ID of the deployment that blocks this one, if named. */
+export function findBlockingDeployment(blocked: BlockedBy): string | null {
   return /\bdep_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
 }
 
-/** The id of the step that a person has to resolve, if one is named. */
-export function stepMeant(blocked: BlockedBy): string | null {
+/** ID of the step that a user has to resolve, if named. */
+export function findBlockingStep(blocked: BlockedBy): string | null {
   return /\bstp_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
 }
 
-export function approvalMeant(blocked: BlockedBy): string | null {
+/** ID of the approval that blocks, if named. */
+export function findBlockingApproval(blocked: BlockedBy): string | null {
   return /\bapr_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
 }
 
-function quotedText(text: string): string | null {
+function findQuotedText(text: string): string | null {
   return /"([^"]*)"/.exec(text)?.[1] ?? null;
 }

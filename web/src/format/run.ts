@@ -1,17 +1,17 @@
-/** Deployments, their steps and attempts, as people say it. */
+/** Texts for deployments, steps and attempts. */
 import type { Deployment, DeploymentStage, DeploymentStep } from "@/api/types";
 
-/** "started by ada", "from a push": how it came about. */
+/** "started by ada", "triggered by a push". */
 export function formatTrigger({ trigger, actor }: Pick<Deployment, "trigger" | "actor">): string {
   switch (trigger) {
     case "push":
-      return "from a push";
+      return "triggered by a push";
     case "session":
-      return `in the hold of ${actor.name}`;
+      return `deployed by ${actor.name}`;
     case "reset":
-      return "to reset the environment";
+      return "reset of the environment";
     case "rollback":
-      return actor.type === "user" ? `rolled back by ${actor.name}` : "rolled back by itself";
+      return actor.type === "user" ? `rolled back by ${actor.name}` : "rolled back automatically";
     default:
       return `started by ${actor.name}`;
   }
@@ -19,18 +19,18 @@ export function formatTrigger({ trigger, actor }: Pick<Deployment, "trigger" | "
 
 const CAUSES: Record<string, string> = {
   step_failed: "A step failed",
-  timed_out: "It took too long",
-  killed: "It was killed",
-  lost: "Its end is not known",
-  not_runnable: "It could not begin",
-  commit_not_found: "There is no such commit",
-  approval_rejected: "Somebody said no",
-  approval_expired: "Nobody answered in time",
-  soak_rejected: "Somebody rejected it while it was watched",
+  timed_out: "Timed out",
+  killed: "Killed",
+  lost: "Outcome unknown",
+  not_runnable: "Could not start",
+  commit_not_found: "Commit not found",
+  approval_rejected: "Approval rejected",
+  approval_expired: "Approval expired",
+  soak_rejected: "Rejected during the soak",
   requested: "Cancelled on request",
-  session_ended: "The hold ended",
-  drain_overridden: "Somebody did not wait for it",
-  environment_deleted: "The environment is gone",
+  session_ended: "Session ended",
+  drain_overridden: "Drain overridden",
+  environment_deleted: "Environment deleted",
 };
 
 export function formatCause(cause: string): string {
@@ -42,8 +42,8 @@ const ATTEMPTS: Record<DeploymentStep["attempts"][number]["status"], string> = {
   succeeded: "succeeded",
   failed: "failed",
   cancelled: "cancelled",
-  interrupted: "interrupted by a stop of the server",
-  unknown: "nobody knows how it ended",
+  interrupted: "interrupted by a server restart",
+  unknown: "outcome unknown",
   never_started: "never started",
 };
 
@@ -53,34 +53,34 @@ export function formatAttempt(attempt: DeploymentStep["attempts"][number]): stri
   return `${ATTEMPTS[attempt.status]}${code}`;
 }
 
-export function isOver(status: Deployment["status"]): boolean {
+export function isFinished(status: Deployment["status"]): boolean {
   return ["succeeded", "failed", "cancelled", "superseded"].includes(status);
 }
 
-/** How long it took, or has taken so far; null before it began. */
-export function seconds(it: { startedAt?: string | null; finishedAt?: string | null }, now: number) {
+/** Seconds from start to finish, or until now; null before the start. */
+export function elapsedSeconds(it: { startedAt?: string | null; finishedAt?: string | null }, now: number) {
   if (!it.startedAt) return null;
   const end = it.finishedAt ? Date.parse(it.finishedAt) : now;
   return Math.max(0, (end - Date.parse(it.startedAt)) / 1000);
 }
 
-/** A step that waits for a person because its end is not known. */
-export function isUnknown(step: DeploymentStep): boolean {
+/** Whether a step waits for a user to resolve its unknown outcome. */
+export function hasUnknownOutcome(step: DeploymentStep): boolean {
   return step.status === "waiting" && step.type !== "approval" && step.type !== "soak";
 }
 
-export type StepPlace = { stage: DeploymentStage; step: DeploymentStep };
+export type StageStep = { stage: DeploymentStage; step: DeploymentStep };
 
-export function places(deployment: Deployment): StepPlace[] {
+export function listStageSteps(deployment: Deployment): StageStep[] {
   return deployment.stages.flatMap(stage => (stage.steps ?? []).map(step => ({ stage, step })));
 }
 
 /** The step to show first: failed, waiting for a person, running, or the last that ran. */
-export function worthALook(deployment: Deployment): StepPlace | undefined {
-  const all = places(deployment);
+export function findInitialStep(deployment: Deployment): StageStep | undefined {
+  const all = listStageSteps(deployment);
   return (
     all.findLast(({ step }) => step.status === "failed") ??
-    all.find(({ step }) => isUnknown(step)) ??
+    all.find(({ step }) => hasUnknownOutcome(step)) ??
     all.findLast(({ step }) => step.status === "running") ??
     all.find(({ step }) => step.status === "waiting") ??
     all.findLast(({ step }) => step.attempts.length > 0) ??

@@ -1,7 +1,7 @@
 import type { Runner } from "@/api/types";
 
-export function runnerName(runner: Runner): string {
-  return runner.name ?? (runner.isEmbedded ? "Inside the server" : "Not registered yet");
+export function formatRunnerName(runner: Runner): string {
+  return runner.name ?? (runner.isEmbedded ? "Built-in runner" : "Not registered yet");
 }
 
 const LEVELS: Record<string, string> = {
@@ -10,11 +10,11 @@ const LEVELS: Record<string, string> = {
   process: "not isolated",
 };
 
-/** How far steps are kept apart from their machine; nothing where no process was started. */
+/** How steps are isolated from their machine; undefined if no process was started. */
 export function formatIsolation(level: string | null | undefined): string | undefined {
   return level == null || level === "none" ? undefined : (LEVELS[level] ?? level);
 }
 
 export function formatExposed(paths: string[]): string | undefined {
-  return paths.length === 0 ? undefined : `can reach ${paths.join(", ")}`;
+  return paths.length === 0 ? undefined : `with access to ${paths.join(", ")}`;
 }

@@ -1,37 +1,37 @@
-/** JSON Schema as a table that people read, and as a first piece of YAML. */
+/** Renders JSON Schemas of step parameters as a table and as sample YAML. */
 
-/** A schema is written by others: it is walked so far and no further. */
+/** Limits for schemas, which are untrusted. */
 const ROWS_MAX = 100;
 const DEPTH_MAX = 4;
 
-export type Row = { name: string; type: string; isRequired: boolean; note: string };
+export type ParamRow = { name: string; type: string; isRequired: boolean; note: string };
 
 type Schema = Record<string, unknown>;
 
-function schemaOf(value: unknown): Schema {
+function asSchema(value: unknown): Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Schema) : {};
 }
 
-function listOf(value: unknown): unknown[] {
+function asList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function textOf(value: unknown): string {
+function asText(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-/** One row for each parameter; those of objects inside are named with dots. */
-export function rowsOf(schema: unknown): Row[] {
-  const rows: Row[] = [];
-  walk(schemaOf(schema), "", 0, rows);
+/** Returns a row for each parameter; nested ones have dotted names. */
+export function listParams(schema: unknown): ParamRow[] {
+  const rows: ParamRow[] = [];
+  collectParams(asSchema(schema), "", 0, rows);
   return rows.slice(0, ROWS_MAX);
 }
 
-function walk(schema: Schema, before: string, depth: number, rows: Row[]) {
-  const required = new Set(listOf(schema.required));
-  for (const [name, value] of Object.entries(schemaOf(schema.properties))) {
+function collectParams(schema: Schema, before: string, depth: number, rows: ParamRow[]) {
+  const required = new Set(asList(schema.required));
+  for (const [name, value] of Object.entries(asSchema(schema.properties))) {
     if (rows.length >= ROWS_MAX) return;
-    const inner = schemaOf(value);
+    const inner = asSchema(value);
     rows.push({
       name: before + name,
       type: formatType(inner),
@@ -39,32 +39,32 @@ function walk(schema: Schema, before: string, depth: number, rows: Row[]) {
       note: formatNote(inner),
     });
     if (depth + 1 >= DEPTH_MAX) continue;
-    walk(inner, `${before}${name}.`, depth + 1, rows);
-    walk(schemaOf(inner.items), `${before}${name}[].`, depth + 1, rows);
+    collectParams(inner, `${before}${name}.`, depth + 1, rows);
+    collectParams(asSchema(inner.items), `${before}${name}[].`, depth + 1, rows);
   }
 }
 
 const TYPES: Record<string, string> = {
-  string: "text",
-  integer: "whole number",
+  string: "string",
+  integer: "integer",
   number: "number",
-  boolean: "true or false",
+  boolean: "boolean",
   object: "object",
-  null: "nothing",
+  null: "null",
 };
 
 function formatType(schema: Schema, depth = 0): string {
-  if (depth >= DEPTH_MAX) return "anything";
-  if (schema.const !== undefined) return textOf(schema.const);
-  if (Array.isArray(schema.enum)) return schema.enum.map(textOf).join(" | ");
-  const choices = [...listOf(schema.oneOf), ...listOf(schema.anyOf)];
+  if (depth >= DEPTH_MAX) return "any";
+  if (schema.const !== undefined) return asText(schema.const);
+  if (Array.isArray(schema.enum)) return schema.enum.map(asText).join(" | ");
+  const choices = [...asList(schema.oneOf), ...asList(schema.anyOf)];
   if (choices.length > 0)
-    return [...new Set(choices.map(each => formatType(schemaOf(each), depth + 1)))].join(" or ");
+    return [...new Set(choices.map(each => formatType(asSchema(each), depth + 1)))].join(" or ");
   const types = Array.isArray(schema.type) ? schema.type : [schema.type];
   const words = types.map(type =>
     type === "array"
-      ? `list of ${formatType(schemaOf(schema.items), depth + 1)}`
-      : (TYPES[String(type)] ?? "anything"),
+      ? `array of ${formatType(asSchema(schema.items), depth + 1)}`
+      : (TYPES[String(type)] ?? "any"),
   );
   return words.join(" or ");
 }
@@ -73,42 +73,42 @@ function formatNote(schema: Schema): string {
   const { minimum, maximum, minLength, maxLength, pattern } = schema;
   const parts = [
     typeof schema.description === "string" ? schema.description : "",
-    schema.default === undefined ? "" : `${textOf(schema.default)} unless given`,
-    minimum === undefined ? "" : `at least ${textOf(minimum)}`,
-    maximum === undefined ? "" : `at most ${textOf(maximum)}`,
-    minLength === undefined ? "" : `at least ${textOf(minLength)} characters`,
-    maxLength === undefined ? "" : `at most ${textOf(maxLength)} characters`,
-    pattern === undefined ? "" : `as ${textOf(pattern)}`,
+    schema.default === undefined ? "" : `default ${asText(schema.default)}`,
+    minimum === undefined ? "" : `minimum ${asText(minimum)}`,
+    maximum === undefined ? "" : `maximum ${asText(maximum)}`,
+    minLength === undefined ? "" : `at least ${asText(minLength)} characters`,
+    maxLength === undefined ? "" : `at most ${asText(maxLength)} characters`,
+    pattern === undefined ? "" : `matches ${asText(pattern)}`,
   ];
   return parts.filter(part => part !== "").join("; ");
 }
 
-/** A step of this type with what it cannot do without; values are to be replaced. */
-export function stepYaml(use: string, name: string, schema: unknown): string {
-  const root = schemaOf(schema);
-  const properties = schemaOf(root.properties);
-  const required = listOf(root.required).filter((each): each is string => typeof each === "string");
-  const lines = [`- name: ${quote(name)}`, `  type: ${use}`];
+/** Returns the YAML of a step of this type with sample values for its required parameters. */
+export function formatStepYaml(use: string, name: string, schema: unknown): string {
+  const root = asSchema(schema);
+  const properties = asSchema(root.properties);
+  const required = asList(root.required).filter((each): each is string => typeof each === "string");
+  const lines = [`- name: ${quoteYaml(name)}`, `  type: ${use}`];
   if (required.length > 0) {
     lines.push("  params:");
     for (const each of required.slice(0, ROWS_MAX))
-      lines.push(`    ${quote(each)}: ${JSON.stringify(sample(schemaOf(properties[each])))}`);
+      lines.push(`    ${quoteYaml(each)}: ${JSON.stringify(sampleValue(asSchema(properties[each])))}`);
   }
   return `${lines.join("\n")}\n`;
 }
 
-/** Every JSON text is YAML; a plain word needs no quotes. */
-function quote(text: string): string {
+/** Quotes text for YAML unless it is a plain word. JSON strings are valid YAML. */
+function quoteYaml(text: string): string {
   const isPlain = /^[A-Za-z][\w -]*\w$/.test(text) && !/^(true|false|null|yes|no|on|off)$/i.test(text);
   return isPlain ? text : JSON.stringify(text);
 }
 
-function sample(schema: Schema, depth = 0): unknown {
-  const given = schema.default ?? schema.const ?? listOf(schema.examples)[0] ?? schema.example;
+function sampleValue(schema: Schema, depth = 0): unknown {
+  const given = schema.default ?? schema.const ?? asList(schema.examples)[0] ?? schema.example;
   if (given !== undefined) return given;
   if (Array.isArray(schema.enum)) return schema.enum[0];
-  const choice = listOf(schema.oneOf)[0] ?? listOf(schema.anyOf)[0];
-  if (choice !== undefined && depth < DEPTH_MAX) return sample(schemaOf(choice), depth + 1);
+  const choice = asList(schema.oneOf)[0] ?? asList(schema.anyOf)[0];
+  if (choice !== undefined && depth < DEPTH_MAX) return sampleValue(asSchema(choice), depth + 1);
   switch (Array.isArray(schema.type) ? schema.type[0] : schema.type) {
     case "integer":
     case "number":
@@ -116,19 +116,19 @@ function sample(schema: Schema, depth = 0): unknown {
     case "boolean":
       return true;
     case "array":
-      return depth < DEPTH_MAX ? [sample(schemaOf(schema.items), depth + 1)] : [];
+      return depth < DEPTH_MAX ? [sampleValue(asSchema(schema.items), depth + 1)] : [];
     case "object":
-      return inside(schema, depth);
+      return sampleObject(schema, depth);
     default:
       return "…";
   }
 }
 
-function inside(schema: Schema, depth: number): Record<string, unknown> {
+function sampleObject(schema: Schema, depth: number): Record<string, unknown> {
   if (depth >= DEPTH_MAX) return {};
-  const properties = schemaOf(schema.properties);
-  const names = listOf(schema.required).filter((each): each is string => typeof each === "string");
+  const properties = asSchema(schema.properties);
+  const names = asList(schema.required).filter((each): each is string => typeof each === "string");
   return Object.fromEntries(
-    names.slice(0, ROWS_MAX).map(name => [name, sample(schemaOf(properties[name]), depth + 1)]),
+    names.slice(0, ROWS_MAX).map(name => [name, sampleValue(asSchema(properties[name]), depth + 1)]),
   );
 }

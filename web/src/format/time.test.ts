@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { clock, duration, relative, roughly, sinceWhen } from "./time";
+import {
+  formatCountdown,
+  formatDuration,
+  formatRelativeTime,
+  formatRoughDuration,
+  formatSince,
+} from "./time";
 
 test.each([
   [0, "0 s"],
@@ -7,21 +13,21 @@ test.each([
   [185, "3 min 5 s"],
   [7800, "2 h 10 min"],
   [273600, "3 d 4 h"],
-])("a duration of %s seconds reads %s", (seconds, text) => {
-  expect(duration(seconds)).toBe(text);
+])("formatDuration of %s seconds is %s", (seconds, text) => {
+  expect(formatDuration(seconds)).toBe(text);
 });
 
-test("rough times keep the largest unit", () => {
-  expect(roughly(7800)).toBe("2 h");
+test("formatRoughDuration keeps only the largest unit", () => {
+  expect(formatRoughDuration(7800)).toBe("2 h");
 });
 
 test.each([
   [-3, "just now"],
   [-65, "1 min ago"],
   [7200, "in 2 h"],
-])("%s seconds from now reads %s", (offset, text) => {
+])("formatRelativeTime of %s seconds from now is %s", (offset, text) => {
   const now = Date.parse("2026-01-02T12:00:00Z");
-  expect(relative(new Date(now + offset * 1000), now)).toBe(text);
+  expect(formatRelativeTime(new Date(now + offset * 1000), now)).toBe(text);
 });
 
 test.each([
@@ -30,12 +36,12 @@ test.each([
   [3909, "1:05:09"],
   [90_000, "1 d 1 h"],
   [-5, "0:00"],
-])("%s seconds are left as %s", (seconds, text) => {
-  expect(clock(seconds)).toBe(text);
+])("formatCountdown of %s seconds is %s", (seconds, text) => {
+  expect(formatCountdown(seconds)).toBe(text);
 });
 
-test("since when is a time today, and has its day before", () => {
+test("formatSince is a time today and has a date otherwise", () => {
   const now = new Date(2026, 10, 15, 18, 0).getTime();
-  expect(sinceWhen(new Date(2026, 10, 15, 14, 2).toISOString(), now)).toBe("14:02");
-  expect(sinceWhen(new Date(2026, 10, 12, 9, 30).toISOString(), now)).toBe("12 Nov, 09:30");
+  expect(formatSince(new Date(2026, 10, 15, 14, 2).toISOString(), now)).toBe("14:02");
+  expect(formatSince(new Date(2026, 10, 12, 9, 30).toISOString(), now)).toBe("12 Nov, 09:30");
 });

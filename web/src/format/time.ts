@@ -1,11 +1,11 @@
-/** Times and durations as people say them. */
+/** Formats times and durations. */
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /** 42 s, 3 min 5 s, 2 h 10 min, 3 d 4 h. */
-export function duration(seconds: number): string {
+export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const pair = (large: number, largeWord: string, small: number, smallWord: string) => {
     const rest = Math.floor((whole % large) / small);
@@ -17,25 +17,25 @@ export function duration(seconds: number): string {
   return pair(DAY, "d", HOUR, "h");
 }
 
-/** The one largest unit: 42 s, 3 min, 2 h, 3 d. */
-export function roughly(seconds: number): string {
-  return duration(seconds).split(" ").slice(0, 2).join(" ");
+/** Only the largest unit: 42 s, 3 min, 2 h, 3 d. */
+export function formatRoughDuration(seconds: number): string {
+  return formatDuration(seconds).split(" ").slice(0, 2).join(" ");
 }
 
 /** "3 min ago", "in 2 h", "just now". */
-export function relative(then: string | Date, now: number): string {
+export function formatRelativeTime(then: string | Date, now: number): string {
   const seconds = (now - new Date(then).getTime()) / 1000;
   if (Math.abs(seconds) < 10) return "just now";
-  return seconds > 0 ? `${roughly(seconds)} ago` : `in ${roughly(-seconds)}`;
+  return seconds > 0 ? `${formatRoughDuration(seconds)} ago` : `in ${formatRoughDuration(-seconds)}`;
 }
 
-/** The moment itself, in the reader's own time zone. */
-export function absolute(then: string | Date): string {
+/** Date and time in the browser's time zone. */
+export function formatDateTime(then: string | Date): string {
   return new Date(then).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** 1:05:09, 12:30, 0:07: what is left, counting down. */
-export function clock(seconds: number): string {
+/** Remaining time: 1:05:09, 12:30, 0:07. */
+export function formatCountdown(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const two = (value: number) => String(value).padStart(2, "0");
   const [h, m, s] = [Math.floor(whole / HOUR), Math.floor((whole % HOUR) / MINUTE), whole % MINUTE];
@@ -43,8 +43,8 @@ export function clock(seconds: number): string {
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** "14:02" today, "12 Nov, 14:02" before, in the reader's own time zone. */
-export function sinceWhen(then: string, now: number): string {
+/** "14:02" today, "12 Nov, 14:02" otherwise, in the browser's time zone. */
+export function formatSince(then: string, now: number): string {
   const date = new Date(then);
   const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   const isToday = date.toDateString() === new Date(now).toDateString();

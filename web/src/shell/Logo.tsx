@@ -1,4 +1,4 @@
-/** Our mark: an anchor over a keel. */
+/** Berth's logo. */
 export function Logo({ size = 28 }: { size?: number }) {
   return (
     <svg width={size} height={size} viewBox="0 0 32 32" aria-hidden="true">

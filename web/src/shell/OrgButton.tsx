@@ -6,13 +6,13 @@ import { Logo } from "./Logo";
 
 type Props = UnstyledButtonProps & ComponentPropsWithoutRef<"button">;
 
-/** The organization looked at. */
+/** Shows the current organization; opens the switcher. */
 export const OrgButton = forwardRef<HTMLButtonElement, Props>((props, ref) => {
   const current = useOrganization();
   return (
     <UnstyledButton
       ref={ref}
-      aria-label={`Organization ${current?.name ?? ""}, switch`}
+      aria-label={`Organization ${current?.name ?? ""}, switch organization`}
       w="100%"
       p={6}
       {...props}
@@ -24,7 +24,7 @@ export const OrgButton = forwardRef<HTMLButtonElement, Props>((props, ref) => {
             {current?.name ?? "Berth"}
           </Text>
           <Text size="xs" lh={1.3}>
-            {current ? current.role : "no organization"}
+            {current ? current.role : "No organization"}
           </Text>
         </div>
         <IconSelector size={16} aria-hidden />

@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useMe, useOrganization } from "@/data/me";
 import { OrgButton } from "./OrgButton";
 
-/** The way to the other organizations. */
+/** Menu of the user's organizations. */
 export default function OrgSwitcher({ isOpened }: { isOpened: boolean }) {
   const me = useMe();
   const current = useOrganization();

@@ -2,13 +2,13 @@ import { MantineProvider } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
-import { api, data } from "@/api/client";
+import { api, fetchData } from "@/api/client";
 import { PasswordPrompt } from "./PasswordPrompt";
 
 const CONFIRM = { code: "reauthentication_required", detail: "confirm your password", status: 403 };
 
-/** Refuses everything until the password is confirmed. */
-function serve() {
+/** Stubs `fetch`: every request fails until the password is confirmed. */
+function stubServer() {
   let isConfirmed = false;
   const sent: string[] = [];
   vi.stubGlobal("fetch", async (request: Request) => {
@@ -22,10 +22,10 @@ function serve() {
 
 function changeSecret(secretId: string) {
   const path = "/api/v1/organizations/{orgId}/secrets/{secretId}";
-  return data(api.DELETE(path, { params: { path: { orgId: "acme", secretId } } }));
+  return fetchData(api.DELETE(path, { params: { path: { orgId: "acme", secretId } } }));
 }
 
-function show() {
+function renderPrompt() {
   render(
     <MantineProvider env="test">
       <QueryClientProvider client={new QueryClient()}>
@@ -40,9 +40,9 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-test("requests that need the password at the same time share one dialog", async () => {
-  const sent = serve();
-  show();
+test("concurrent requests that require reauthentication share one password prompt", async () => {
+  const sent = stubServer();
+  renderPrompt();
   const changes = Promise.all([changeSecret("sec_1"), changeSecret("sec_2")]);
   const password = await screen.findByLabelText(/Password/);
   expect(screen.getAllByRole("dialog")).toHaveLength(1);
@@ -53,9 +53,9 @@ test("requests that need the password at the same time share one dialog", async 
   expect(sent).toHaveLength(5);
 });
 
-test("Escape closes the question alone, and every request gets its problem", async () => {
-  serve();
-  show();
+test("Escape in the password prompt closes only the prompt and fails every request", async () => {
+  stubServer();
+  renderPrompt();
   const below = vi.fn();
   window.addEventListener("keydown", below, { capture: true });
   const changes = Promise.allSettled([changeSecret("sec_1"), changeSecret("sec_2")]);

@@ -1,18 +1,18 @@
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { whenPasswordNeeded } from "@/api/client";
+import { setPasswordPrompt } from "@/api/client";
 
-const ConfirmPassword = lazy(() => import("./ConfirmPassword"));
+const ConfirmPasswordDialog = lazy(() => import("./ConfirmPasswordDialog"));
 
 /**
- * Asks for the password when the server wants it again. All requests that need it at the same time share one dialog.
- * Mounted before every page, so that Escape reaches it before the dialog that sent the request.
+ * Asks for the password when the server requires reauthentication. Concurrent requests share one dialog.
+ * Mounted before the pages, so that its Escape handler runs before the one of the dialog that sent the request.
  */
 export function PasswordPrompt() {
   const [isOpen, setOpen] = useState(false);
   const answer = useRef<((isConfirmed: boolean) => void) | null>(null);
   useEffect(() => {
     let asked: Promise<boolean> | null = null;
-    whenPasswordNeeded(() => {
+    setPasswordPrompt(() => {
       asked ??= new Promise<boolean>(resolve => {
         answer.current = isConfirmed => {
           asked = null;
@@ -35,7 +35,7 @@ export function PasswordPrompt() {
   if (!isOpen) return null;
   return (
     <Suspense fallback={null}>
-      <ConfirmPassword onAnswer={isConfirmed => answer.current?.(isConfirmed)} />
+      <ConfirmPasswordDialog onAnswer={isConfirmed => answer.current?.(isConfirmed)} />
     </Suspense>
   );
 }

@@ -4,11 +4,11 @@ import { useMe } from "@/data/me";
 
 type Props = UnstyledButtonProps & ComponentPropsWithoutRef<"button">;
 
-/** Who is signed in. */
+/** Shows the current user; opens the profile menu. */
 export const ProfileButton = forwardRef<HTMLButtonElement, Props>((props, ref) => {
   const { user } = useMe();
   return (
-    <UnstyledButton ref={ref} aria-label={`${user.name}, your menu`} w="100%" p={6} {...props}>
+    <UnstyledButton ref={ref} aria-label={`${user.name}, user menu`} w="100%" p={6} {...props}>
       <Group wrap="nowrap" gap="sm">
         <Avatar name={user.name} color="tide.2" variant="filled" size={30} radius="xl" />
         <div style={{ minWidth: 0 }}>

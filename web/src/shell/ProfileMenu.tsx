@@ -1,18 +1,18 @@
 import { Menu } from "@mantine/core";
 import { IconKeyboard, IconLogout, IconMoon, IconUser } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
-import { useSignOut } from "@/data/me";
+import { useLogOut } from "@/data/me";
 import { toast } from "@/ui/toast";
 import { ProfileButton } from "./ProfileButton";
 
 type Props = { isOpened: boolean; showKeys: () => void; toggleScheme: () => void };
 
-/** What is the reader's own. */
+/** Menu of the current user. */
 export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props) {
   const navigate = useNavigate();
-  const signOut = useSignOut();
-  const leave = () =>
-    signOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
+  const logOut = useLogOut();
+  const handleLogOut = () =>
+    logOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
   return (
     <Menu width={220} position="top-start" defaultOpened={isOpened}>
       <Menu.Target>
@@ -23,13 +23,13 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
           Your profile
         </Menu.Item>
         <Menu.Item leftSection={<IconMoon size={16} />} onClick={toggleScheme}>
-          Light or dark
+          Toggle theme
         </Menu.Item>
         <Menu.Item leftSection={<IconKeyboard size={16} />} onClick={showKeys}>
-          Keys
+          Keyboard shortcuts
         </Menu.Item>
         <Menu.Divider />
-        <Menu.Item leftSection={<IconLogout size={16} />} onClick={leave}>
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={handleLogOut}>
           Log out
         </Menu.Item>
       </Menu.Dropdown>

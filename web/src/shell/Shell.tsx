@@ -10,22 +10,22 @@ import {
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Outlet, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
-import { useFollow } from "@/data/live";
+import { useEventStream } from "@/data/eventStream";
 import { useMe, useOrg, useOrganization } from "@/data/me";
-import { Loading } from "@/ui/Loading";
-import { useKeys } from "./keys";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { ErrorPage } from "./ErrorPage";
 import { Logo } from "./Logo";
-import { Nav } from "./Nav";
-import { PageProblem } from "./PageProblem";
-import { PLACES } from "./places";
-import { remember } from "./remembered";
+import { saveLastOrganization } from "./lastOrganization";
+import { NAV_ITEMS } from "./navigation";
+import { Sidebar } from "./Sidebar";
 import { useSessionToasts } from "./sessionToasts";
+import { useShortcuts } from "./shortcuts";
 
-const Checklist = lazy(() => import("./Checklist"));
-const KeyMap = lazy(() => import("./KeyMap"));
-const Palette = lazy(() => import("./Palette"));
+const DemoChecklist = lazy(() => import("./DemoChecklist"));
+const ShortcutsDialog = lazy(() => import("./ShortcutsDialog"));
+const CommandPalette = lazy(() => import("./CommandPalette"));
 
-/** Around every page of an organization: navigation, palette, keys, and the one live stream. */
+/** Layout of an organization's pages: navigation, command palette, keyboard shortcuts and the event stream. */
 export function Shell() {
   const org = useOrg();
   const organization = useOrganization();
@@ -33,32 +33,32 @@ export function Shell() {
   const navigate = useNavigate();
   const [menu, { toggle, close }] = useDisclosure();
   const [keys, showKeys] = useDisclosure();
-  const [paletteWanted, setPaletteWanted] = useState(false);
+  const [hasPalette, setHasPalette] = useState(false);
   const { setColorScheme } = useMantineColorScheme();
   const scheme = useComputedColorScheme("light");
   const toggleScheme = () => setColorScheme(scheme === "dark" ? "light" : "dark");
 
-  useFollow(org);
+  useEventStream(org);
   useSessionToasts();
   useEffect(() => {
-    if (organization) remember(organization.slug);
+    if (organization) saveLastOrganization(organization.slug);
   }, [organization]);
 
-  const find = () => {
-    setPaletteWanted(true);
+  const openPalette = () => {
+    setHasPalette(true);
     import("@mantine/spotlight").then(({ spotlight }) => spotlight.open());
   };
-  useHotkeys([["mod+K", find]], []);
-  useKeys({
+  useHotkeys([["mod+K", openPalette]], []);
+  useShortcuts({
     "?": showKeys.open,
     t: toggleScheme,
     "/": () => document.querySelector<HTMLInputElement>("[data-page-search]")?.focus(),
     ...Object.fromEntries(
-      PLACES.map(place => [`g ${place.key}`, () => navigate({ to: place.to, params: { org } })]),
+      NAV_ITEMS.map(item => [`g ${item.key}`, () => navigate({ to: item.to, params: { org } })]),
     ),
   });
 
-  if (!organization) return <PageProblem />;
+  if (!organization) return <ErrorPage />;
   return (
     <AppShell
       navbar={{ width: 240, breakpoint: "sm", collapsed: { mobile: !menu } }}
@@ -66,7 +66,7 @@ export function Shell() {
       padding={{ base: "md", sm: "xl" }}
     >
       <a className="skip-link" href="#content">
-        To the content
+        Skip to content
       </a>
       <AppShell.Header hiddenFrom="sm" className="nav" px="md">
         <Group h="100%" gap="sm" wrap="nowrap">
@@ -78,28 +78,28 @@ export function Shell() {
         </Group>
       </AppShell.Header>
       <AppShell.Navbar className="nav">
-        <Nav find={find} showKeys={showKeys.open} toggleScheme={toggleScheme} onNavigate={close} />
+        <Sidebar find={openPalette} showKeys={showKeys.open} toggleScheme={toggleScheme} onNavigate={close} />
       </AppShell.Navbar>
       {isDemo && (
         <Suspense fallback={null}>
-          <Checklist />
+          <DemoChecklist />
         </Suspense>
       )}
       <AppShell.Main id="content" tabIndex={-1} style={{ outline: "none" }}>
         <Container size="xl" px={0}>
-          <Suspense fallback={<Loading />}>
+          <Suspense fallback={<LoadingRows />}>
             <Outlet />
           </Suspense>
         </Container>
       </AppShell.Main>
       {keys && (
         <Suspense fallback={null}>
-          <KeyMap onClose={showKeys.close} />
+          <ShortcutsDialog onClose={showKeys.close} />
         </Suspense>
       )}
-      {paletteWanted && (
+      {hasPalette && (
         <Suspense fallback={null}>
-          <Palette toggleScheme={toggleScheme} />
+          <CommandPalette toggleScheme={toggleScheme} />
         </Suspense>
       )}
     </AppShell>

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Event } from "@/api/types";
-import { sessionMessage } from "./sessionToasts";
+import { formatSessionMessage } from "./sessionToasts";
 
-function taken(by: string, from: string): Event {
+function takeoverEvent(by: string, from: string): Event {
   return {
     id: "evt_1",
     sequence: 1,
@@ -19,10 +19,10 @@ function taken(by: string, from: string): Event {
   };
 }
 
-test("only the loser of a takeover gets a message, with actor and reason", () => {
-  expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_grace")).toBe(
-    "ada took qa-1 over from you: “hotfix”.",
+test("a takeover notifies only the former holder, with actor and reason", () => {
+  expect(formatSessionMessage(takeoverEvent("usr_ada", "usr_grace"), "usr_grace")).toBe(
+    "ada took over qa-1 from you: “hotfix”",
   );
-  expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
-  expect(sessionMessage(taken("usr_grace", "usr_grace"), "usr_grace")).toBeNull();
+  expect(formatSessionMessage(takeoverEvent("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
+  expect(formatSessionMessage(takeoverEvent("usr_grace", "usr_grace"), "usr_grace")).toBeNull();
 });

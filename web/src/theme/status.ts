@@ -1,4 +1,4 @@
-/** The style of every status: always a colour, an icon and a label together. */
+/** Colour, icon and label of every status. */
 import {
   IconAlertTriangle,
   IconAnchor,
@@ -44,35 +44,35 @@ export const TONE_COLOUR: Record<Tone, string> = {
 type AnyRunStatus = DeploymentStatus | StageStatus | StepStatus;
 
 export const RUN_STATUS_STYLE: Record<AnyRunStatus, StatusStyle> = {
-  pending: { label: "not yet", tone: "quiet", icon: IconCircleDashed },
+  pending: { label: "pending", tone: "quiet", icon: IconCircleDashed },
   ready: { label: "ready", tone: "quiet", icon: IconCircleDashed },
   queued: { label: "queued", tone: "quiet", icon: IconClock },
   running: { label: "running", tone: "busy", icon: IconPointFilled, isAnimated: true },
   waiting: { label: "waiting", tone: "warn", icon: IconHourglass },
-  cancelling: { label: "stopping", tone: "warn", icon: IconBan, isAnimated: true },
+  cancelling: { label: "cancelling", tone: "warn", icon: IconBan, isAnimated: true },
   succeeded: { label: "succeeded", tone: "good", icon: IconCheck },
   failed: { label: "failed", tone: "bad", icon: IconX },
   cancelled: { label: "cancelled", tone: "quiet", icon: IconBan },
-  superseded: { label: "replaced", tone: "quiet", icon: IconPlayerTrackNext },
+  superseded: { label: "superseded", tone: "quiet", icon: IconPlayerTrackNext },
   skipped: { label: "skipped", tone: "quiet", icon: IconPlayerSkipForward },
 };
 
 export const ENVIRONMENT_STATUS_STYLE: Record<EnvironmentState, StatusStyle> = {
   clean: { label: "clean", tone: "good", icon: IconCheck },
-  dirty: { label: "changed", tone: "quiet", icon: IconPointFilled },
+  dirty: { label: "modified", tone: "quiet", icon: IconPointFilled },
   resetting: { label: "resetting", tone: "busy", icon: IconRefresh, isAnimated: true },
   contested: { label: "handing over", tone: "warn", icon: IconArrowsExchange, isAnimated: true },
-  unknown: { label: "needs a look", tone: "bad", icon: IconAlertTriangle },
+  unknown: { label: "unknown", tone: "bad", icon: IconAlertTriangle },
 };
 
 export const LOCK_STATUS_STYLE: Record<"free" | "held" | "mine", StatusStyle> = {
   free: { label: "free", tone: "good", icon: IconAnchor },
   held: { label: "held", tone: "warn", icon: IconLock },
-  mine: { label: "yours", tone: "busy", icon: IconLock },
+  mine: { label: "held by you", tone: "busy", icon: IconLock },
 };
 
 export const APPROVAL_STATUS_STYLE: Record<Approval["status"], StatusStyle> = {
-  pending: { label: "waiting", tone: "warn", icon: IconHourglass },
+  pending: { label: "pending", tone: "warn", icon: IconHourglass },
   approved: { label: "approved", tone: "good", icon: IconCheck },
   rejected: { label: "rejected", tone: "bad", icon: IconX },
   expired: { label: "expired", tone: "quiet", icon: IconClock },
@@ -80,7 +80,7 @@ export const APPROVAL_STATUS_STYLE: Record<Approval["status"], StatusStyle> = {
 };
 
 export const REGISTRY_STATUS_STYLE: Record<StepRegistry["status"], StatusStyle> = {
-  pending: { label: "not looked at yet", tone: "quiet", icon: IconClock },
+  pending: { label: "not synced yet", tone: "quiet", icon: IconClock },
   building: { label: "building", tone: "busy", icon: IconPointFilled, isAnimated: true },
   ready: { label: "ready", tone: "good", icon: IconCheck },
   failed: { label: "failed", tone: "bad", icon: IconX },
@@ -96,15 +96,15 @@ export const BUILD_STATUS_STYLE: Record<StepRegistryBuild["status"], StatusStyle
 export const RUNNER_STATUS_STYLE: Record<Runner["state"], StatusStyle> = {
   pending: { label: "not registered yet", tone: "quiet", icon: IconClock },
   online: { label: "online", tone: "good", icon: IconCheck },
-  draining: { label: "finishing", tone: "warn", icon: IconHourglass, isAnimated: true },
+  draining: { label: "draining", tone: "warn", icon: IconHourglass, isAnimated: true },
   offline: { label: "offline", tone: "quiet", icon: IconBan },
   lost: { label: "lost", tone: "bad", icon: IconAlertTriangle },
 };
 
 export const PAUSED_STATUS_STYLE: StatusStyle = { label: "paused", tone: "warn", icon: IconPlayerPause };
 
-export function webhookStatusStyle({ isActive, deactivated }: Webhook): StatusStyle {
+export function webhookStatusStyle({ isActive }: Webhook): StatusStyle {
   return isActive
     ? { label: "active", tone: "good", icon: IconCheck }
-    : { label: deactivated ? "switched off" : "off", tone: "warn", icon: IconPlayerPause };
+    : { label: "disabled", tone: "warn", icon: IconPlayerPause };
 }

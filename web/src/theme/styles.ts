@@ -1,4 +1,4 @@
-/** Style sheets of the components in use. Whoever uses another component adds its sheet, after those it is made of. */
+/** Style sheets of the Mantine components in use. A new component's sheet goes after those of the components it uses. */
 import "@mantine/core/styles/baseline.css";
 import "@mantine/core/styles/default-css-variables.css";
 import "@mantine/core/styles/global.css";

@@ -1,4 +1,4 @@
-/** The look: deep water, paper and a little signal paint. Colours are chosen once, here. */
+/** Mantine theme: colours, fonts and component defaults. */
 import { type CSSVariablesResolver, createTheme, type MantineColorsTuple } from "@mantine/core";
 
 const tide: MantineColorsTuple = [
@@ -92,7 +92,7 @@ export const theme = createTheme({
   cursorType: "pointer",
   focusRing: "auto",
   respectReducedMotion: true,
-  // As plain objects: naming a component here would load it at the start.
+  // Plain objects: importing the components would add them to the initial bundle.
   components: {
     Anchor: { defaultProps: { underline: "always" } },
     Badge: { defaultProps: { variant: "light", tt: "none", fw: 550, radius: "sm" } },

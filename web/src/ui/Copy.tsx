@@ -1,8 +1,8 @@
 import { ActionIcon, Box, Button, Code, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
-/** Copies with one press, and says so. */
-export function CopyIcon({ value, label }: { value: string; label: string }) {
+/** Icon button that copies a value. */
+export function CopyIconButton({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
@@ -20,7 +20,8 @@ export function CopyIcon({ value, label }: { value: string; label: string }) {
   );
 }
 
-export function CopyText({ value, label }: { value: string; label: string }) {
+/** Button that copies a value. */
+export function CopyTextButton({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
@@ -32,7 +33,7 @@ export function CopyText({ value, label }: { value: string; label: string }) {
   );
 }
 
-/** A command or a piece of YAML that can be taken along as it stands. */
+/** Code block with a copy button. */
 export function Snippet({ text, label }: { text: string; label: string }) {
   return (
     <Box pos="relative" ta="left" pr={40} className="sunken" bdrs="sm">
@@ -40,7 +41,7 @@ export function Snippet({ text, label }: { text: string; label: string }) {
         {text}
       </Code>
       <Box pos="absolute" top={8} right={8}>
-        <CopyIcon value={text} label="Copy" />
+        <CopyIconButton value={text} label="Copy" />
       </Box>
     </Box>
   );

@@ -4,12 +4,12 @@ import { type AnchorHTMLAttributes, forwardRef } from "react";
 
 type Plain<Own> = Own & Omit<AnchorHTMLAttributes<HTMLAnchorElement>, keyof Own>;
 
-/** A text link to a page of the dashboard. */
+/** Text link to a page of the dashboard. */
 export const Link = createLink(
   forwardRef<HTMLAnchorElement, Plain<AnchorProps>>((props, ref) => <Anchor ref={ref} {...props} />),
 );
 
-/** A button that leads to a page of the dashboard. */
+/** Button that links to a page of the dashboard. */
 export const LinkButton = createLink(
   forwardRef<HTMLAnchorElement, Plain<ButtonProps>>((props, ref) => (
     <Button component="a" ref={ref} {...props} />

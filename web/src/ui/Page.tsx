@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 
 type Props = { title: string; lead?: ReactNode; actions?: ReactNode; children: ReactNode };
 
-/** A page: its name (also of the tab), one line about it, what can be done, and the rest. */
+/** Page with title (also of the browser tab), subtitle, actions and content. */
 export function Page({ title, lead, actions, children }: Props) {
   useDocumentTitle(`${title} · Berth`);
   return (

@@ -2,7 +2,7 @@ import { Notifications } from "@mantine/notifications";
 
 const SHOWN_MAX = 4;
 
-/** Short lines in the corner; loaded after the page. */
+/** Container for toasts; loaded after the page. */
 export default function Toasts() {
   return <Notifications position="bottom-right" limit={SHOWN_MAX} />;
 }

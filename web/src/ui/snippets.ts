@@ -1,4 +1,4 @@
-/** What a newcomer copies. The server accepts it as it stands; a browser test sends it. */
+/** Example YAML. A browser test checks that the server accepts it. */
 export const FIRST_PIPELINE_PATH = ".berth/shop/pipeline.yaml";
 
 export const FIRST_PIPELINE = `version: 1

@@ -1,21 +1,21 @@
 import { Anchor } from "@mantine/core";
 import type { NotificationData } from "@mantine/notifications";
-import { problemOf } from "@/api/problem";
+import { toProblem } from "@/api/problem";
 
 function show(notification: NotificationData) {
   import("@mantine/notifications").then(({ notifications }) => notifications.show(notification));
 }
 
-/** A link in a toast. Toasts are rendered outside of the router, so the caller navigates. */
+/** Action of a toast. Toasts are rendered outside the router, so the caller navigates. */
 export type ToastAction = { label: string; onClick: () => void };
 
 let actionsShown = 0;
 
-/** Short messages in the corner. One with an action stays long enough to be clicked. */
+/** Shows toasts. One with an action stays longer. */
 export const toast = {
   success(message: string, action?: ToastAction) {
     if (!action) return show({ message, color: "kelp", autoClose: 4000 });
-    // The same message may have another action: an id that is shown already would swallow it.
+    // Unique ID: a toast whose ID is already shown would be dropped.
     const id = `action-${++actionsShown}`;
     const onClick = () => {
       import("@mantine/notifications").then(({ notifications }) => notifications.hide(id));
@@ -36,10 +36,10 @@ export const toast = {
     show({ message, color: "lantern", autoClose: 12_000 });
   },
 
-  /** For failures where no dialog is open to show them. */
+  /** For errors that no dialog shows. */
   problem(error: unknown) {
-    const { title, detail, requestId } = problemOf(error);
-    const message = requestId ? `${detail} (request ${requestId})` : detail;
+    const { title, detail, requestId } = toProblem(error);
+    const message = requestId ? `${detail} (request ID ${requestId})` : detail;
     show({ title, message, color: "buoy", autoClose: 9000 });
   },
 };

@@ -1,12 +1,12 @@
-/** The API as tests use it: with a token, or logged in as a person. */
+/** API clients for tests: with a token, or logged in as a user. */
 import type { Person, World } from "./world";
 
-// biome-ignore lint/suspicious/noExplicitAny: answers are looked at by name
+// biome-ignore lint/suspicious/noExplicitAny: tests access members of responses by name
 type Json = any;
 
-export type Caller = (method: string, path: string, body?: unknown) => Promise<Json>;
+export type ApiCaller = (method: string, path: string, body?: unknown) => Promise<Json>;
 
-function caller(world: World, headers: Record<string, string>): Caller {
+function createCaller(world: World, headers: Record<string, string>): ApiCaller {
   return async (method, path, body) => {
     const response = await fetch(
       `${world.server}/api/v1${path.replace("ORG", `organizations/${world.org}`)}`,
@@ -22,27 +22,27 @@ function caller(world: World, headers: Record<string, string>): Caller {
   };
 }
 
-export function withToken(world: World): Caller {
-  return caller(world, { Authorization: `Bearer ${world.token}` });
+export function withToken(world: World): ApiCaller {
+  return createCaller(world, { Authorization: `Bearer ${world.token}` });
 }
 
-/** Logs in, and keeps the cookie with the person. */
-export function as(world: World, person: Person): Promise<Caller> {
-  return enter(world, person, "login", { email: person.email, password: person.password });
+/** Logs in and stores the cookie in `person`. */
+export function logInAs(world: World, person: Person): Promise<ApiCaller> {
+  return authenticate(world, person, "login", { email: person.email, password: person.password });
 }
 
-/** Makes the person a member: an invitation, and a new account with its link. */
+/** Adds a member: creates an invitation and signs up with its link. */
 export async function addMember(world: World, person: Person, name: string, role: string) {
   const { url } = await withToken(world)("POST", "/ORG/invitations", { email: person.email, name, role });
-  await enter(world, person, "sign-up", { token: tokenOf(url), password: person.password });
+  await authenticate(world, person, "sign-up", { token: tokenInLink(url), password: person.password });
 }
 
-/** What follows the `#` in a link. */
-export function tokenOf(link: string): string {
+/** Returns the token in the fragment of a link. */
+export function tokenInLink(link: string): string {
   return new URL(link).hash.slice(1);
 }
 
-async function enter(world: World, person: Person, way: string, body: object): Promise<Caller> {
+async function authenticate(world: World, person: Person, way: string, body: object): Promise<ApiCaller> {
   const response = await fetch(`${world.server}/api/v1/auth/${way}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
@@ -51,5 +51,5 @@ async function enter(world: World, person: Person, way: string, body: object): P
   if (!response.ok) throw new Error(`${way} of ${person.email}: ${response.status} ${await response.text()}`);
   person.cookie = response.headers.getSetCookie()[0]?.split(";")[0] ?? "";
   const { data } = await response.json();
-  return caller(world, { Cookie: person.cookie, "X-Berth-CSRF": data.csrfToken });
+  return createCaller(world, { Cookie: person.cookie, "X-Berth-CSRF": data.csrfToken });
 }

@@ -1,4 +1,4 @@
-/** A latch between a test and a script that the server runs: the script waits until the test releases it. */
+/** Makes a script that the server runs wait until the test releases it. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { World } from "./world";

@@ -1,14 +1,14 @@
-/** A registry of custom steps in the shell, as a real repository. */
+/** A step registry implemented as shell scripts in a Git repository. */
 import { Repository } from "./repository";
 import type { World } from "./world";
 
-export type Made = { stepType: string; paramsJsonSchema?: object; [name: string]: unknown };
+export type StepMetadata = { stepType: string; paramsJsonSchema?: object; [name: string]: unknown };
 
-/** `onCall` is shell text that a step runs: `$input` is its task, `$output` the file for its answer. */
-export function registry(
+/** Creates the repository. `onCall` is the shell code of every step: `$input` is its task, `$output` the file for its result. */
+export function createRegistry(
   world: World,
   name: string,
-  steps: Made[],
+  steps: StepMetadata[],
   onCall: string,
   build = "true",
 ): Repository {

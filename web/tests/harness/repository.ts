@@ -1,11 +1,11 @@
-/** Real git repositories that the server reads from the disk. */
+/** Git repositories on disk that the server reads. */
 import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { World } from "./world";
 
 const WHO = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
-/** The git configuration of the machine and of the account is not read: it may sign commits, or run hooks. */
+/** Ignores the machine's and the user's Git configuration, which may sign commits or run hooks. */
 const ENV = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" };
 
 export class Repository {

@@ -1,20 +1,20 @@
-/** Starts the real server with data of its own, and stops it. */
+/** Starts and stops a server with its own data directory. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fill, type Part } from "./fill";
+import { addTestData, type DataPart } from "./testData";
 import type { World } from "./world";
 
-/** Where a test keeps files; steps see them because they are exposed. */
+/** Parent of the directories for test files, which are exposed to steps. */
 const TEMPORARY = "/var/tmp";
-/** Of the people that a test adds. */
+/** Password of the members that tests add. */
 const PASSWORD = "gulls over a quiet quay";
 const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
-/** Changes the database next to the running server. */
+/** Changes the database of the running server. */
 const AGE_LOGINS = `
 import sqlite3, sys
 db = sqlite3.connect(sys.argv[1], timeout=10)
@@ -32,15 +32,15 @@ export type Announcement = {
   sites: Record<string, string>;
 };
 
-/** A `berth serve --demo` process. It chooses a free port and a temporary data directory, and removes the latter. */
+/** A `berth serve --demo` process. It uses a free port and a temporary data directory, which it removes. */
 export class Server {
   readonly #process: ChildProcess;
-  /** Holds the data directory and nothing else. */
+  /** Parent of the data directory. */
   readonly #temporary = mkdtempSync(join(tmpdir(), "berth-web-"));
 
   constructor(args: string[], exposed = "") {
     if (!existsSync(PROGRAM))
-      throw new Error(`there is no ${PROGRAM}: cargo build -p berth, or set BERTH_PROGRAM`);
+      throw new Error(`${PROGRAM} not found: run cargo build -p berth, or set BERTH_PROGRAM`);
     this.#process = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", ...args], {
       stdio: ["ignore", "pipe", "ignore"],
       env: { ...process.env, TMPDIR: this.#temporary, ...(exposed && { BERTH_RUNNER__EXPOSE: exposed }) },
@@ -48,24 +48,24 @@ export class Server {
   }
 
   async ready(): Promise<Announcement> {
-    if (!this.#process.stdout) throw new Error("the server has no output");
+    if (!this.#process.stdout) throw new Error("the server has no stdout");
     const lines = createInterface({ input: this.#process.stdout });
     const [line] = await Promise.race([
       once(lines, "line"),
       once(this.#process, "exit").then(() =>
-        Promise.reject(new Error("the server ended before it was ready")),
+        Promise.reject(new Error("the server exited before it was ready")),
       ),
     ]);
     return JSON.parse(line as string);
   }
 
-  /** Runs a command of the operator on this server's data, and returns what it prints. */
+  /** Runs `berth admin` on this server's data directory and returns its output. */
   admin(...args: string[]): string {
     const options = ["--data-dir", this.#data()];
     return execFileSync(PROGRAM, ["admin", ...args, ...options], { encoding: "utf8" });
   }
 
-  /** Makes every browser's log-in two hours older: the server asks for the password again after one. */
+  /** Ages all logins by two hours: the server requires the password again after one. */
   ageLogins() {
     execFileSync("python3", ["-c", AGE_LOGINS, join(this.#data(), "berth.db")]);
   }
@@ -85,15 +85,15 @@ export class Server {
   }
 }
 
-/** The server of the spec file that a worker runs. A worker runs one file after the other, each with a new server. */
+/** The server of the current spec file. A worker runs files one after the other, each with a new server. */
 export class FileServer {
   #file?: string;
   #server?: Server;
   #world?: World;
   #places?: string;
 
-  /** Returns the file's server; starts and fills it for the first test of the file. */
-  async worldOf(file: string, parts: Part[]): Promise<World> {
+  /** Returns the server of a file; the first test of the file starts it and adds the test data. */
+  async worldOf(file: string, parts: DataPart[]): Promise<World> {
     if (this.#file === file && this.#world) return this.#world;
     await this.stop();
     this.#file = file;
@@ -101,19 +101,19 @@ export class FileServer {
     this.#places = places;
     const repositories = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
     this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories], places);
-    const world = toWorld(await this.#server.ready(), places);
-    await fill(world, parts);
+    const world = parseWorld(await this.#server.ready(), places);
+    await addTestData(world, parts);
     this.#world = world;
     return world;
   }
 
-  /** Makes a link to reset the password of an account, as the operator does. */
+  /** Creates a password reset link with `berth admin`. */
   resetLink(email: string): string {
     if (!this.#server) throw new Error("no server is running");
     return JSON.parse(this.#server.admin("reset-password", email, "--json")).url;
   }
 
-  /** Lets two hours pass for browsers that are logged in. */
+  /** Ages all logins by two hours. */
   ageLogins() {
     if (!this.#server) throw new Error("no server is running");
     this.#server.ageLogins();
@@ -128,7 +128,7 @@ export class FileServer {
   }
 }
 
-function toWorld({ baseUrl, dashboardUrl, organizations }: Announcement, places: string): World {
+function parseWorld({ baseUrl, dashboardUrl, organizations }: Announcement, places: string): World {
   const [acme] = organizations;
   if (!acme) throw new Error("the server has no organization");
   return {

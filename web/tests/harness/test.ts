@@ -1,21 +1,21 @@
-/** Playwright's test with our server behind it, and the look every page is held to. */
+/** Playwright fixtures with a server and logged-in pages, and the accessibility check. */
 import { AxeBuilder } from "@axe-core/playwright";
 import { type BrowserContext, test as base, expect, type Page } from "@playwright/test";
-import { as } from "./api";
-import type { Part } from "./fill";
+import { logInAs } from "./api";
 import { FileServer } from "./server";
+import type { DataPart } from "./testData";
 import type { Person, World } from "./world";
 
 export { expect };
 
-/** Starting and filling a server has its own limit, so that the first test of a file has as much time as the others. */
+/** Timeout for starting a server, separate from the timeout of a file's first test. */
 const START_MS_MAX = 60_000;
 
-type TestFixtures = { parts: Part[]; world: World; ada: Page };
+type TestFixtures = { parts: DataPart[]; world: World; ada: Page };
 type WorkerFixtures = { fileServer: FileServer };
 
 export const test = base.extend<TestFixtures, WorkerFixtures>({
-  /** What the file's server is filled with: the same for all tests of a file. */
+  /** Test data of the file's server; the same for all tests of a file. */
   parts: [[], { option: true }],
   fileServer: [
     // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the names from here
@@ -31,10 +31,10 @@ export const test = base.extend<TestFixtures, WorkerFixtures>({
     { timeout: START_MS_MAX },
   ],
   baseURL: async ({ world }, use) => use(world.base),
-  ada: async ({ context, world }, use) => use(await signedIn(context, world, world.ada)),
+  ada: async ({ context, world }, use) => use(await openPageAs(context, world, world.ada)),
 });
 
-export async function signIn(page: Page, person: Person) {
+export async function logIn(page: Page, person: Person) {
   await page.goto("/sign-in");
   await page.getByLabel("Email").fill(person.email);
   await page.getByRole("textbox", { name: "Password" }).fill(person.password);
@@ -42,24 +42,24 @@ export async function signIn(page: Page, person: Person) {
   await page.waitForURL("**/o/**");
 }
 
-/** Opens a page of a person who is logged in. */
-export async function signedIn(context: BrowserContext, world: World, person: Person): Promise<Page> {
-  if (!person.cookie) await as(world, person);
+/** Opens a page logged in as this person. */
+export async function openPageAs(context: BrowserContext, world: World, person: Person): Promise<Page> {
+  if (!person.cookie) await logInAs(world, person);
   const [name = "", value = ""] = person.cookie?.split("=") ?? [];
   await context.addCookies([{ name, value, url: world.base }]);
   return context.newPage();
 }
 
-/** Waits for lines that the log on the page does not have yet. A log that is followed shows only its last lines. */
+/** Waits until the log on the page has more lines. A followed log shows only its last lines. */
 export async function expectLogGrowth(page: Page) {
   const log = page.locator("[data-log-lines]");
   const lines = await log.getAttribute("data-log-lines");
   await expect(log).not.toHaveAttribute("data-log-lines", lines ?? "");
 }
 
-/** No serious or critical finding of axe. */
-export async function isAccessible(page: Page, name: string) {
-  // The pages have no frames. The other mode opens another page for each analysis to join the results of frames.
+/** Expects no serious or critical accessibility violation found by axe. */
+export async function expectAccessible(page: Page, name: string) {
+  // Legacy mode does not open a page per analysis; it does not support frames, which our pages do not have.
   const axe = new AxeBuilder({ page }).setLegacyMode(true).options({ resultTypes: ["violations"] });
   const { violations } = await axe.analyze();
   const found = violations

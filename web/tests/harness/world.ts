@@ -1,19 +1,19 @@
-/** What the tests of a file know about the server they talk to. */
+/** What the tests of a file know about their server. */
 
-/** `cookie` is set by the first login, which all tests of a file share: checking a password takes long. */
+/** `cookie` is set by the first login and shared by the tests of a file, because password hashing is slow. */
 export type Person = { email: string; password: string; cookie?: string };
 
 export type World = {
-  /** Where the browser opens the dashboard. */
+  /** URL of the dashboard for browsers. */
   base: string;
-  /** Where programs reach the server: only browsers know the host of the dashboard. */
+  /** URL of the server for programs, which cannot resolve the dashboard's host. */
   server: string;
   org: string;
   token: string;
-  /** A directory whose repositories the server may read. */
+  /** Directory with repositories that the server may read. */
   places: string;
   ada: Person;
-  /** These are members when the file asks for them: `test.use({ parts: ["grace"] })`. */
+  /** Members if the file lists them in its parts: `test.use({ parts: ["grace"] })`. */
   grace: Person;
   linus: Person;
   vera: Person;

@@ -1,15 +1,15 @@
-/** How smoothly something scrolls: the gaps between frames as people see them, and the work of the page's own thread. */
+/** Measures scrolling: gaps between frames, long tasks, and CPU time of the page's main thread. */
 import type { Page } from "@playwright/test";
 
 const FRAMES = 240;
 const FRAMES_WITH_CPU = 60;
-/** Over the same rows: a frame that is long in each is the page's, one that is long once may be the machine's. */
+/** Passes over the same rows: a frame that is long in one pass only is caused by the machine. */
 const PASSES = 3;
 
-/** What scrolls: an element by its label, or the window. */
+/** The scroller: an element by its label, or the window. */
 export type Scroller = { label: string | null };
 
-export type Scrolled = {
+export type ScrollMetrics = {
   gapMsMax: number;
   gapMsMaxOfEach: number[];
   gapMsP95: number;
@@ -20,14 +20,18 @@ export type Scrolled = {
   cpuMsMedian: number;
 };
 
-export async function scrolled(page: Page, scroller: Scroller, stepPx: number): Promise<Scrolled> {
+export async function measureScrolling(
+  page: Page,
+  scroller: Scroller,
+  stepPx: number,
+): Promise<ScrollMetrics> {
   const passes = [];
   for (let pass = 0; pass < PASSES; pass++) {
-    await toTop(page, scroller);
-    passes.push(await frames(page, scroller, stepPx));
+    await scrollToTop(page, scroller);
+    passes.push(await measureFrameGaps(page, scroller, stepPx));
   }
-  await toTop(page, scroller);
-  const cpu = await work(page, scroller, stepPx);
+  await scrollToTop(page, scroller);
+  const cpu = await measureCpuTime(page, scroller, stepPx);
   const of = (values: number[], part: number) => {
     const sorted = [...values].sort((a, b) => a - b);
     return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0) * 10) / 10;
@@ -46,17 +50,17 @@ export async function scrolled(page: Page, scroller: Scroller, stepPx: number): 
   };
 }
 
-async function toTop(page: Page, { label }: Scroller) {
+async function scrollToTop(page: Page, { label }: Scroller) {
   await page.evaluate(async label => {
     const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
     (found ?? window).scrollTo(0, 0);
-    // What came with the way back is drawn by then.
+    // Wait until rendering is done.
     await new Promise(done => requestIdleCallback(done));
     await new Promise(done => requestIdleCallback(done));
   }, label);
 }
 
-async function frames(page: Page, { label }: Scroller, stepPx: number) {
+async function measureFrameGaps(page: Page, { label }: Scroller, stepPx: number) {
   return page.evaluate(
     async ({ label, stepPx, count }) => {
       const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
@@ -80,8 +84,8 @@ async function frames(page: Page, { label }: Scroller, stepPx: number) {
   );
 }
 
-/** Frame by frame as CPU time of the page's main thread: what others do on this machine does not count. */
-async function work(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
+/** CPU time of the page's main thread for each frame, independent of other processes. */
+async function measureCpuTime(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
   const tools = await page.context().newCDPSession(page);
   await tools.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => {

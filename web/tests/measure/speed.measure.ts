@@ -1,44 +1,44 @@
 /**
- * How fast the dashboard is with much in it. Prints JSON lines, and fails when a frame was too long: run it on a machine
- * that does nothing else.
+ * Performance of the dashboard with large amounts of data. Prints JSON lines and fails when a frame takes too long. Needs
+ * an idle machine.
  */
 import { loadavg } from "node:os";
 import { withToken } from "../harness/api";
-import { definition, makePipeline, start } from "../harness/run";
-import { expect, signedIn, test } from "../harness/test";
-import { type Scrolled, scrolled } from "./frames";
+import { buildDefinition, createPipeline, startDeployment } from "../harness/deployments";
+import { expect, openPageAs, test } from "../harness/test";
+import { measureScrolling, type ScrollMetrics } from "./frames";
 
 const PIPELINES = Number(process.env.BERTH_PIPELINES ?? 10_000);
 const LINES = Number(process.env.BERTH_LINES ?? 1_000_000);
 const AT_ONCE = 16;
 const SLOW_PX = 60;
-/** A little slower than what is no longer drawn. */
+/** Just below the speed above which placeholders are shown. */
 const READ_LINES_PX = 150;
 const READ_ROWS_PX = 500;
 const FAST_PX = 10_000;
-/** So that the end of the list is not reached before the frames are over. */
+/** Slow enough not to reach the end of the list. */
 const FAST_ROWS_PX = 2_000;
 
-function say(what: string, numbers: object) {
+function report(what: string, numbers: object) {
   const load = loadavg()[0]?.toFixed(1);
   process.stdout.write(`${JSON.stringify({ what, load, ...numbers })}\n`);
 }
 
 const FRAME_MS_MAX = 50;
 
-function isSmooth(what: string, numbers: Scrolled) {
-  say(what, numbers);
-  // The clock of frames is a few hundredths off now and then.
+function expectSmooth(what: string, numbers: ScrollMetrics) {
+  report(what, numbers);
+  // Frame timestamps are off by a few hundredths of a millisecond.
   expect.soft(Math.round(numbers.gapMsMax), `${what}: the longest frame`).toBeLessThanOrEqual(FRAME_MS_MAX);
   expect
     .soft(Math.round(numbers.cpuMsMax), `${what}: the most work in a frame`)
     .toBeLessThanOrEqual(FRAME_MS_MAX);
 }
 
-test("first useful paint", async ({ browser, world }) => {
+test("Home with an empty cache: first useful paint", async ({ browser, world }) => {
   for (let round = 1; round <= 5; round++) {
     const context = await browser.newContext({ baseURL: world.base });
-    const page = await signedIn(context, world, world.ada);
+    const page = await openPageAs(context, world, world.ada);
     await page.addInitScript(() => {
       const seen = new MutationObserver(() => {
         if (!document.querySelector("main section h2, main article")) return;
@@ -53,36 +53,39 @@ test("first useful paint", async ({ browser, world }) => {
       firstPaintMs: Math.round(performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0),
       usefulMs: Math.round(performance.getEntriesByName("useful")[0]?.startTime ?? 0),
     }));
-    say(`Home with an empty cache, round ${round}`, numbers);
+    report(`Home with an empty cache, round ${round}`, numbers);
     await context.close();
   }
 });
 
-test("a log of many lines", async ({ ada, world }) => {
+test("a log of many lines scrolls smoothly", async ({ ada, world }) => {
   const run = `seq -f "request %.0f answered with 200 in 12 ms" 1 ${LINES}`;
-  await makePipeline(world, "measure-log", definition("Much", { Load: run }));
-  const { id } = await start(world, "measure-log", "v1");
+  await createPipeline(world, "measure-log", buildDefinition("Much", { Load: run }));
+  const { id } = await startDeployment(world, "measure-log", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
   await expect(ada.locator(`[data-log-lines="${LINES}"][data-log-complete=true]`)).toBeVisible({
     timeout: 600_000,
   });
   await ada.reload();
   await expect(ada.getByRole("region", { name: "Log of Load" })).toContainText("request 1 answered");
-  say("nothing scrolls", await scrolled(ada, { label: "Log of Load" }, 0));
+  report("nothing scrolls", await measureScrolling(ada, { label: "Log of Load" }, 0));
   for (const [how, px] of [
     ["slowly", SLOW_PX],
     ["as fast as lines are drawn", READ_LINES_PX],
     ["fast", FAST_PX],
   ] as const)
-    isSmooth(`a log of ${LINES} lines, ${how}`, await scrolled(ada, { label: "Log of Load" }, px));
+    expectSmooth(
+      `a log of ${LINES} lines, ${how}`,
+      await measureScrolling(ada, { label: "Log of Load" }, px),
+    );
 });
 
-test("many pipelines", async ({ ada, world }) => {
+test("many pipelines scroll smoothly", async ({ ada, world }) => {
   const api = withToken(world);
   let next = 1;
   const make = async () => {
     for (let at = next++; at <= PIPELINES; at = next++) {
-      const text = definition(`Service ${String(at).padStart(5, "0")}`, { Deploy: "true" });
+      const text = buildDefinition(`Service ${String(at).padStart(5, "0")}`, { Deploy: "true" });
       await api("POST", "/ORG/pipelines", { slug: `service-${at}`, definition: text });
     }
   };
@@ -94,5 +97,5 @@ test("many pipelines", async ({ ada, world }) => {
     ["as fast as rows are drawn", READ_ROWS_PX],
     ["fast", FAST_ROWS_PX],
   ] as const)
-    isSmooth(`${PIPELINES} pipelines, ${how}`, await scrolled(ada, { label: null }, px));
+    expectSmooth(`${PIPELINES} pipelines, ${how}`, await measureScrolling(ada, { label: null }, px));
 });

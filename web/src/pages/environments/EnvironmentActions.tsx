@@ -2,87 +2,100 @@ import { Button, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import type { Environment } from "@/api/types";
-import { queueQuery, useLeaveQueue, type Where } from "@/data/environments";
-import { useMay, useMe } from "@/data/me";
+import { type EnvironmentKey, queueQuery, useLeaveQueue } from "@/data/environments";
+import { useMe, usePermission } from "@/data/me";
 import { toast } from "@/ui/toast";
 
-const Dialogs = lazy(() => import("./dialogs/Dialogs"));
+const EnvironmentDialog = lazy(() => import("./dialogs/EnvironmentDialog"));
 
-export type Doing = "claim" | "wait" | "take-over" | "deploy" | "extend" | "hand-over" | "release";
+export type EnvironmentAction =
+  | "claim"
+  | "queue"
+  | "take-over"
+  | "deploy"
+  | "extend"
+  | "hand-over"
+  | "release";
 
-type Props = { where: Where; environment: Environment };
+type Props = { where: EnvironmentKey; environment: Environment };
 
-/** What the reader can do with an environment as it is now. */
+/** Actions on an environment that the user may take in its current state. */
 export function EnvironmentActions({ where, environment }: Props) {
   const me = useMe().user.id;
-  const mayClaim = useMay("environments:claim");
-  const mayTake = useMay("environments:force_claim");
-  const [doing, setDoing] = useState<Doing | null>(null);
+  const mayClaim = usePermission("environments:claim");
+  const mayTakeOver = usePermission("environments:force_claim");
+  const [action, setAction] = useState<EnvironmentAction | null>(null);
   const { lock } = environment;
   const isMine = lock?.holder.id === me;
   if (!mayClaim) {
     return (
       <Text size="sm" c="dimmed">
-        You may look. Deployers may claim.
+        You need the deployer role to claim environments.
       </Text>
     );
   }
   return (
     <Group gap="xs">
-      {!lock && <Button onClick={() => setDoing("claim")}>Claim</Button>}
+      {!lock && <Button onClick={() => setAction("claim")}>Claim</Button>}
       {isMine && (
         <>
-          <Button onClick={() => setDoing("deploy")}>Deploy</Button>
-          <Button variant="default" onClick={() => setDoing("extend")}>
+          <Button onClick={() => setAction("deploy")}>Deploy</Button>
+          <Button variant="default" onClick={() => setAction("extend")}>
             Extend
           </Button>
-          <Button variant="default" onClick={() => setDoing("hand-over")}>
+          <Button variant="default" onClick={() => setAction("hand-over")}>
             Hand over
           </Button>
-          <Button variant="default" onClick={() => setDoing("release")}>
+          <Button variant="default" onClick={() => setAction("release")}>
             Release
           </Button>
         </>
       )}
       {lock && !isMine && (
         <>
-          <QueueTicket where={where} isLine={environment.queueLength > 0} wait={() => setDoing("wait")} />
-          {mayTake && (
-            <Button variant="default" c="var(--berth-bad)" onClick={() => setDoing("take-over")}>
+          <QueueButton where={where} hasQueue={environment.queueLength > 0} join={() => setAction("queue")} />
+          {mayTakeOver && (
+            <Button variant="default" c="var(--berth-bad)" onClick={() => setAction("take-over")}>
               Take over
             </Button>
           )}
         </>
       )}
-      {doing && (
+      {action && (
         <Suspense fallback={null}>
-          <Dialogs doing={doing} where={where} environment={environment} onClose={() => setDoing(null)} />
+          <EnvironmentDialog
+            action={action}
+            where={where}
+            environment={environment}
+            onClose={() => setAction(null)}
+          />
         </Suspense>
       )}
     </Group>
   );
 }
 
-type PlaceProps = { where: Where; isLine: boolean; wait: () => void };
+type QueueButtonProps = { where: EnvironmentKey; hasQueue: boolean; join: () => void };
 
-function QueueTicket({ where, isLine, wait }: PlaceProps) {
+/** Joins or leaves the queue. */
+function QueueButton({ where, hasQueue, join }: QueueButtonProps) {
   const me = useMe().user.id;
-  const line = useQuery({ ...queueQuery(where), enabled: isLine });
+  const queue = useQuery({ ...queueQuery(where), enabled: hasQueue });
   const leave = useLeaveQueue(where);
-  const mine = isLine ? line.data?.find(each => each.holder.id === me) : undefined;
-  if (!mine) return <Button onClick={wait}>Wait in line</Button>;
+  const mine = hasQueue ? queue.data?.find(each => each.holder.id === me) : undefined;
+  if (!mine) return <Button onClick={join}>Join queue</Button>;
   return (
     <Button
       variant="default"
       loading={leave.isPending}
       onClick={() =>
         leave.mutate(mine.ticketId, {
-          onSuccess: () => toast.success("You left the line."),
+          onSuccess: () => toast.success("Left the queue"),
           onError: toast.problem,
         })
       }
     >
-      Leave the line{mine.position ? ` (you are no. ${mine.position})` : ""}
+      Leave queue{mine.position ? ` (position ${mine.position})` : ""}
     </Button>
   );
 }

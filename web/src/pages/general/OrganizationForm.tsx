@@ -2,13 +2,13 @@ import { Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/co
 import { useForm } from "@mantine/form";
 import type { components } from "@/api/schema.gen";
 import type { useChangeOrganization } from "@/data/organization";
-import { ProblemPanel } from "@/ui/Problem";
+import { ProblemPanel } from "@/ui/ProblemPanel";
 import { toast } from "@/ui/toast";
 
 type Organization = components["schemas"]["Organization"];
 
 const NETWORKS: { value: Organization["defaultNetwork"]; label: string }[] = [
-  { value: "host", label: "Network of the runner's machine" },
+  { value: "host", label: "Host network of the runner" },
   { value: "none", label: "No network" },
 ];
 
@@ -32,7 +32,7 @@ export function OrganizationForm({ organization, save, mayWrite }: Props) {
         <TextInput label="Name" disabled={!mayWrite} {...form.getInputProps("name")} />
         <NativeSelect
           label="Default network of steps"
-          description="For steps whose definition has no network of its own. Applies to the next deployment."
+          description="Used by steps that do not set a network. Applies to new deployments."
           data={NETWORKS}
           disabled={!mayWrite}
           {...form.getInputProps("defaultNetwork")}
@@ -46,7 +46,7 @@ export function OrganizationForm({ organization, save, mayWrite }: Props) {
           </Group>
         ) : (
           <Text size="sm" c="dimmed">
-            Admins can change this
+            Only admins can change these settings
           </Text>
         )}
       </Stack>

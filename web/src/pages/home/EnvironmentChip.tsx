@@ -3,14 +3,14 @@ import { Link as RouterLink } from "@tanstack/react-router";
 import type { DeployedEnvironment } from "@/api/types";
 import { useMe, useOrg } from "@/data/me";
 import { LOCK_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
-import { StatusText } from "@/ui/Status";
-import { Since } from "@/ui/When";
+import { CommitId } from "@/ui/CommitId";
+import { SinceTime } from "@/ui/RelativeTime";
+import { StatusText } from "@/ui/StatusBadge";
 import classes from "./home.module.css";
 
 type Props = { pipelineId: string; environment: DeployedEnvironment };
 
-/** One shared environment: free, or held by whom, since when and what for. */
+/** One shared environment: free, or its holder, start and reason. */
 export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
@@ -38,15 +38,15 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       <Text span size="sm" c="dimmed">
         {holder && heldSince ? (
           <>
-            <Since at={heldSince} />
-            {queueLength > 0 && `, ${queueLength} waiting`}
+            <SinceTime at={heldSince} />
+            {queueLength > 0 && `, ${queueLength} in queue`}
           </>
         ) : current ? (
           <>
-            has <Commit id={current.commitId} />
+            Deployed: <CommitId id={current.commitId} />
           </>
         ) : (
-          "nothing deployed yet"
+          "Nothing deployed yet"
         )}
       </Text>
       {context && (
@@ -56,7 +56,7 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       )}
       {deploying && (
         <Text span size="sm" c="dimmed" className="clamp">
-          deploying <Commit id={deploying} />
+          Deploying <CommitId id={deploying} />
         </Text>
       )}
     </RouterLink>

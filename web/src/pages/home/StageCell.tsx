@@ -3,13 +3,13 @@ import { IconArrowDown, IconCheck } from "@tabler/icons-react";
 import type { Stage } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { PAUSED_STATUS_STYLE, type StatusStyle } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 import classes from "./home.module.css";
 
-function howFar(
+function behindStatus(
   behindBy: number | null | undefined,
   commit: string,
   head: string | null,
@@ -20,18 +20,18 @@ function howFar(
   return behindBy ? { label: `${behindBy} behind`, tone: "warn", icon: IconArrowDown } : null;
 }
 
-/** What a stage has, since when, by whom, and how far behind that is. */
+/** The current deployment of a stage, and how many commits it is behind. */
 export function StageCell({ stage, head }: { stage: Stage; head: string | null }) {
   const org = useOrg();
   const { current, paused } = stage;
-  const far = current ? howFar(current.behindBy, current.commitId, head) : null;
+  const behind = current ? behindStatus(current.behindBy, current.commitId, head) : null;
   return (
     <div className={classes.stage}>
       <Group justify="space-between" gap={6} wrap="nowrap">
         <Text fw={600} className="clamp">
           {stage.name}
         </Text>
-        {paused ? <Status status={PAUSED_STATUS_STYLE} /> : far && <Status status={far} />}
+        {paused ? <StatusBadge status={PAUSED_STATUS_STYLE} /> : behind && <StatusBadge status={behind} />}
       </Group>
       {current ? (
         <>
@@ -41,15 +41,15 @@ export function StageCell({ stage, head }: { stage: Stage; head: string | null }
             className="clamp"
             display="block"
           >
-            <Commit id={current.commitId} />
+            <CommitId id={current.commitId} />
           </Link>
           <Text size="sm" c="dimmed">
-            <When at={current.at} />, by {current.by.name}
+            <RelativeTime at={current.at} /> by {current.by.name}
           </Text>
         </>
       ) : (
         <Text size="sm" c="dimmed">
-          nothing deployed yet
+          Nothing deployed yet
         </Text>
       )}
     </div>

@@ -4,31 +4,31 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { deliveryQuery } from "@/data/insights";
 import { useOrg } from "@/data/me";
-import { roughly } from "@/format/time";
+import { formatRoughDuration } from "@/format/time";
 import { PipelineSelect } from "@/ui/fields/PipelineSelect";
-import { Loading } from "@/ui/Loading";
+import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Stat } from "@/ui/Stat";
+import { QueryResult } from "@/ui/QueryResult";
+import { StatCard } from "@/ui/StatCard";
 
-const Plots = lazy(() => import("./Plots"));
+const DeploymentChart = lazy(() => import("./DeploymentChart"));
 
 const ROUTE = "/o/$org/insights";
-const SPANS = ["7", "30", "90"];
+const PERIODS = ["7", "30", "90"];
 
-function span(seconds: number | null | undefined): string {
-  return seconds == null ? "–" : roughly(seconds);
+function formatOptionalDuration(seconds: number | null | undefined): string {
+  return seconds == null ? "–" : formatRoughDuration(seconds);
 }
 
-/** How often, how fast, how safely, and how soon repaired. */
+/** The four DORA metrics. */
 export function InsightsPage() {
   const org = useOrg();
   const { days: asked, pipeline } = useSearch({ from: ROUTE });
-  const days = SPANS.find(each => each === asked) ?? "30";
+  const days = PERIODS.find(each => each === asked) ?? "30";
   const navigate = useNavigate({ from: ROUTE });
   const insights = useQuery(deliveryQuery(org, Number(days), pipeline));
   return (
-    <Page title="Insights" lead="How often you deliver, how fast, how safely, and how soon it is repaired.">
+    <Page title="Insights" lead="Deployment frequency, lead time, change failure rate and time to restore">
       <Group align="flex-end">
         <PipelineSelect
           aria-label="Pipeline"
@@ -40,55 +40,55 @@ export function InsightsPage() {
           }
         />
         <SegmentedControl
-          data={SPANS.map(value => ({ value, label: `${value} days` }))}
+          data={PERIODS.map(value => ({ value, label: `${value} days` }))}
           value={days}
-          aria-label="Over how many days"
+          aria-label="Period"
           onChange={value => navigate({ search: now => ({ ...now, days: value }), replace: true })}
         />
       </Group>
-      <Query of={insights}>
+      <QueryResult of={insights}>
         {({ deploymentFrequency, leadTime, changeFailureRate, timeToRestore, days: byDay, isCut }) => (
           <Stack>
             <SimpleGrid cols={{ base: 2, md: 4 }}>
-              <Stat
+              <StatCard
                 label="Deployments"
                 value={deploymentFrequency.deployments}
-                note={`${deploymentFrequency.perDay.toFixed(1)} a day`}
+                note={`${deploymentFrequency.perDay.toFixed(1)} per day`}
               />
-              <Stat
-                label="Lead time, median"
-                value={span(leadTime.medianSeconds)}
-                note={`9 of 10 within ${span(leadTime.p90Seconds)}`}
+              <StatCard
+                label="Median lead time"
+                value={formatOptionalDuration(leadTime.medianSeconds)}
+                note={
+                  leadTime.p90Seconds == null
+                    ? undefined
+                    : `p90 ${formatOptionalDuration(leadTime.p90Seconds)}`
+                }
               />
-              <Stat
+              <StatCard
                 label="Change failure rate"
                 value={changeFailureRate.rate == null ? "–" : `${Math.round(changeFailureRate.rate * 100)} %`}
                 note={`${changeFailureRate.failed} failed, ${changeFailureRate.rolledBack} rolled back`}
               />
-              <Stat
-                label="Time to restore, median"
-                value={span(timeToRestore.medianSeconds)}
-                note={
-                  timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "nothing is broken now"
-                }
+              <StatCard
+                label="Median time to restore"
+                value={formatOptionalDuration(timeToRestore.medianSeconds)}
+                note={timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "No open failures"}
               />
             </SimpleGrid>
             {isCut && (
-              <Text c="dimmed">
-                There was more than could be counted; these numbers cover the newest part.
-              </Text>
+              <Text c="dimmed">Too many deployments to count. These metrics cover only the newest ones.</Text>
             )}
-            <Card component="section" aria-label="By day">
+            <Card component="section" aria-label="Deployments by day">
               <Title order={2} mb="sm">
-                By day
+                Deployments by day
               </Title>
-              <Suspense fallback={<Loading rows={1} height={240} />}>
-                <Plots days={byDay} />
+              <Suspense fallback={<LoadingRows rows={1} height={240} />}>
+                <DeploymentChart days={byDay} />
               </Suspense>
             </Card>
           </Stack>
         )}
-      </Query>
+      </QueryResult>
     </Page>
   );
 }

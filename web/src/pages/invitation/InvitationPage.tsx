@@ -1,96 +1,97 @@
 import { Button, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { problemOf } from "@/api/problem";
+import { toProblem } from "@/api/problem";
 import type { InvitationOffer } from "@/api/types";
-import { offerQuery, useJoin } from "@/data/invitations";
+import { invitationOfferQuery, useJoinOrganization } from "@/data/invitations";
 import { useLinkToken } from "@/data/linkToken";
-import { meQuery, useSignIn, useSignOut } from "@/data/me";
+import { meQuery, useLogIn, useLogOut } from "@/data/me";
 import { EntryPage } from "@/ui/entry/EntryPage";
-import { LogInForm } from "@/ui/entry/LogInForm";
-import { Loading } from "@/ui/Loading";
-import { ProblemPanel } from "@/ui/Problem";
-import { When } from "@/ui/When";
+import { LoginForm } from "@/ui/entry/LoginForm";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { RelativeTime } from "@/ui/RelativeTime";
 import { SignUpForm } from "./SignUpForm";
 
-const NAME = "Invitation";
+const TAB_TITLE = "Invitation";
 
-/** Where the link of an invitation leads: a new account, or the account that the person has. */
+/** Target of invitation links: accepts with a new or an existing account. */
 export function InvitationPage() {
   const token = useLinkToken();
-  const offer = useQuery({ ...offerQuery(token), enabled: token !== "" });
+  const offer = useQuery({ ...invitationOfferQuery(token), enabled: token !== "" });
   if (token === "")
     return (
       <EntryPage
-        name={NAME}
+        name={TAB_TITLE}
         title="Open your invitation link"
-        lead="This address has no invitation in it. Open the whole link that you were given."
+        lead="This URL contains no invitation. Open the complete link from your invitation."
       />
     );
-  if (offer.data) return <Offer offer={offer.data} token={token} />;
-  if (offer.isError && problemOf(offer.error).status === 404) return <Over />;
+  if (offer.data) return <AcceptInvitation offer={offer.data} token={token} />;
+  if (offer.isError && toProblem(offer.error).status === 404) return <InvalidInvitation />;
   return (
-    <EntryPage name={NAME} title="Invitation">
+    <EntryPage name={TAB_TITLE} title="Invitation">
       {offer.isError ? (
         <ProblemPanel error={offer.error} retry={() => offer.refetch()} compact />
       ) : (
-        <Loading />
+        <LoadingRows />
       )}
     </EntryPage>
   );
 }
 
-function Over() {
+function InvalidInvitation() {
   return (
     <EntryPage
-      name={NAME}
+      name={TAB_TITLE}
       title="This invitation is no longer valid"
-      lead="It was used, revoked or has expired. Ask an admin of the organization for a new link."
+      lead="It was used or revoked, or has expired. Ask an admin of the organization for a new link."
     />
   );
 }
 
 type OfferProps = { offer: InvitationOffer; token: string };
 
-function Offer({ offer, token }: OfferProps) {
+function AcceptInvitation({ offer, token }: OfferProps) {
   const { organization, email, role, invitedBy, expiresAt, hasAccount } = offer;
   const navigate = useNavigate();
   const me = useQuery(meQuery);
-  const signIn = useSignIn();
-  const signOut = useSignOut();
-  const join = useJoin();
-  const enter = () => navigate({ to: "/o/$org", params: { org: organization.slug } });
-  if (join.isError && problemOf(join.error).status === 404) return <Over />;
+  const logIn = useLogIn();
+  const logOut = useLogOut();
+  const join = useJoinOrganization();
+  const openOrganization = () => navigate({ to: "/o/$org", params: { org: organization.slug } });
+  if (join.isError && toProblem(join.error).status === 404) return <InvalidInvitation />;
 
   const user = me.data?.user;
-  const isLoggedOut = me.isError && problemOf(me.error).status === 401;
+  const isLoggedOut = me.isError && toProblem(me.error).status === 401;
   const isSomeoneElse = user !== undefined && user.email.toLowerCase() !== email.toLowerCase();
   return (
     <EntryPage
-      name={NAME}
+      name={TAB_TITLE}
       title={`Join ${organization.name}`}
       lead={
         <>
-          {invitedBy} invites {email} as {role}. The link works once and expires <When at={expiresAt} />.
+          {invitedBy} invited {email} as {role}. The link works once and expires{" "}
+          <RelativeTime at={expiresAt} />.
         </>
       }
     >
-      {me.isPending && <Loading />}
+      {me.isPending && <LoadingRows />}
       {me.isError && !isLoggedOut && <ProblemPanel error={me.error} retry={() => me.refetch()} compact />}
-      {isLoggedOut && !hasAccount && <SignUpForm offer={offer} token={token} onSuccess={enter} />}
+      {isLoggedOut && !hasAccount && <SignUpForm offer={offer} token={token} onSuccess={openOrganization} />}
       {isLoggedOut && hasAccount && (
         <>
-          <Text size="sm">You have an account on this server. Log in to accept.</Text>
-          <LogInForm signIn={signIn} email={email} />
+          <Text size="sm">You already have an account on this server. Log in to accept the invitation.</Text>
+          <LoginForm logIn={logIn} email={email} />
         </>
       )}
       {isSomeoneElse && (
         <>
           <Text size="sm" className="wrap">
-            You are logged in as {user.email}. Log out to accept the invitation of {email}.
+            You are logged in as {user.email}. Log out to accept the invitation for {email}.
           </Text>
-          {signOut.isError && <ProblemPanel error={signOut.error} compact />}
-          <Button fullWidth size="md" loading={signOut.isPending} onClick={() => signOut.mutate()}>
+          {logOut.isError && <ProblemPanel error={logOut.error} compact />}
+          <Button fullWidth size="md" loading={logOut.isPending} onClick={() => logOut.mutate()}>
             Log out
           </Button>
         </>
@@ -102,7 +103,7 @@ function Offer({ offer, token }: OfferProps) {
             fullWidth
             size="md"
             loading={join.isPending}
-            onClick={() => join.mutate(token, { onSuccess: enter })}
+            onClick={() => join.mutate(token, { onSuccess: openOrganization })}
           >
             Join {organization.name}
           </Button>

@@ -1,14 +1,14 @@
 import { Button, Stack, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { fieldProblem } from "@/api/problem";
+import { fieldError } from "@/api/problem";
 import type { InvitationOffer } from "@/api/types";
 import { useSignUp } from "@/data/me";
-import { checkNewPassword, NewPasswordInput, newPasswordProblem } from "@/ui/NewPassword";
-import { ProblemPanel } from "@/ui/Problem";
+import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPasswordInput";
+import { ProblemPanel } from "@/ui/ProblemPanel";
 
 type Props = { offer: InvitationOffer; token: string; onSuccess: () => void };
 
-/** A new account for the invited address. Its holder alone knows the password. */
+/** Creates an account for the invited email address. */
 export function SignUpForm({ offer, token, onSuccess }: Props) {
   const signUp = useSignUp();
   const form = useForm({
@@ -17,8 +17,8 @@ export function SignUpForm({ offer, token, onSuccess }: Props) {
   });
   const name = form.getInputProps("name");
   const password = form.getInputProps("password");
-  const nameProblem = signUp.isError ? fieldProblem(signUp.error, "/name") : undefined;
-  const passwordProblem = newPasswordProblem(signUp.error, "/password");
+  const nameProblem = signUp.isError ? fieldError(signUp.error, "/name") : undefined;
+  const passwordProblem = newPasswordError(signUp.error, "/password");
   return (
     <form
       onSubmit={form.onSubmit(values =>
@@ -39,7 +39,7 @@ export function SignUpForm({ offer, token, onSuccess }: Props) {
         />
         <TextInput
           label="Name"
-          description="As the others see you"
+          description="Visible to everyone in the organization"
           autoComplete="name"
           maxLength={120}
           autoFocus

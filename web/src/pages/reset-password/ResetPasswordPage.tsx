@@ -1,16 +1,16 @@
 import { Button, Checkbox, Stack } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useNavigate } from "@tanstack/react-router";
-import { problemOf } from "@/api/problem";
+import { toProblem } from "@/api/problem";
 import { useLinkToken } from "@/data/linkToken";
 import { useResetPassword } from "@/data/me";
 import { EntryPage } from "@/ui/entry/EntryPage";
-import { checkNewPassword, NewPasswordInput, newPasswordProblem } from "@/ui/NewPassword";
-import { ProblemPanel } from "@/ui/Problem";
+import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPasswordInput";
+import { ProblemPanel } from "@/ui/ProblemPanel";
 
-const NAME = "Reset password";
+const TAB_TITLE = "Reset password";
 
-/** Where the link of `berth admin reset-password` leads. */
+/** Target of the link printed by `berth admin reset-password`. */
 export function ResetPasswordPage() {
   const token = useLinkToken();
   const navigate = useNavigate();
@@ -22,21 +22,21 @@ export function ResetPasswordPage() {
   if (token === "")
     return (
       <EntryPage
-        name={NAME}
+        name={TAB_TITLE}
         title="Open your reset link"
-        lead="This address has no reset link in it. Open the whole link that you were given."
+        lead="This URL contains no reset token. Open the complete link that you were given."
       />
     );
-  if (reset.isError && problemOf(reset.error).status === 404)
+  if (reset.isError && toProblem(reset.error).status === 404)
     return (
       <EntryPage
-        name={NAME}
+        name={TAB_TITLE}
         title="This link is no longer valid"
-        lead="It was used or replaced, or has expired. Ask the operator of this server for a new one."
+        lead="It was used or replaced, or has expired. Ask your server administrator for a new one."
       />
     );
   const password = form.getInputProps("newPassword");
-  const passwordProblem = newPasswordProblem(reset.error, "/newPassword");
+  const passwordProblem = newPasswordError(reset.error, "/newPassword");
   const submit = form.onSubmit(values =>
     reset.mutate(
       { token, ...values },
@@ -44,24 +44,20 @@ export function ResetPasswordPage() {
         onSuccess: ({ email, tokensRevoked }) => {
           const tokens = tokensRevoked === 1 ? "1 API token was" : `${tokensRevoked} API tokens were`;
           const revoked = values.revokeTokens ? ` ${tokens} revoked.` : "";
-          const notice = `The password of ${email} is changed.${revoked} Log in with the new one.`;
+          const notice = `Password of ${email} changed.${revoked} Log in with the new password.`;
           navigate({ to: "/sign-in", state: { notice } });
         },
       },
     ),
   );
   return (
-    <EntryPage
-      name={NAME}
-      title="Set a new password"
-      lead="You are logged out in all browsers when you save it."
-    >
+    <EntryPage name={TAB_TITLE} title="Set a new password" lead="This logs you out in all browsers">
       <form onSubmit={submit}>
         <Stack>
           <NewPasswordInput autoFocus {...password} error={password.error ?? passwordProblem} />
           <Checkbox
             label="Also revoke my API tokens"
-            description="Programs that use them are refused at once"
+            description="They stop working immediately"
             {...form.getInputProps("revokeTokens", { type: "checkbox" })}
           />
           {reset.isError && !passwordProblem && <ProblemPanel error={reset.error} compact />}

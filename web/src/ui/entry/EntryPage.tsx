@@ -3,16 +3,16 @@ import { useDocumentTitle } from "@mantine/hooks";
 import type { ReactNode } from "react";
 import { Logo } from "@/shell/Logo";
 import classes from "./entry.module.css";
-import { Harbour } from "./Harbour";
+import { HarbourDrawing } from "./HarbourDrawing";
 
 type Props = { name: string; title: string; lead?: ReactNode; children?: ReactNode };
 
-/** A page that is open without a log-in: one card. `name` is the name of the tab. */
+/** Page that works without a login: one card. `name` is the title of the browser tab. */
 export function EntryPage({ name, title, lead, children }: Props) {
   useDocumentTitle(`${name} · Berth`);
   return (
     <main className={classes.page}>
-      <Harbour />
+      <HarbourDrawing />
       <Paper className={classes.card} radius="lg" p="xl" shadow="md" withBorder>
         <Stack>
           <Stack gap="xs">

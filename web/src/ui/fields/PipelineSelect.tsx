@@ -9,9 +9,9 @@ import { pipelineQuery, pipelinesQuery } from "@/data/pipelines";
 const TYPED_MS = 200;
 
 type Props = Omit<SelectProps, "data" | "value" | "onChange"> & {
-  /** What stands for a pipeline: its id, or its slug. */
+  /** Whether values are pipeline IDs or slugs. */
   by: "id" | "slug";
-  /** What none means. */
+  /** Label for no selection. */
   none: string;
   value: string | undefined;
   onChange: (value: string, pipeline: Pipeline | undefined) => void;
@@ -47,7 +47,7 @@ export function PipelineSelect({ by, none, value, onChange, ...rest }: Props) {
         )
       }
       onFocus={event => event.currentTarget.select()}
-      nothingFoundMessage="No pipeline is called that"
+      nothingFoundMessage="No matching pipelines"
       maxDropdownHeight={320}
       {...rest}
     />

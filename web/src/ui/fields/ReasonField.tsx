@@ -4,11 +4,11 @@ const REASON_CHARS_MAX = 1_000;
 
 type Props = Omit<TextareaProps, "onChange"> & { onChange: (reason: string) => void };
 
-/** The text area for a reason or a comment. */
+/** Text area for a reason or a comment. */
 export function ReasonField({ onChange, ...rest }: Props) {
   return (
     <Textarea
-      label="Why"
+      label="Reason"
       maxLength={REASON_CHARS_MAX}
       autosize
       minRows={2}

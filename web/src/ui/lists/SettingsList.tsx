@@ -3,14 +3,14 @@ import { IconPlus } from "@tabler/icons-react";
 import type { UseQueryResult } from "@tanstack/react-query";
 import { Fragment, type ReactNode } from "react";
 import { Page } from "../Page";
-import { Query } from "../Query";
-import { Rows } from "./Rows";
+import { QueryResult } from "../QueryResult";
+import { ResponsiveTable } from "./ResponsiveTable";
 
 type Props<Item> = {
   title: string;
   lead: string;
   query: UseQueryResult<{ data: Item[] }>;
-  /** Column names of a table; without them every row is a card of its own. */
+  /** Column names of a table; without them every row is a card. */
   columns?: string[];
   row: (item: Item) => ReactNode;
   /** Shown in place of an empty list. */
@@ -24,7 +24,7 @@ type Props<Item> = {
   children?: ReactNode;
 };
 
-/** A page of the organization's settings that lists records. */
+/** Settings page that lists records. */
 export function SettingsList<Item extends { id: string }>(props: Props<Item>) {
   const { columns, row, empty, footer, add } = props;
   return (
@@ -42,13 +42,13 @@ export function SettingsList<Item extends { id: string }>(props: Props<Item>) {
         )
       }
     >
-      <Query of={props.query}>
+      <QueryResult of={props.query}>
         {({ data }) => {
           if (data.length === 0 && empty) return empty;
           const rows = data.map(item => <Fragment key={item.id}>{row(item)}</Fragment>);
           return columns ? (
             <Card padding={0}>
-              <Rows of={columns}>{rows}</Rows>
+              <ResponsiveTable of={columns}>{rows}</ResponsiveTable>
             </Card>
           ) : (
             <Stack>
@@ -57,7 +57,7 @@ export function SettingsList<Item extends { id: string }>(props: Props<Item>) {
             </Stack>
           );
         }}
-      </Query>
+      </QueryResult>
       {props.children}
     </Page>
   );

@@ -2,36 +2,36 @@ import { Button, Card, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import type { Approval } from "@/api/types";
-import { useMay, useOrg } from "@/data/me";
+import { useOrg, usePermission } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
 import { APPROVAL_STATUS_STYLE } from "@/theme/status";
-import { AnswerDialog } from "@/ui/approvals/AnswerDialog";
-import { Shortfall } from "@/ui/approvals/Shortfall";
-import { Commit } from "@/ui/Commit";
+import { ApprovalDialog } from "@/ui/approvals/ApprovalDialog";
+import { ApprovalShortfall } from "@/ui/approvals/ApprovalShortfall";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
-import { Status } from "@/ui/Status";
-import { Countdown, When } from "@/ui/When";
+import { Countdown, RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 
-type Props = { approval: Approval; isMeant: boolean };
+type Props = { approval: Approval; isHighlighted: boolean };
 
-/** One question: what it lets through, whose answer counts, who has answered. */
-export function ApprovalCard({ approval, isMeant }: Props) {
+/** One approval: what it unblocks, who can give it, and the votes so far. */
+export function ApprovalCard({ approval, isHighlighted }: Props) {
   const org = useOrg();
-  const mayDecide = useMay("approvals:decide");
+  const mayDecide = usePermission("approvals:decide");
   const pipeline = useQuery(pipelineQuery(org, approval.pipelineId)).data;
   const [choice, setChoice] = useState<"approve" | "reject" | null>(null);
   const card = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (isMeant) card.current?.scrollIntoView({ block: "center" });
-  }, [isMeant]);
+    if (isHighlighted) card.current?.scrollIntoView({ block: "center" });
+  }, [isHighlighted]);
   const { rule } = approval;
-  const title = `${pipeline?.name ?? "A pipeline"} → ${approval.stage}`;
+  const title = `${pipeline?.name ?? "Pipeline"} → ${approval.stage}`;
   return (
     <Card
       ref={card}
       component="article"
       aria-label={title}
-      style={isMeant ? { outline: "2px solid var(--mantine-color-tide-5)" } : undefined}
+      style={isHighlighted ? { outline: "2px solid var(--mantine-color-tide-5)" } : undefined}
     >
       <Group justify="space-between" align="flex-start" gap="sm">
         <Stack gap={4} style={{ flex: "1 1 16rem", minWidth: 0 }}>
@@ -47,18 +47,18 @@ export function ApprovalCard({ approval, isMeant }: Props) {
                 {title}
               </Link>
             </Title>
-            <Status status={APPROVAL_STATUS_STYLE[approval.status]} label={formatCount(approval)} />
+            <StatusBadge status={APPROVAL_STATUS_STYLE[approval.status]} label={formatCount(approval)} />
           </Group>
           {approval.message && <Text className="wrap">{approval.message}</Text>}
           <Text size="sm" c="dimmed">
             {approval.commitId && (
               <>
-                <Commit id={approval.commitId} />,{" "}
+                <CommitId id={approval.commitId} />,{" "}
               </>
             )}
-            asked <When at={approval.requestedAt} />
-            {rule.from.length > 0 ? `, of ${rule.from.join(", ")}` : ""}
-            {rule.selfApproval ? "" : ", not by those who wrote or started it"}
+            requested <RelativeTime at={approval.requestedAt} />
+            {rule.from.length > 0 ? ` from ${rule.from.join(", ")}` : ""}
+            {rule.selfApproval ? "" : ", no self-approval"}
             {approval.status === "pending" && approval.expiresAt && (
               <>
                 , <Countdown until={approval.expiresAt} /> left
@@ -67,13 +67,13 @@ export function ApprovalCard({ approval, isMeant }: Props) {
           </Text>
           {approval.votes.map(vote => (
             <Text key={vote.at} size="sm" className="wrap">
-              {vote.actor.name} {vote.choice === "approve" ? "said yes" : "said no"}{" "}
-              <When at={vote.at} c="dimmed" />
+              {vote.actor.name} {vote.choice === "approve" ? "approved" : "rejected"}{" "}
+              <RelativeTime at={vote.at} c="dimmed" />
               {vote.comment ? `: “${vote.comment}”` : ""}
-              {vote.counts ? "" : " (does not count any more)"}
+              {vote.counts ? "" : " (no longer counts)"}
             </Text>
           ))}
-          <Shortfall approval={approval} />
+          <ApprovalShortfall approval={approval} />
           {approval.lapsedBecause && <Text size="sm">{approval.lapsedBecause}</Text>}
         </Stack>
         {approval.status === "pending" && mayDecide && (
@@ -86,12 +86,12 @@ export function ApprovalCard({ approval, isMeant }: Props) {
         )}
       </Group>
       {choice && (
-        <AnswerDialog approval={approval} title={title} choice={choice} onClose={() => setChoice(null)} />
+        <ApprovalDialog approval={approval} title={title} choice={choice} onClose={() => setChoice(null)} />
       )}
     </Card>
   );
 }
 
 function formatCount({ status, given, required }: Approval): string | undefined {
-  return status === "pending" ? `${given} of ${required}` : undefined;
+  return status === "pending" ? `${given} of ${required} approvals` : undefined;
 }

@@ -5,31 +5,31 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useState } from "react";
 import type { Deployment } from "@/api/types";
+import { useNow } from "@/data/clock";
 import { deploymentApprovalsQuery, deploymentQuery } from "@/data/deployments";
-import { useMay } from "@/data/me";
-import { useNow } from "@/data/now";
+import { usePermission } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
-import { formatTrigger, isOver, places, seconds, worthALook } from "@/format/run";
-import { duration } from "@/format/time";
+import { elapsedSeconds, findInitialStep, formatTrigger, isFinished, listStageSteps } from "@/format/run";
+import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
-import { Loading } from "@/ui/Loading";
+import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 import { CancelDialog } from "../dialogs/CancelDialog";
 import { RetryDialog } from "../dialogs/RetryDialog";
 import { enteredStages, RollBackDialog } from "../dialogs/RollBackDialog";
-import { Banners } from "./Banners";
+import { BlockedByList } from "./BlockedByList";
+import { DeploymentBanners } from "./DeploymentBanners";
 import { StageList } from "./StageList";
 import { StepPanel } from "./StepPanel";
-import { Waits } from "./Waits";
 
-const RunGraph = lazy(() => import("./graph/RunGraph"));
+const DeploymentGraph = lazy(() => import("./graph/DeploymentGraph"));
 
-/** Events bring news at once; this is for what they missed. */
+/** Fallback for missed events. */
 const FALLBACK_POLL_MS = 10_000;
 
 export function DeploymentPage() {
@@ -37,12 +37,16 @@ export function DeploymentPage() {
   const deployment = useQuery({
     ...deploymentQuery(org, deploymentId),
     refetchInterval: query =>
-      query.state.data && isOver(query.state.data.status) ? false : FALLBACK_POLL_MS,
+      query.state.data && isFinished(query.state.data.status) ? false : FALLBACK_POLL_MS,
   });
-  return <Query of={deployment}>{found => <Shown key={found.id} org={org} deployment={found} />}</Query>;
+  return (
+    <QueryResult of={deployment}>
+      {found => <DeploymentDetail key={found.id} org={org} deployment={found} />}
+    </QueryResult>
+  );
 }
 
-function Shown({ org, deployment }: { org: string; deployment: Deployment }) {
+function DeploymentDetail({ org, deployment }: { org: string; deployment: Deployment }) {
   const pipeline = useQuery(pipelineQuery(org, deployment.pipelineId));
   const approvals = useQuery({
     ...deploymentApprovalsQuery(org, deployment.id),
@@ -50,15 +54,15 @@ function Shown({ org, deployment }: { org: string; deployment: Deployment }) {
   });
   const search = useSearch({ from: "/o/$org/deployments/$deploymentId" });
   const navigate = useNavigate({ from: "/o/$org/deployments/$deploymentId" });
-  const [first] = useState(() => worthALook(deployment)?.step.id);
-  const auto = isOver(deployment.status) ? undefined : worthALook(deployment);
-  const all = places(deployment);
-  const place =
+  const [first] = useState(() => findInitialStep(deployment)?.step.id);
+  const auto = isFinished(deployment.status) ? undefined : findInitialStep(deployment);
+  const all = listStageSteps(deployment);
+  const stageStep =
     all.find(({ step }) => step.id === search.step || step.step === search.step) ??
     auto ??
     all.find(({ step }) => step.id === first && step.attempts.length > 0) ??
-    worthALook(deployment);
-  const choose = useCallback(
+    findInitialStep(deployment);
+  const selectStep = useCallback(
     (step: string) => navigate({ search: { step }, replace: true, resetScroll: false }),
     [navigate],
   );
@@ -67,34 +71,41 @@ function Shown({ org, deployment }: { org: string; deployment: Deployment }) {
   return (
     <Page
       title={`${name} #${deployment.number}`}
-      lead={<Lead org={org} pipelineId={pipelineId} name={pipeline.data?.name} deployment={deployment} />}
-      actions={<Actions org={org} deployment={deployment} />}
+      lead={
+        <DeploymentLead
+          org={org}
+          pipelineId={pipelineId}
+          name={pipeline.data?.name}
+          deployment={deployment}
+        />
+      }
+      actions={<DeploymentActions org={org} deployment={deployment} />}
     >
-      <Banners org={org} deployment={deployment} />
-      <Waits
+      <DeploymentBanners org={org} deployment={deployment} />
+      <BlockedByList
         org={org}
         pipelineId={pipelineId}
         deployment={deployment}
         approvals={approvals.data?.data ?? []}
       />
-      <Picture org={org} deployment={deployment} chosen={place?.step.id} onChoose={choose} />
-      {place && (
+      <StagesView org={org} deployment={deployment} chosen={stageStep?.step.id} onChoose={selectStep} />
+      {stageStep && (
         <StepPanel
           org={org}
           deployment={deployment}
-          place={place}
+          stageStep={stageStep}
           attempt={search.attempt ? Number(search.attempt) : undefined}
           view={{ lines: search.lines, q: search.q }}
           onAttempt={attempt =>
             navigate({
-              search: { step: place.step.id, attempt: String(attempt) },
+              search: { step: stageStep.step.id, attempt: String(attempt) },
               replace: true,
               resetScroll: false,
             })
           }
           onView={view =>
             navigate({
-              search: { step: place.step.id, attempt: search.attempt, ...view },
+              search: { step: stageStep.step.id, attempt: search.attempt, ...view },
               replace: true,
               resetScroll: false,
             })
@@ -107,25 +118,26 @@ function Shown({ org, deployment }: { org: string; deployment: Deployment }) {
 
 type LeadProps = { org: string; pipelineId: string; name: string | undefined; deployment: Deployment };
 
-function Lead({ org, pipelineId, name, deployment }: LeadProps) {
-  const took = seconds(deployment, useNow());
+function DeploymentLead({ org, pipelineId, name, deployment }: LeadProps) {
+  const took = elapsedSeconds(deployment, useNow());
   const { commitId, resolvedCommitId } = deployment;
   return (
     <Stack gap={2}>
       <div className="wrap">
-        <Commit id={commitId} />
+        <CommitId id={commitId} />
         {resolvedCommitId && !resolvedCommitId.startsWith(commitId.toLowerCase()) && (
           <>
             {" "}
-            at <Commit id={resolvedCommitId} />
+            at <CommitId id={resolvedCommitId} />
           </>
         )}{" "}
         of{" "}
         <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit underline="always">
-          {name ?? "its pipeline"}
+          {name ?? "the pipeline"}
         </Link>
-        , {formatTrigger(deployment)} <When at={deployment.createdAt} />
-        {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
+        , {formatTrigger(deployment)} <RelativeTime at={deployment.createdAt} />
+        {took !== null &&
+          `, ${isFinished(deployment.status) ? "took" : "running for"} ${formatDuration(took)}`}
       </div>
       {deployment.reason && <div className="wrap">“{deployment.reason}”</div>}
       {deployment.retryOf && (
@@ -152,26 +164,26 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
           >
             {deployment.envName}
           </Link>
-          {deployment.fence != null && `, hold no. ${deployment.fence}`}
+          {deployment.fence != null && `, fencing token ${deployment.fence}`}
         </div>
       )}
     </Stack>
   );
 }
 
-function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
+function DeploymentActions({ org, deployment }: { org: string; deployment: Deployment }) {
   const [open, setOpen] = useState<"cancel" | "rollback" | null>(null);
   const [retried, setRetried] = useState<string | null>(null);
-  const mayOperate = useMay("deployments:operate");
-  const mayBypass = useMay("gates:bypass");
+  const mayOperate = usePermission("deployments:operate");
+  const mayBypass = usePermission("gates:bypass");
   const close = () => setOpen(null);
   const failed = deployment.stages.find(each => each.status === "failed");
-  // A reset belongs to no session in which it could be retried.
+  // A reset has no session to retry it in.
   const mayRetry = failed && deployment.trigger !== "reset" && (!deployment.bypass || mayBypass);
-  const isStoppable = !isOver(deployment.status) && deployment.status !== "cancelling";
+  const isStoppable = !isFinished(deployment.status) && deployment.status !== "cancelling";
   return (
     <>
-      <Status status={RUN_STATUS_STYLE[deployment.status]} size="lg" />
+      <StatusBadge status={RUN_STATUS_STYLE[deployment.status]} size="lg" />
       {mayOperate && (
         <>
           {mayRetry && (
@@ -208,22 +220,22 @@ function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
   );
 }
 
-type PictureProps = {
+type StagesViewProps = {
   org: string;
   deployment: Deployment;
   chosen: string | undefined;
   onChoose: (stepId: string) => void;
 };
 
-/** A graph where there is room for one, else a list; both can be had. */
-function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
+/** Stages and steps as a graph, or as a list on narrow screens. The user can switch. */
+function StagesView({ org, deployment, chosen, onChoose }: StagesViewProps) {
   const isNarrow = useMediaQuery("(max-width: 48em)", window.innerWidth < 768);
   const [wanted, setWanted] = useState<"graph" | "list" | null>(null);
   const shown = wanted ?? (isNarrow ? "list" : "graph");
   if (deployment.stages.length === 0) {
     return (
       <Text c="dimmed">
-        {isOver(deployment.status) ? "Nothing of it ran." : "Its stages are known when it begins."}
+        {isFinished(deployment.status) ? "No stage ran." : "Stages appear when the deployment starts."}
       </Text>
     );
   }
@@ -232,7 +244,7 @@ function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
       <Group justify="flex-end">
         <SegmentedControl
           size="xs"
-          aria-label="How to show stages and steps"
+          aria-label="View of stages and steps"
           value={shown}
           onChange={value => setWanted(value === "list" ? "list" : "graph")}
           data={[
@@ -242,8 +254,8 @@ function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
         />
       </Group>
       {shown === "graph" ? (
-        <Suspense fallback={<Loading rows={1} height={240} />}>
-          <RunGraph stages={deployment.stages} chosen={chosen} onChoose={onChoose} />
+        <Suspense fallback={<LoadingRows rows={1} height={240} />}>
+          <DeploymentGraph stages={deployment.stages} chosen={chosen} onChoose={onChoose} />
         </Suspense>
       ) : (
         <StageList org={org} stages={deployment.stages} chosen={chosen} onChoose={onChoose} />

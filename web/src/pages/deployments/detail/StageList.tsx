@@ -1,12 +1,12 @@
 import { Card, Group, Stack, Text, UnstyledButton } from "@mantine/core";
 import { IconChevronRight } from "@tabler/icons-react";
 import type { DeploymentStage, DeploymentStep } from "@/api/types";
-import { useNow } from "@/data/now";
-import { seconds } from "@/format/run";
-import { duration } from "@/format/time";
+import { useNow } from "@/data/clock";
+import { elapsedSeconds } from "@/format/run";
+import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
 import { Link } from "@/ui/Link";
-import { Status } from "@/ui/Status";
+import { StatusBadge } from "@/ui/StatusBadge";
 import styles from "./graph/graph.module.css";
 
 type Props = {
@@ -16,13 +16,13 @@ type Props = {
   onChoose: (stepId: string) => void;
 };
 
-/** The same as the graph, to be read from top to bottom. */
+/** Stages and steps as a list. */
 export function StageList({ org, stages, chosen, onChoose }: Props) {
   const now = useNow();
   return (
     <Stack gap="sm">
       {stages.map(stage => {
-        const took = seconds(stage, now);
+        const took = elapsedSeconds(stage, now);
         return (
           <Card key={stage.name} padding="sm">
             <Group justify="space-between" mb={stage.steps?.length && stage.status !== "skipped" ? "xs" : 0}>
@@ -30,22 +30,22 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
                 <Text fw={650}>{stage.name}</Text>
                 {stage.tries > 1 && (
                   <Text size="xs" c="dimmed">
-                    try {stage.tries}
+                    run {stage.tries}
                   </Text>
                 )}
               </Group>
               <Group gap="sm">
                 {took !== null && (
                   <Text size="xs" c="dimmed" className="tabular">
-                    {duration(took)}
+                    {formatDuration(took)}
                   </Text>
                 )}
-                <Status status={RUN_STATUS_STYLE[stage.status]} />
+                <StatusBadge status={RUN_STATUS_STYLE[stage.status]} />
               </Group>
             </Group>
             {stage.reusedFrom && (
               <Text size="sm" c="dimmed">
-                Built before, by{" "}
+                Build reused from{" "}
                 <Link
                   to="/o/$org/deployments/$deploymentId"
                   params={{ org, deploymentId: stage.reusedFrom }}
@@ -54,7 +54,6 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
                 >
                   another deployment
                 </Link>
-                .
               </Text>
             )}
             {stage.detail && (
@@ -89,7 +88,7 @@ type RowProps = {
 
 function StepRow({ step, now, isChosen, onChoose }: RowProps) {
   const style = RUN_STATUS_STYLE[step.status];
-  const took = seconds(step, now);
+  const took = elapsedSeconds(step, now);
   const Icon = style.icon;
   return (
     <UnstyledButton
@@ -105,7 +104,7 @@ function StepRow({ step, now, isChosen, onChoose }: RowProps) {
         {step.name}
       </Text>
       <Text size="xs" c="dimmed" className="tabular" style={{ flex: "none" }}>
-        {took !== null && step.status !== "skipped" ? duration(took) : style.label}
+        {took !== null && step.status !== "skipped" ? formatDuration(took) : style.label}
       </Text>
       <IconChevronRight size={14} aria-hidden />
     </UnstyledButton>

@@ -2,37 +2,38 @@ import { Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import type { Deployment, DeploymentStep } from "@/api/types";
-import { type LogSource, type LogStream, tailOf } from "@/data/logs";
-import { useNow } from "@/data/now";
-import { formatAttempt, formatCause, type StepPlace, seconds } from "@/format/run";
+import { useNow } from "@/data/clock";
+import { fetchTail, type LogSource, type LogStream } from "@/data/logs";
+import { elapsedSeconds, formatAttempt, formatCause, type StageStep } from "@/format/run";
 import { formatExposed, formatIsolation } from "@/format/runner";
-import { duration } from "@/format/time";
+import { capitalize } from "@/format/text";
+import { formatDuration } from "@/format/time";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { Loading } from "@/ui/Loading";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 import { AnalysisPanel } from "./analysis/AnalysisPanel";
 import type { LogView } from "./log/LogViewer";
-import type { Jump } from "./log/useJump";
+import type { LineTarget } from "./log/useScrollToLines";
 
 const LogViewer = lazy(() => import("./log/LogViewer"));
 
 type Props = {
   org: string;
   deployment: Deployment;
-  place: StepPlace;
+  stageStep: StageStep;
   attempt: number | undefined;
   view: LogView;
   onAttempt: (attempt: number) => void;
   onView: (view: LogView) => void;
 };
 
-/** One step: how it went, every attempt, what it left, and what it printed. */
+/** Details of a step: status, attempts, outputs, analysis and log. */
 export function StepPanel(props: Props) {
-  const { org, deployment, place, view, onView } = props;
-  const { stage, step } = place;
+  const { org, deployment, stageStep, view, onView } = props;
+  const { stage, step } = stageStep;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
-  const [jump, setJump] = useState<Jump | null>(null);
+  const [jump, setJump] = useState<LineTarget | null>(null);
   const hasFailed = shown ? shown.status === "failed" : step.status === "failed";
   return (
     <Stack gap="sm" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
@@ -44,7 +45,7 @@ export function StepPanel(props: Props) {
           <Text c="dimmed" size="sm">
             {stage.name} · {step.type}
           </Text>
-          <Status status={RUN_STATUS_STYLE[step.status]} />
+          <StatusBadge status={RUN_STATUS_STYLE[step.status]} />
         </Group>
         {step.attempts.length > 1 && shown && (
           <SegmentedControl
@@ -62,20 +63,21 @@ export function StepPanel(props: Props) {
       <Text size="sm" c="dimmed" component="div" className="wrap">
         {shown ? (
           <>
-            {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
-            {formatAttempt(shown)}
-            <Took it={shown} />, began <When at={shown.startedAt} />
+            {step.attempts.length > 1
+              ? `Attempt ${shown.number} of ${step.attempts.length} ${formatAttempt(shown)}`
+              : capitalize(formatAttempt(shown))}
+            <AttemptDuration it={shown} />, started <RelativeTime at={shown.startedAt} />
             {[
               formatIsolation(shown.isolation),
-              shown.network === "none" && "without network",
+              shown.network === "none" && "no network",
               formatExposed(shown.exposed),
             ]
               .filter(Boolean)
-              .map(words => `, ${words}`)}
+              .map(each => `, ${each}`)}
             {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
         ) : (
-          <NoAttempt step={step} />
+          <NoAttemptText step={step} />
         )}
         {step.status === "failed" && step.cause && step.cause !== "step_failed" && (
           <div>
@@ -84,7 +86,7 @@ export function StepPanel(props: Props) {
           </div>
         )}
       </Text>
-      <Left step={step} />
+      <StepOutputs step={step} />
       {hasFailed && (
         <AnalysisPanel
           key={`analysis ${step.id}/${shown?.number}`}
@@ -118,20 +120,20 @@ export function StepPanel(props: Props) {
   );
 }
 
-/** Apart from the rest, so that a second that passes draws this alone. */
-function Took({ it }: { it: DeploymentStep["attempts"][number] }) {
-  const took = seconds(it, useNow());
-  return took === null ? null : <>, {duration(took)}</>;
+/** Its own component, so that only this re-renders every second. */
+function AttemptDuration({ it }: { it: DeploymentStep["attempts"][number] }) {
+  const took = elapsedSeconds(it, useNow());
+  return took === null ? null : <>, {formatDuration(took)}</>;
 }
 
-function NoAttempt({ step }: { step: DeploymentStep }) {
-  if (step.type === "approval" || step.type === "soak") return <>It waits, so it prints nothing.</>;
-  if (step.status === "skipped") return <>It was skipped, so it printed nothing.</>;
-  return <>It has not begun; what it prints is shown here as it comes.</>;
+function NoAttemptText({ step }: { step: DeploymentStep }) {
+  if (step.type === "approval" || step.type === "soak") return <>This step type has no log.</>;
+  if (step.status === "skipped") return <>Skipped</>;
+  return <>Not started yet. The log appears here when it runs.</>;
 }
 
-/** Outputs and artifacts, where there are any. */
-function Left({ step }: { step: DeploymentStep }) {
+/** Outputs and artifacts of a step. */
+function StepOutputs({ step }: { step: DeploymentStep }) {
   const rows = [
     ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value })),
     ...Object.entries(step.artifacts).map(([name, value]) => ({ kind: "artifact", name, value })),
@@ -164,16 +166,16 @@ type StepLogProps = {
   hasFailed: boolean;
   mayBeTakenOver: boolean;
   view: LogView;
-  jump: Jump | null;
+  jump: LineTarget | null;
   onView: (view: LogView) => void;
 };
 
-/** The log, and what the step printed after its environment was taken over. */
+/** The log, with the output after a takeover as a second stream. */
 function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
   const [stream, setStream] = useState<LogStream>("step");
   const after = useQuery({
     queryKey: ["log", source, "after_fence"],
-    queryFn: () => tailOf({ ...source, stream: "after_fence" }, 1),
+    queryFn: () => fetchTail({ ...source, stream: "after_fence" }, 1),
     enabled: mayBeTakenOver,
   });
   const lines = after.data?.lines ?? 0;
@@ -183,12 +185,12 @@ function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
       {hasMore && (
         <SegmentedControl
           size="xs"
-          aria-label="Which part of the log"
+          aria-label="Part of the log"
           w="fit-content"
           value={stream}
           onChange={value => setStream(value === "after_fence" ? "after_fence" : "step")}
           data={[
-            { value: "step", label: "Until the takeover" },
+            { value: "step", label: "Before the takeover" },
             { value: "after_fence", label: "After the takeover" },
           ]}
         />
@@ -196,11 +198,11 @@ function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
       {hasMore && (
         <Text size="sm" c="var(--berth-warn)">
           {stream === "after_fence"
-            ? "Printed while it was being stopped, when the environment already belonged to somebody else."
-            : `${lines === 1 ? "1 line" : `${lines.toLocaleString()} lines`} more came after the takeover.`}
+            ? "Printed while the step was being cancelled, after the environment was taken over."
+            : `${lines === 1 ? "1 more line was" : `${lines.toLocaleString()} more lines were`} printed after the takeover.`}
         </Text>
       )}
-      <Suspense fallback={<Loading rows={1} height={160} />}>
+      <Suspense fallback={<LoadingRows rows={1} height={160} />}>
         <LogViewer key={stream} source={{ ...source, stream }} {...rest} />
       </Suspense>
     </Stack>

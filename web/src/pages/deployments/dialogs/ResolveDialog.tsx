@@ -1,42 +1,46 @@
 import { Radio, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useResolve } from "@/data/deployments";
-import { Confirm } from "@/ui/Confirm";
+import { useResolveStep } from "@/data/deployments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 
 type Outcome = "ran" | "retry" | "fail";
 
 const OUTCOMES: { value: Outcome; label: string; description: string }[] = [
-  { value: "ran", label: "It took effect", description: "Go on with the next step. It has no outputs then." },
-  { value: "retry", label: "Run it again", description: "Safe if it did nothing, or can be done twice." },
-  { value: "fail", label: "It failed", description: "The stage fails." },
+  {
+    value: "ran",
+    label: "Mark as succeeded",
+    description: "Continue with the next step. The step has no outputs.",
+  },
+  { value: "retry", label: "Run again", description: "Safe if the step did nothing or is idempotent." },
+  { value: "fail", label: "Mark as failed", description: "The stage fails." },
 ];
 
 type Props = { org: string; deploymentId: string; stepId: string; name: string; onClose: () => void };
 
-/** Records the outcome of a step that was interrupted. */
+/** Resolves a step with an unknown outcome. */
 export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Props) {
-  const resolve = useResolve(org, deploymentId);
+  const resolve = useResolveStep(org, deploymentId);
   const [outcome, setOutcome] = useState<Outcome | "">("");
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={`What became of ${name}?`}
-      action="Say so"
+      title={`Resolve ${name}`}
+      action="Resolve"
       mutation={resolve}
       input={outcome === "" ? null : { stepId, outcome }}
-      success={() => `Noted for ${name}.`}
+      success={() => `${name} resolved`}
     >
       <Text size="sm">
-        Nobody saw its end: it was cut off, or gave no answer. Read its log, look at the target, and say what
-        you found.
+        The step was interrupted or returned no result, so its outcome is unknown. Check its log and its
+        target, then choose how to continue.
       </Text>
-      <Radio.Group label="Outcome" value={outcome} onChange={value => setOutcome(value as Outcome)}>
+      <Radio.Group label="Resolution" value={outcome} onChange={value => setOutcome(value as Outcome)}>
         <Stack gap={8} mt={6}>
           {OUTCOMES.map((each, at) => (
             <Radio key={each.value} {...each} data-autofocus={at === 0 || undefined} />
           ))}
         </Stack>
       </Radio.Group>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

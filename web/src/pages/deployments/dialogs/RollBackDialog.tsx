@@ -3,17 +3,17 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { recentDeploymentsQuery, useRollBack } from "@/data/deployments";
-import { shortCommit } from "@/format/commit";
-import { Confirm } from "@/ui/Confirm";
+import { recentDeploymentsQuery, useRollBackStage } from "@/data/deployments";
+import { formatCommit } from "@/format/commit";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { org: string; deployment: Deployment; onClose: () => void };
 
-/** Puts a stage back to what an earlier deployment left there. Says what will happen before it does. */
+/** Rolls back a stage to an earlier deployment. */
 export function RollBackDialog({ org, deployment, onClose }: Props) {
   const navigate = useNavigate();
-  const rollBack = useRollBack(org, deployment.id);
+  const rollBack = useRollBackStage(org, deployment.id);
   const recent = useQuery(recentDeploymentsQuery(org, deployment.pipelineId));
   const entered = enteredStages(deployment);
   const [stage, setStage] = useState(entered.at(-1) ?? "");
@@ -27,7 +27,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
       ),
   );
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={`Roll back ${stage}?`}
       action={`Roll back ${stage}`}
@@ -35,7 +35,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
       mutation={rollBack}
       disabled={stage === ""}
       input={{ stage, to: to ?? undefined, reason: reason.trim() || undefined }}
-      success={({ number }) => `Deployment #${number} takes ${stage} back.`}
+      success={({ number }) => `Rollback of ${stage} started as deployment #${number}`}
       onSuccess={({ id }) =>
         navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId: id } })
       }
@@ -51,41 +51,42 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
         }}
       />
       <Select
-        label="Back to"
-        placeholder="the last good one"
+        label="Roll back to"
+        placeholder="Last successful deployment"
         clearable
-        clearButtonProps={{ "aria-label": "The last good one" }}
+        clearButtonProps={{ "aria-label": "Clear selection" }}
         value={to}
         onChange={setTo}
         data={good.map(each => ({
           value: each.id,
-          label: `#${each.number}  ${shortCommit(each.resolvedCommitId ?? each.commitId)}${each.reason ? `  ${each.reason}` : ""}`,
+          label: `#${each.number}  ${formatCommit(each.resolvedCommitId ?? each.commitId)}${each.reason ? `  ${each.reason}` : ""}`,
         }))}
-        nothingFoundMessage="No other deployment has succeeded here lately"
+        nothingFoundMessage="No other recent deployment succeeded in this stage"
       />
       <List size="sm" spacing={4}>
         <List.Item>
-          {stage} gets {to ? "that deployment’s" : "the last good"} commit again, with the artifacts,
-          definition and secrets of then. Nothing is built.
+          Redeploys the commit, artifacts, definition and secrets of{" "}
+          {to ? "that deployment" : "the last successful deployment"} to {stage}. Nothing is rebuilt.
         </List.Item>
         <List.Item>
-          What is inside {stage} now ends first. No window holds it, and approvals of then count.
+          It starts when the deployment in {stage} has ended. Deployment windows don’t apply, and earlier
+          approvals count.
         </List.Item>
         <List.Item>
-          Nothing newer comes into {stage} until somebody resumes the pipeline. Earlier stages go on.
+          New deployments to {stage} are paused until you resume the pipeline. Earlier stages continue.
         </List.Item>
       </List>
       <ReasonField data-autofocus value={reason} onChange={setReason} />
       {recent.isError && (
         <Text size="xs" c="dimmed">
-          The earlier deployments could not be listed; the last good one is found by the server.
+          Could not list earlier deployments. The server will use the last successful one.
         </Text>
       )}
-    </Confirm>
+    </ConfirmDialog>
   );
 }
 
-/** The stages that this deployment was let into. */
+/** Stages that this deployment has entered. */
 export function enteredStages(deployment: Deployment): string[] {
   return deployment.stages.filter(each => each.kind === "stage" && each.tries > 0).map(each => each.name);
 }

@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
-import { useSoak } from "@/data/deployments";
-import { Confirm } from "@/ui/Confirm";
+import { useDecideSoak } from "@/data/deployments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = {
@@ -12,27 +12,25 @@ type Props = {
   onClose: () => void;
 };
 
-/** Ends the time to watch: well, or not. */
+/** Ends a soak early, or rejects the deployment during it. */
 export function SoakDialog({ org, deploymentId, stepId, choice, onClose }: Props) {
-  const soak = useSoak(org, deploymentId);
+  const soak = useDecideSoak(org, deploymentId);
   const [reason, setReason] = useState("");
   const isEnd = choice === "end";
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={isEnd ? "End the soak now?" : "Reject it?"}
-      action={isEnd ? "End the soak" : "Reject"}
+      title={isEnd ? "End the soak now?" : "Reject this deployment?"}
+      action={isEnd ? "End soak" : "Reject"}
       danger={!isEnd}
       mutation={soak}
       input={{ stepId, choice, reason: reason.trim() || undefined }}
-      success={() => (isEnd ? "The soak has ended." : "Rejected.")}
+      success={() => (isEnd ? "Soak ended" : "Rejected")}
     >
       <Text size="sm">
-        {isEnd
-          ? "The deployment goes on at once, before its time."
-          : "The step fails, and the stage with it."}
+        {isEnd ? "The deployment continues immediately." : "The step and its stage fail."}
       </Text>
       <ReasonField data-autofocus value={reason} onChange={setReason} />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

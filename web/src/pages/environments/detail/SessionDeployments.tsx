@@ -1,87 +1,87 @@
 import { Card, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import type { Deployment } from "@/api/types";
-import { sessionQuery, type Where } from "@/data/environments";
+import { type EnvironmentKey, sessionQuery } from "@/data/environments";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 
 /** Deployments of the active session, newest first. */
-export function SessionDeployments({ where, sessionId }: { where: Where; sessionId: string }) {
+export function SessionDeployments({ where, sessionId }: { where: EnvironmentKey; sessionId: string }) {
   const session = useQuery(sessionQuery(where, sessionId));
   return (
-    <Card component="section" aria-label="Deployments of this hold">
+    <Card component="section" aria-label="Deployments in this session">
       <Title order={2} mb="sm">
-        Deployments of this hold
+        Deployments in this session
       </Title>
-      <Query of={session}>
+      <QueryResult of={session}>
         {found => (
           <Stack gap="xs">
             {found.takeover && (
               <Text c="var(--berth-warn)">
-                {found.takeover.by.name} takes over
+                {found.takeover.by.name} will take over
                 {found.takeover.at ? (
                   <>
                     {" "}
-                    <When at={found.takeover.at} />
+                    <RelativeTime at={found.takeover.at} />
                   </>
                 ) : (
-                  " when the deployment that runs has ended"
+                  " after the current deployment"
                 )}
-                {found.takeover.reason ? `: “${found.takeover.reason}”` : "."}
+                {found.takeover.reason ? `: “${found.takeover.reason}”` : ""}
               </Text>
             )}
             {found.drain && !found.drain.completedAt && (
               <Text c="var(--berth-warn)">
-                Handing over: {found.drain.pending.length} of the former holder's deployments are being
-                stopped, until <When at={found.drain.deadline} /> at the latest.
+                Handing over: cancelling {found.drain.pending.length} of the previous holder’s deployments,
+                until <RelativeTime at={found.drain.deadline} /> at the latest
               </Text>
             )}
-            {found.deployments.length === 0 && <Text c="dimmed">None yet.</Text>}
-            <Deployments org={where.org} of={found.deployments} />
+            {found.deployments.length === 0 && <Text c="dimmed">No deployments yet</Text>}
+            <SessionDeploymentRows org={where.org} of={found.deployments} />
           </Stack>
         )}
-      </Query>
+      </QueryResult>
     </Card>
   );
 }
 
-type PastProps = { where: Where; sessionId: string; count: number };
+type PastProps = { where: EnvironmentKey; sessionId: string; count: number };
 
 /** Deployments of an ended session, with links to their logs. */
-export function PastDeployments({ where, sessionId, count }: PastProps) {
+export function PastSessionDeployments({ where, sessionId, count }: PastProps) {
   const session = useQuery(sessionQuery(where, sessionId));
   return (
-    <Query of={session}>
+    <QueryResult of={session}>
       {({ deployments }) => (
         <>
-          <Deployments org={where.org} of={deployments} />
+          <SessionDeploymentRows org={where.org} of={deployments} />
           {count > deployments.length && (
             <Text size="sm" c="dimmed">
-              The newest {deployments.length}.
+              Only the newest {deployments.length} are shown
             </Text>
           )}
         </>
       )}
-    </Query>
+    </QueryResult>
   );
 }
 
-function Deployments({ org, of }: { org: string; of: Deployment[] }) {
+function SessionDeploymentRows({ org, of }: { org: string; of: Deployment[] }) {
   return (
     <>
       {of.map(each => (
         <Group key={each.id} gap="sm">
-          <Status status={RUN_STATUS_STYLE[each.status]} />
+          <StatusBadge status={RUN_STATUS_STYLE[each.status]} />
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: each.id }}>
             #{each.number}
           </Link>
-          <Commit id={each.commitId} />
+          <CommitId id={each.commitId} />
           <Text size="sm" c="dimmed">
-            <When at={each.createdAt} />
+            <RelativeTime at={each.createdAt} />
           </Text>
           {each.blockedBy[0] && (
             <Text size="sm" c="dimmed">

@@ -1,47 +1,53 @@
 import { Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { problemOf } from "@/api/problem";
-import { useClaim } from "@/data/environments";
-import { Confirm } from "@/ui/Confirm";
+import { toProblem } from "@/api/problem";
+import { useClaimEnvironment } from "@/data/environments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { toast } from "@/ui/toast";
-import { ClaimFields, type ClaimValues } from "./ClaimFields";
-import type { DialogProps } from "./Dialogs";
-import { ttlSeconds } from "./ttl";
-import { useWatch } from "./useWatch";
+import { ClaimFields, type ClaimFormValues } from "./ClaimFields";
+import type { EnvironmentDialogProps } from "./EnvironmentDialog";
+import { parseTtl } from "./ttl";
+import { useViewDeployment } from "./useViewDeployment";
 
 /** Claims a free environment, or joins the queue of a held one. */
-export function ClaimDialog({ where, environment, onClose, isQueued }: DialogProps & { isQueued?: boolean }) {
-  const claim = useClaim(where);
-  const watch = useWatch(where.org);
-  const form = useForm<ClaimValues>({ initialValues: { commitId: "", context: "", ttl: "" } });
-  // Claimed by another user in between: the same form joins the queue.
-  const isHeldNow = claim.isError && problemOf(claim.error).code === "environment_locked";
-  const waits = isQueued || isHeldNow;
+export function ClaimDialog({
+  where,
+  environment,
+  onClose,
+  isQueued,
+}: EnvironmentDialogProps & { isQueued?: boolean }) {
+  const claim = useClaimEnvironment(where);
+  const viewDeployment = useViewDeployment(where.org);
+  const form = useForm<ClaimFormValues>({ initialValues: { commitId: "", context: "", ttl: "" } });
+  // Claimed by another user in the meantime: the same form joins the queue.
+  const isHeldNow = claim.isError && toProblem(claim.error).code === "environment_locked";
+  const joinsQueue = isQueued || isHeldNow;
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={waits ? `Wait in line for ${where.envName}` : `Claim ${where.envName}`}
-      action={waits ? "Wait in line" : "Claim"}
+      title={joinsQueue ? `Join the queue for ${where.envName}` : `Claim ${where.envName}`}
+      action={joinsQueue ? "Join queue" : "Claim"}
       mutation={claim}
       input={{
         commitId: form.values.commitId.trim() || undefined,
         context: form.values.context.trim() || undefined,
-        ttlSeconds: ttlSeconds(form.values.ttl),
-        queue: waits || undefined,
+        ttlSeconds: parseTtl(form.values.ttl),
+        queue: joinsQueue || undefined,
       }}
       onSuccess={answer => {
-        if ("ticketId" in answer) toast.success(`You are in line for ${where.envName}.`);
-        else toast.success(`${where.envName} is yours.`, watch(answer.deploymentId));
+        if ("ticketId" in answer) toast.success(`Joined the queue for ${where.envName}`);
+        else toast.success(`${where.envName} claimed`, viewDeployment(answer.deploymentId));
         onClose();
       }}
     >
-      {waits && (
+      {joinsQueue && (
         <Text size="sm" c="dimmed">
           {environment.lock ? `${environment.lock.holder.name} holds it now. ` : ""}
-          When it is your turn it becomes yours, and your commit is deployed, without you having to watch.
+          When you reach the front of the queue, your session starts and your commit is deployed
+          automatically.
         </Text>
       )}
       <ClaimFields form={form} />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

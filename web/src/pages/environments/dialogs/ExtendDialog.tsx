@@ -1,33 +1,33 @@
 import { NativeSelect, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { useExtend } from "@/data/environments";
-import { Confirm } from "@/ui/Confirm";
-import { Countdown } from "@/ui/When";
-import type { SessionDialogProps } from "./Dialogs";
-import { TTL_CHOICES, ttlSeconds } from "./ttl";
+import { useExtendSession } from "@/data/environments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { Countdown } from "@/ui/RelativeTime";
+import type { SessionDialogProps } from "./EnvironmentDialog";
+import { parseTtl, TTL_CHOICES } from "./ttl";
 
 export function ExtendDialog({ where, lock, onClose }: SessionDialogProps) {
-  const extend = useExtend(where, lock.sessionId);
+  const extend = useExtendSession(where, lock.sessionId);
   const form = useForm({ initialValues: { ttl: "" } });
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={`Extend your hold of ${where.envName}`}
+      title={`Extend your session on ${where.envName}`}
       action="Extend"
       mutation={extend}
-      input={{ ttlSeconds: ttlSeconds(form.values.ttl) }}
-      success={() => `Your hold of ${where.envName} is extended.`}
+      input={{ ttlSeconds: parseTtl(form.values.ttl) }}
+      success={() => `Session on ${where.envName} extended`}
     >
       <Text size="sm" c="dimmed">
         {lock.expiresAt ? (
           <>
-            It ends in <Countdown until={lock.expiresAt} />. An extension never brings the end nearer.
+            It expires in <Countdown until={lock.expiresAt} />. Extending never shortens it.
           </>
         ) : (
-          "It has no end of its own; this gives it none either, unless you choose one."
+          "Your session has no expiry. Choose a duration to set one."
         )}
       </Text>
-      <NativeSelect label="From now" data={TTL_CHOICES} data-autofocus {...form.getInputProps("ttl")} />
-    </Confirm>
+      <NativeSelect label="Expires in" data={TTL_CHOICES} data-autofocus {...form.getInputProps("ttl")} />
+    </ConfirmDialog>
   );
 }

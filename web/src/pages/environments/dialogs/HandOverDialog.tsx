@@ -1,42 +1,42 @@
 import { NativeSelect, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
-import { useHandOver } from "@/data/environments";
+import { useHandOverSession } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { membersQuery } from "@/data/members";
-import { roleMay } from "@/data/permissions";
-import { Confirm } from "@/ui/Confirm";
-import type { SessionDialogProps } from "./Dialogs";
+import { roleHasPermission } from "@/data/permissions";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import type { SessionDialogProps } from "./EnvironmentDialog";
 
 export function HandOverDialog({ where, lock, onClose }: SessionDialogProps) {
   const me = useMe().user.id;
-  const handOver = useHandOver(where, lock.sessionId);
+  const handOver = useHandOverSession(where, lock.sessionId);
   const members = useQuery(membersQuery(where.org)).data?.data ?? [];
   const form = useForm({ initialValues: { to: "" } });
-  const others = members.filter(each => each.id !== me && roleMay(each.role, "environments:claim"));
+  const others = members.filter(each => each.id !== me && roleHasPermission(each.role, "environments:claim"));
   const chosen = others.find(each => each.id === form.values.to);
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={`Hand ${where.envName} over`}
+      title={`Hand over ${where.envName}`}
       action="Hand over"
       mutation={handOver}
       disabled={!chosen}
       input={form.values.to}
-      success={() => `${chosen?.name ?? "They"} holds ${where.envName} now.`}
+      success={() => `${where.envName} handed over to ${chosen?.name ?? "the new holder"}`}
     >
       <Text size="sm" c="dimmed">
-        It is never free in between, and those in line stay in line.
+        The new holder’s session starts immediately. The queue is unchanged.
       </Text>
       <NativeSelect
-        label="To whom"
+        label="New holder"
         data={[
-          { value: "", label: "Choose somebody" },
+          { value: "", label: "Select a member" },
           ...others.map(each => ({ value: each.id, label: `${each.name} (${each.email})` })),
         ]}
         data-autofocus
         {...form.getInputProps("to")}
       />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

@@ -1,26 +1,26 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { queueQuery, useRelease } from "@/data/environments";
-import { Confirm } from "@/ui/Confirm";
-import type { SessionDialogProps } from "./Dialogs";
+import { queueQuery, useReleaseSession } from "@/data/environments";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import type { SessionDialogProps } from "./EnvironmentDialog";
 
 export function ReleaseDialog({ where, environment, lock, onClose }: SessionDialogProps) {
-  const release = useRelease(where, lock.sessionId);
+  const release = useReleaseSession(where, lock.sessionId);
   const next = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 }).data?.[0];
   const resets = environment.configuration.onRelease === "deploy_tracked";
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={`Release ${where.envName}`}
+      title={`Release ${where.envName}?`}
       action="Release"
       mutation={release}
       input={undefined}
-      success={() => `${where.envName} is given back.`}
+      success={() => `${where.envName} released`}
     >
       <Text size="sm">
-        {next ? `${next.holder.name} is next and gets it at once.` : "It becomes free for everybody."}{" "}
-        {resets && "The head of the tracked branch is deployed there again."}
+        {next ? `${next.holder.name} is next in the queue and gets it.` : "Anyone can claim it then."}{" "}
+        {resets && "The tracked branch is redeployed."}
       </Text>
-    </Confirm>
+    </ConfirmDialog>
   );
 }

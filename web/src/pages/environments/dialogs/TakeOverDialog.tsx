@@ -3,40 +3,40 @@ import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { queueQuery, sessionQuery, useTakeOver } from "@/data/environments";
+import { queueQuery, sessionQuery, useTakeOverEnvironment } from "@/data/environments";
 import { RUN_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
-import { Confirm } from "@/ui/Confirm";
+import { CommitId } from "@/ui/CommitId";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
+import { SinceTime } from "@/ui/RelativeTime";
 import { toast } from "@/ui/toast";
-import { Since } from "@/ui/When";
-import { ClaimFields, type ClaimValues } from "./ClaimFields";
-import type { SessionDialogProps } from "./Dialogs";
-import { ttlSeconds } from "./ttl";
-import { useWatch } from "./useWatch";
+import { ClaimFields, type ClaimFormValues } from "./ClaimFields";
+import type { SessionDialogProps } from "./EnvironmentDialog";
+import { parseTtl } from "./ttl";
+import { useViewDeployment } from "./useViewDeployment";
 
 const GRACE_SECONDS = 300;
 const FINAL = ["succeeded", "failed", "cancelled", "superseded"];
 
-type Values = ClaimValues & { reason: string; mode: "now" | "after_current_deployment" | "grace" };
+type Values = ClaimFormValues & { reason: string; mode: "now" | "after_current_deployment" | "grace" };
 
-/** Takes an environment over from its holder; shows what is cancelled and asks for the reason. */
+/** Takes over an environment; shows which deployments are cancelled and asks for a reason. */
 export function TakeOverDialog({ where, environment, lock: current, onClose }: SessionDialogProps) {
-  // The session as it was when the dialog opened: the user decided about that one.
+  // The session that the dialog was opened for: the user decided about that one.
   const [lock] = useState(current);
   const session = useQuery(sessionQuery(where, lock.sessionId));
-  const line = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
-  const takeOver = useTakeOver(where);
-  const watch = useWatch(where.org);
+  const queue = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
+  const takeOver = useTakeOverEnvironment(where);
+  const viewDeployment = useViewDeployment(where.org);
   const form = useForm<Values>({
     initialValues: { commitId: "", context: "", ttl: "", reason: "", mode: "now" },
   });
   const running = session.data?.deployments.filter(each => !FINAL.includes(each.status)) ?? [];
   const { reason, mode } = form.values;
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
-      title={`Take over ${where.envName} from ${lock.holder.name}`}
+      title={`Take over ${where.envName} from ${lock.holder.name}?`}
       action="Take over"
       danger
       disabled={reason.trim() === ""}
@@ -45,33 +45,32 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
         seen: lock.fence,
         commitId: form.values.commitId.trim() || undefined,
         context: reason.trim(),
-        ttlSeconds: ttlSeconds(form.values.ttl),
+        ttlSeconds: parseTtl(form.values.ttl),
         reason: reason.trim(),
         mode,
         graceSeconds: mode === "grace" ? GRACE_SECONDS : undefined,
       }}
       onSuccess={answer => {
-        if ("ticketId" in answer) toast.success(`You take over ${where.envName} next.`);
-        else toast.success(`${where.envName} is yours.`, watch(answer.deploymentId));
+        if ("ticketId" in answer) toast.success(`Takeover of ${where.envName} scheduled`);
+        else toast.success(`${where.envName} taken over`, viewDeployment(answer.deploymentId));
         onClose();
       }}
     >
       <Stack gap={4}>
         <Text size="sm">
-          {lock.holder.name} holds it <Since at={lock.claimedAt} />
-          {lock.context ? `: “${lock.context}”.` : ", without a reason."} They are told that it was you, and
-          why.
+          {lock.holder.name} has held it <SinceTime at={lock.claimedAt} />
+          {lock.context ? `: “${lock.context}”.` : "."} They will be notified.
         </Text>
-        <Stops running={running} isKnown={session.isSuccess} />
-        {(line.data?.length ?? 0) > 0 && (
+        <CancelledDeployments running={running} isKnown={session.isSuccess} />
+        {(queue.data?.length ?? 0) > 0 && (
           <Text size="sm" c="dimmed">
-            {line.data?.length} in line {line.data?.length === 1 ? "stays" : "stay"} there, behind you.
+            {queue.data?.length === 1 ? "1 person stays" : `${queue.data?.length} people stay`} in the queue.
           </Text>
         )}
       </Stack>
       <ReasonField
-        label="Why you take over"
-        description="They are told, and others see it."
+        label="Reason"
+        description="Sent to the holder and visible to everyone in the organization"
         required
         minRows={1}
         maxRows={4}
@@ -81,33 +80,34 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: S
       <Radio.Group label="When" {...form.getInputProps("mode")}>
         <Stack gap={6} mt={6}>
           <Radio value="now" label="Now" />
-          <Radio value="after_current_deployment" label="When the deployment that runs has ended" />
-          <Radio value="grace" label="In 5 minutes, so that they can finish" />
+          <Radio value="after_current_deployment" label="After the current deployment" />
+          <Radio value="grace" label="In 5 minutes, to let them finish" />
         </Stack>
       </Radio.Group>
       <ClaimFields form={form} withoutReason />
-    </Confirm>
+    </ConfirmDialog>
   );
 }
 
-function Stops({ running, isKnown }: { running: Deployment[]; isKnown: boolean }) {
+function CancelledDeployments({ running, isKnown }: { running: Deployment[]; isKnown: boolean }) {
   if (!isKnown) return null;
   if (running.length === 0) {
     return (
       <Text size="sm" c="dimmed">
-        Nothing runs there now, so nothing is stopped.
+        No deployment is running.
       </Text>
     );
   }
   return (
     <>
       <Text size="sm" fw={600} c="var(--berth-bad)">
-        This stops:
+        This cancels:
       </Text>
       <List size="sm">
         {running.map(each => (
           <List.Item key={each.id}>
-            deployment #{each.number} of <Commit id={each.commitId} />, {RUN_STATUS_STYLE[each.status].label}
+            Deployment #{each.number} of <CommitId id={each.commitId} />,{" "}
+            {RUN_STATUS_STYLE[each.status].label}
           </List.Item>
         ))}
       </List>

@@ -2,7 +2,7 @@
 const HOUR = 3600;
 
 export const TTL_CHOICES = [
-  { value: "", label: "As the pipeline says" },
+  { value: "", label: "Pipeline default" },
   { value: String(HOUR / 2), label: "30 minutes" },
   { value: String(HOUR), label: "1 hour" },
   { value: String(2 * HOUR), label: "2 hours" },
@@ -11,6 +11,6 @@ export const TTL_CHOICES = [
   { value: String(24 * HOUR), label: "1 day" },
 ];
 
-export function ttlSeconds(chosen: string): number | undefined {
+export function parseTtl(chosen: string): number | undefined {
   return chosen === "" ? undefined : Number(chosen);
 }

@@ -3,9 +3,9 @@ import type { Environment } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { ENVIRONMENT_STATUS_STYLE } from "@/theme/status";
 import { Link } from "@/ui/Link";
-import { Status } from "@/ui/Status";
+import { StatusBadge } from "@/ui/StatusBadge";
 import { EnvironmentActions } from "../EnvironmentActions";
-import { EnvironmentSession } from "../EnvironmentSession";
+import { SessionSummary } from "../SessionSummary";
 
 type Props = { pipelineId: string; environment: Environment };
 
@@ -28,9 +28,9 @@ export function EnvironmentCard({ pipelineId, environment }: Props) {
                 {envName}
               </Link>
             </Title>
-            <Status status={ENVIRONMENT_STATUS_STYLE[environment.state]} />
+            <StatusBadge status={ENVIRONMENT_STATUS_STYLE[environment.state]} />
           </Group>
-          <EnvironmentSession where={{ org, pipelineId, envName }} environment={environment} />
+          <SessionSummary where={{ org, pipelineId, envName }} environment={environment} />
         </Stack>
         <EnvironmentActions where={{ org, pipelineId, envName }} environment={environment} />
       </Stack>

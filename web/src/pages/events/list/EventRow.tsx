@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import type { Event } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { Link } from "@/ui/Link";
-import { When } from "@/ui/When";
+import { RelativeTime } from "@/ui/RelativeTime";
 import classes from "./events.module.css";
 
 const ROUTE = "/o/$org/events";
@@ -27,35 +27,35 @@ export function EventRow({ event }: { event: Event }) {
           {event.summary}
         </Text>
         <Text span size="sm" c="dimmed" className={classes.when}>
-          <When at={event.occurredAt} />
+          <RelativeTime at={event.occurredAt} />
         </Text>
       </UnstyledButton>
-      {isOpen && <Details event={event} />}
+      {isOpen && <EventDetails event={event} />}
     </Box>
   );
 }
 
-function Details({ event }: { event: Event }) {
+function EventDetails({ event }: { event: Event }) {
   const org = useOrg();
   const deployment = event.subjects.find(each => each.type === "deployment");
   return (
     <Box px="md" pb="md">
       <Group gap="md" mb="xs" fz="sm" c="dimmed">
         <span>
-          no. {event.sequence}, <code>{event.kind}</code>
+          #{event.sequence} · <code>{event.kind}</code>
         </span>
         {event.requestId && (
           <span>
-            request <code>{event.requestId}</code>
+            request ID <code>{event.requestId}</code>
           </span>
         )}
         {deployment && (
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: deployment.id }} inherit>
-            The deployment
+            View deployment
           </Link>
         )}
       </Group>
-      <Code block tabIndex={0} aria-label="The event's data" style={{ overflowX: "auto" }}>
+      <Code block tabIndex={0} aria-label="Event data" style={{ overflowX: "auto" }}>
         {JSON.stringify({ subjects: event.subjects, data: event.data, hash: event.hash }, null, 2)}
       </Code>
     </Box>

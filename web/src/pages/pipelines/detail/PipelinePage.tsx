@@ -5,21 +5,21 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { Pipeline } from "@/api/types";
-import { pipelineDeployments } from "@/data/deployments";
-import { useMay } from "@/data/me";
+import { pipelineDeploymentsQuery } from "@/data/deployments";
+import { usePermission } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
-import { Loading } from "@/ui/Loading";
+import { LoadingRows } from "@/ui/LoadingRows";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
-import { DeployDialog } from "../dialogs/DeployDialog";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
+import { DeployPipelineDialog } from "../dialogs/DeployPipelineDialog";
 import { PauseDialog } from "../dialogs/PauseDialog";
-import { Deployments } from "./Deployments";
-import { Environments } from "./Environments";
-import { insideStages } from "./inside";
+import { DeploymentList } from "./DeploymentList";
+import { EnvironmentList } from "./EnvironmentList";
 import { StageCards } from "./StageCards";
+import { findStageOccupants } from "./stageOccupants";
 
 const StageGraph = lazy(() => import("./StageGraph"));
 const DefinitionTab = lazy(() => import("./definition/DefinitionTab"));
@@ -29,27 +29,27 @@ const TABS = ["deployments", "environments", "definition"] as const;
 export function PipelinePage() {
   const { org, pipelineId } = useParams({ from: "/o/$org/pipelines/$pipelineId" });
   const pipeline = useQuery(pipelineQuery(org, pipelineId));
-  return <Query of={pipeline}>{found => <Shown org={org} pipeline={found} />}</Query>;
+  return <QueryResult of={pipeline}>{found => <PipelineDetail org={org} pipeline={found} />}</QueryResult>;
 }
 
 type Props = { org: string; pipeline: Pipeline };
 
-function Shown({ org, pipeline }: Props) {
+function PipelineDetail({ org, pipeline }: Props) {
   const { tab } = useSearch({ from: "/o/$org/pipelines/$pipelineId" });
   const navigate = useNavigate({ from: "/o/$org/pipelines/$pipelineId" });
   const shown = TABS.find(each => each === tab) ?? "deployments";
-  const deployments = useInfiniteQuery(pipelineDeployments(org, pipeline.slug));
+  const deployments = useInfiniteQuery(pipelineDeploymentsQuery(org, pipeline.slug));
   return (
     <Page
       title={pipeline.name}
-      lead={<Lead pipeline={pipeline} />}
-      actions={<Actions org={org} pipeline={pipeline} />}
+      lead={<PipelineLead pipeline={pipeline} />}
+      actions={<PipelineActions org={org} pipeline={pipeline} />}
     >
-      <Banners pipeline={pipeline} />
-      <Stages
+      <PipelineBanners pipeline={pipeline} />
+      <PipelineStages
         org={org}
         pipeline={pipeline}
-        inside={insideStages(deployments.data?.pages.flatMap(page => page.data) ?? [])}
+        occupants={findStageOccupants(deployments.data?.pages.flatMap(page => page.data) ?? [])}
       />
       <Tabs
         value={shown}
@@ -62,7 +62,7 @@ function Shown({ org, pipeline }: Props) {
         }
         keepMounted={false}
       >
-        <Tabs.List aria-label="More about this pipeline">
+        <Tabs.List aria-label="Pipeline sections">
           <Tabs.Tab value="deployments">Deployments</Tabs.Tab>
           <Tabs.Tab value="environments">
             Environments{pipeline.environments.length > 0 && ` (${pipeline.environments.length})`}
@@ -70,13 +70,13 @@ function Shown({ org, pipeline }: Props) {
           <Tabs.Tab value="definition">Definition</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="deployments" pt="md">
-          <Deployments org={org} pipeline={pipeline} of={deployments} />
+          <DeploymentList org={org} pipeline={pipeline} of={deployments} />
         </Tabs.Panel>
         <Tabs.Panel value="environments" pt="md">
-          <Environments org={org} pipeline={pipeline} />
+          <EnvironmentList org={org} pipeline={pipeline} />
         </Tabs.Panel>
         <Tabs.Panel value="definition" pt="md">
-          <Suspense fallback={<Loading rows={1} height={320} />}>
+          <Suspense fallback={<LoadingRows rows={1} height={320} />}>
             <DefinitionTab org={org} pipeline={pipeline} />
           </Suspense>
         </Tabs.Panel>
@@ -85,25 +85,25 @@ function Shown({ org, pipeline }: Props) {
   );
 }
 
-function Lead({ pipeline }: { pipeline: Pipeline }) {
+function PipelineLead({ pipeline }: { pipeline: Pipeline }) {
   const { tracks, repository, slug } = pipeline;
   return (
     <span className="wrap">
       <code>{slug}</code>
-      {tracks && `, follows ${tracks}`}
-      {repository && ` of ${repository.url}`}
+      {tracks && `, tracks ${tracks}`}
+      {repository && ` in ${repository.url}`}
     </span>
   );
 }
 
-function Actions({ org, pipeline }: Props) {
+function PipelineActions({ org, pipeline }: Props) {
   const [open, setOpen] = useState<"deploy" | "pause" | null>(null);
-  const mayDeploy = useMay("deployments:operate");
-  const mayOperate = useMay("pipelines:operate");
-  const isPaused = isHeld(pipeline);
+  const mayDeploy = usePermission("deployments:operate");
+  const mayOperate = usePermission("pipelines:operate");
+  const isPaused = hasPause(pipeline);
   return (
     <>
-      {isPaused && <Status status={PAUSED_STATUS_STYLE} size="lg" />}
+      {isPaused && <StatusBadge status={PAUSED_STATUS_STYLE} size="lg" />}
       {mayOperate && (
         <Button
           variant="default"
@@ -118,7 +118,9 @@ function Actions({ org, pipeline }: Props) {
           Deploy
         </Button>
       )}
-      {open === "deploy" && <DeployDialog org={org} pipeline={pipeline} onClose={() => setOpen(null)} />}
+      {open === "deploy" && (
+        <DeployPipelineDialog org={org} pipeline={pipeline} onClose={() => setOpen(null)} />
+      )}
       {open === "pause" && (
         <PauseDialog org={org} pipeline={pipeline} pause={!isPaused} onClose={() => setOpen(null)} />
       )}
@@ -126,21 +128,22 @@ function Actions({ org, pipeline }: Props) {
   );
 }
 
-/** Paused by a user, or in a stage since a rollback: resuming lifts both. */
-function isHeld(pipeline: Pipeline): boolean {
+/** Whether the pipeline is paused by a user, or a stage by a rollback. Resuming ends both. */
+function hasPause(pipeline: Pipeline): boolean {
   return pipeline.status === "stopped" || pipeline.stages.some(stage => stage.paused);
 }
 
-function Banners({ pipeline }: { pipeline: Pipeline }) {
+function PipelineBanners({ pipeline }: { pipeline: Pipeline }) {
   const { stopped, retiredAt, warnings, stages } = pipeline;
-  if (!isHeld(pipeline) && !retiredAt && warnings.length === 0) return null;
+  if (!hasPause(pipeline) && !retiredAt && warnings.length === 0) return null;
   return (
     <Stack gap="xs">
       {stopped && (
         <Alert color="lantern" radius="lg" icon={<IconPlayerPause />} title={`Paused by ${stopped.by.name}`}>
           <Text size="sm" className="wrap">
             {stopped.reason && `“${stopped.reason}”, `}
-            <When at={stopped.at} />. Steps that run finish, no further one begins; pushes wait.
+            <RelativeTime at={stopped.at} />. Running steps finish, no further step starts, and new
+            deployments wait.
           </Text>
         </Alert>
       )}
@@ -152,19 +155,19 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
               color="lantern"
               radius="lg"
               icon={<IconPlayerPause />}
-              title={`Nothing new comes into ${name}`}
+              title={`New deployments to ${name} are paused`}
             >
               <Text size="sm" className="wrap">
-                {paused.by.name} rolled it back <When at={paused.at} />
-                {paused.reason && `: “${paused.reason}”`}. Resume the pipeline to let newer ones in.
+                {paused.by.name} rolled it back <RelativeTime at={paused.at} />
+                {paused.reason && `: “${paused.reason}”`}. Resume the pipeline to allow them again.
               </Text>
             </Alert>
           ),
       )}
       {retiredAt && (
-        <Alert color="gray" radius="lg" icon={<IconAlertTriangle />} title="No longer in its repository">
+        <Alert color="gray" radius="lg" icon={<IconAlertTriangle />} title="Removed from its repository">
           <Text size="sm">
-            Its definition is gone since <When at={retiredAt} />, so nothing new starts.
+            The definition was removed <RelativeTime at={retiredAt} />. No new deployments start.
           </Text>
         </Alert>
       )}
@@ -179,18 +182,18 @@ function Banners({ pipeline }: { pipeline: Pipeline }) {
   );
 }
 
-function Stages(props: Props & { inside: ReturnType<typeof insideStages> }) {
+function PipelineStages(props: Props & { occupants: ReturnType<typeof findStageOccupants> }) {
   const isNarrow = useMediaQuery("(max-width: 62em)", window.innerWidth < 992);
   if (props.pipeline.stages.length === 0) {
     return (
       <Group>
-        <Text c="dimmed">It has no stages: its commits go into its shared environments.</Text>
+        <Text c="dimmed">This pipeline has no stages. Deploy to its shared environments.</Text>
       </Group>
     );
   }
   if (isNarrow) return <StageCards {...props} />;
   return (
-    <Suspense fallback={<Loading rows={1} height={160} />}>
+    <Suspense fallback={<LoadingRows rows={1} height={160} />}>
       <StageGraph {...props} />
     </Suspense>
   );

@@ -1,31 +1,31 @@
 import { Card, Group, Stack, Text } from "@mantine/core";
 import type { Pipeline, Stage } from "@/api/types";
 import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
-import { Status, StatusText } from "@/ui/Status";
-import { When } from "@/ui/When";
-import type { Inside } from "./inside";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge, StatusText } from "@/ui/StatusBadge";
+import type { StageOccupant } from "./stageOccupants";
 
-type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
+type Props = { org: string; pipeline: Pipeline; occupants: Map<string, StageOccupant> };
 
-/** The stages one below the other, where there is no room for a graph. */
-export function StageCards({ org, pipeline, inside }: Props) {
+/** Stages as cards, for narrow screens. */
+export function StageCards({ org, pipeline, occupants }: Props) {
   return (
     <Stack gap="sm">
       {pipeline.stages.map(stage => (
         <Card key={stage.name} padding="md">
-          <StageContent org={org} stage={stage} inside={inside.get(stage.name)} />
+          <StageContent org={org} stage={stage} occupant={occupants.get(stage.name)} />
         </Card>
       ))}
     </Stack>
   );
 }
 
-type ContentProps = { org: string; stage: Stage; inside: Inside | undefined };
+type ContentProps = { org: string; stage: Stage; occupant: StageOccupant | undefined };
 
-/** What is in a stage, since when, how far behind, and who is on the way in. */
-export function StageContent({ org, stage, inside }: ContentProps) {
+/** The current deployment of a stage, and the one in progress. */
+export function StageContent({ org, stage, occupant }: ContentProps) {
   const { current, paused } = stage;
   return (
     <Stack gap={6}>
@@ -34,50 +34,45 @@ export function StageContent({ org, stage, inside }: ContentProps) {
           {stage.name}
         </Text>
         {paused ? (
-          <Status status={PAUSED_STATUS_STYLE} />
+          <StatusBadge status={PAUSED_STATUS_STYLE} />
         ) : (
-          inside && <Status status={RUN_STATUS_STYLE[inside.stage.status]} />
+          occupant && <StatusBadge status={RUN_STATUS_STYLE[occupant.stage.status]} />
         )}
       </Group>
       {current ? (
         <Text size="sm" component="div">
           <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: current.deploymentId }}>
-            <Commit id={current.commitId} />
+            <CommitId id={current.commitId} />
           </Link>{" "}
           <Text span inherit c="dimmed">
-            <When at={current.at} /> by {current.by.name}
-            {current.behindBy != null && `, ${behindWords(current.behindBy)}`}
+            <RelativeTime at={current.at} /> by {current.by.name}
+            {current.behindBy != null && `, ${formatBehind(current.behindBy)}`}
           </Text>
         </Text>
       ) : (
         <Text size="sm" c="dimmed">
-          nothing yet
+          Nothing deployed yet
         </Text>
       )}
-      {!inside && (
-        <Text size="sm" c="dimmed">
-          nothing on its way
-        </Text>
-      )}
-      {inside && (
+      {occupant && (
         <Text size="sm" component="div">
           <Link
             to="/o/$org/deployments/$deploymentId"
-            params={{ org, deploymentId: inside.deployment.id }}
+            params={{ org, deploymentId: occupant.deployment.id }}
             inherit
             underline="always"
           >
-            #{inside.deployment.number}
+            #{occupant.deployment.number}
           </Link>{" "}
-          <StatusText status={RUN_STATUS_STYLE[inside.stage.status]} />{" "}
-          <Commit id={inside.deployment.resolvedCommitId ?? inside.deployment.commitId} />
+          <StatusText status={RUN_STATUS_STYLE[occupant.stage.status]} />{" "}
+          <CommitId id={occupant.deployment.resolvedCommitId ?? occupant.deployment.commitId} />
         </Text>
       )}
     </Stack>
   );
 }
 
-export function behindWords(count: number): string {
+export function formatBehind(count: number): string {
   if (count === 0) return "up to date";
   return count === 1 ? "1 commit behind" : `${count} commits behind`;
 }

@@ -2,19 +2,19 @@ import dagre from "@dagrejs/dagre";
 import { type Edge, Handle, type Node, type NodeProps, Position } from "@xyflow/react";
 import { useMemo } from "react";
 import type { Pipeline, Stage } from "@/api/types";
-import { Canvas } from "@/ui/Canvas";
-import type { Inside } from "./inside";
+import { GraphCanvas } from "@/ui/GraphCanvas";
 import styles from "./pipeline.module.css";
 import { StageContent } from "./StageCards";
+import type { StageOccupant } from "./stageOccupants";
 
 const NODE = { width: 264, height: 132 };
 const GAP_PX = 48;
 
-type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
-type Data = { org: string; stage: Stage; inside: Inside | undefined };
+type Props = { org: string; pipeline: Pipeline; occupants: Map<string, StageOccupant> };
+type Data = { org: string; stage: Stage; occupant: StageOccupant | undefined };
 
-/** The way of a commit, from left to right, with what is where. */
-export default function StageGraph({ org, pipeline, inside }: Props) {
+/** Graph of a pipeline's stages, from left to right. */
+export default function StageGraph({ org, pipeline, occupants }: Props) {
   const { stages } = pipeline;
   const drawn = useMemo(() => {
     const graph = new dagre.graphlib.Graph();
@@ -30,28 +30,28 @@ export default function StageGraph({ org, pipeline, inside }: Props) {
         id: `${stage.name}>${next.name}`,
         source: stage.name,
         target: next.name,
-        animated: inside.has(next.name) && !next.paused,
+        animated: occupants.has(next.name) && !next.paused,
       });
     });
     dagre.layout(graph);
     const nodes: Node[] = stages.map(stage => {
       const { x, y } = graph.node(stage.name);
       const position = { x: x - NODE.width / 2, y: y - NODE.height / 2 };
-      const data: Data = { org, stage, inside: inside.get(stage.name) };
+      const data: Data = { org, stage, occupant: occupants.get(stage.name) };
       return { id: stage.name, type: "stage", position, ...NODE, data };
     });
     return { nodes, edges };
-  }, [org, stages, inside]);
+  }, [org, stages, occupants]);
   const width = stages.length * (NODE.width + GAP_PX);
-  return <Canvas label="Stages" {...drawn} types={TYPES} width={width} height={NODE.height} />;
+  return <GraphCanvas label="Stages" {...drawn} types={TYPES} width={width} height={NODE.height} />;
 }
 
 function StageNode({ data }: NodeProps) {
-  const { org, stage, inside } = data as Data;
+  const { org, stage, occupant } = data as Data;
   return (
-    <div className={styles.stage} data-status={stage.paused ? "paused" : inside?.stage.status}>
+    <div className={styles.stage} data-status={stage.paused ? "paused" : occupant?.stage.status}>
       <Handle type="target" position={Position.Left} />
-      <StageContent org={org} stage={stage} inside={inside} />
+      <StageContent org={org} stage={stage} occupant={occupant} />
       <Handle type="source" position={Position.Right} />
     </div>
   );

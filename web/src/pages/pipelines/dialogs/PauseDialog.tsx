@@ -1,38 +1,38 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
 import type { Pipeline } from "@/api/types";
-import { usePause } from "@/data/pipelines";
-import { Confirm } from "@/ui/Confirm";
+import { usePausePipeline } from "@/data/pipelines";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
 import { ReasonField } from "@/ui/fields/ReasonField";
 
 type Props = { org: string; pipeline: Pipeline; pause: boolean; onClose: () => void };
 
-/** Pauses new deployments of a pipeline, or lets them go on. */
+/** Pauses or resumes new deployments of a pipeline. */
 export function PauseDialog({ org, pipeline, pause, onClose }: Props) {
-  const change = usePause(org, pipeline.slug);
+  const change = usePausePipeline(org, pipeline.slug);
   const [reason, setReason] = useState("");
   const lifted = pipeline.stages.filter(stage => stage.paused).map(stage => stage.name);
   return (
-    <Confirm
+    <ConfirmDialog
       onClose={onClose}
       title={pause ? `Pause new deployments of ${pipeline.name}?` : `Resume ${pipeline.name}?`}
       action={pause ? "Pause" : "Resume"}
       mutation={change}
       input={{ pause, reason: reason.trim() || undefined }}
-      success={() => (pause ? "New deployments are paused." : "Resumed.")}
+      success={() => (pause ? "New deployments paused" : "Pipeline resumed")}
     >
       <Text size="sm">
         {pause
-          ? "Steps that run finish, and no further one begins. Pushes and requests wait until somebody resumes it."
-          : "What was in a stage goes on; of those that wait, the newest."}
-        {!pause && lifted.length > 0 && ` Newer deployments come into ${lifted.join(" and ")} again.`}
+          ? "Running steps finish, and no further step starts. New deployments wait until the pipeline is resumed."
+          : "Running deployments continue. Of the queued ones, only the newest starts."}
+        {!pause && lifted.length > 0 && ` New deployments to ${lifted.join(" and ")} are allowed again.`}
       </Text>
       <ReasonField
-        description="Shown to everybody who looks at this pipeline."
+        description="Visible to everyone in the organization"
         data-autofocus
         value={reason}
         onChange={setReason}
       />
-    </Confirm>
+    </ConfirmDialog>
   );
 }

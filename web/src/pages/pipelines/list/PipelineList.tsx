@@ -4,7 +4,7 @@ import { type KeyboardEvent, type MouseEvent, type Ref, useImperativeHandle, use
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { Pagination, Pipeline } from "@/api/types";
 import { PIPELINES_PAGE, type PipelineFilter, pipelinesQuery } from "@/data/pipelines";
-import { useFlight } from "@/ui/flight";
+import { useFastScroll } from "@/ui/fastScroll";
 import { BlankRow, PipelineRow, ROW_PX } from "./PipelineRow";
 
 const AHEAD_PX = 300;
@@ -13,23 +13,23 @@ const BLANK = { ScrollSeekPlaceholder: BlankRow };
 
 export type PipelineListHandle = { focus: (index: number) => void };
 
-type PageOf = { data: Pipeline[]; pagination: Pagination };
-type Props = { org: string; filter: PipelineFilter; first: PageOf; ref: Ref<PipelineListHandle> };
+type PipelinePageData = { data: Pipeline[]; pagination: Pagination };
+type Props = { org: string; filter: PipelineFilter; first: PipelinePageData; ref: Ref<PipelineListHandle> };
 
-/** Thousands of rows, of which those on the screen are drawn and their pages fetched. Arrows move, Enter opens. */
+/** Virtualized list that fetches the pages in view. Arrow keys move the focus, Enter opens. */
 export function PipelineList({ org, filter, first, ref }: Props) {
   const router = useRouter();
   const virtual = useRef<VirtuosoHandle>(null);
-  /** Keys are faster than rows are drawn: only the last one counts. */
+  /** Keys may repeat faster than rows are rendered: only the last one counts. */
   const wanted = useRef(0);
   const box = useRef<HTMLDivElement>(null);
   const [{ from, to }, setSeen] = useState({ from: 0, to: 0 });
   const numbers = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   const pages = useQueries({ queries: numbers.map(number => pipelinesQuery(org, filter, number)) });
   const last = pages.findLast(page => page.data !== undefined)?.data ?? first;
-  const total = first.pagination.total ?? reachOf(last);
+  const total = first.pagination.total ?? estimateTotal(last);
 
-  const flight = useFlight(({ startIndex, endIndex }) => {
+  const fastScroll = useFastScroll(({ startIndex, endIndex }) => {
     const from = Math.floor(startIndex / PIPELINES_PAGE);
     const to = Math.floor(endIndex / PIPELINES_PAGE);
     setSeen(was => (was.from === from && was.to === to ? was : { from, to }));
@@ -66,7 +66,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
     router.navigate({ href });
   };
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the links in it take the keys; this only moves between them
+    // biome-ignore lint/a11y/noStaticElementInteractions: the links inside handle the keys; this moves the focus between them
     <div ref={box} onKeyDown={move} onClick={open}>
       <Virtuoso
         ref={virtual}
@@ -75,14 +75,14 @@ export function PipelineList({ org, filter, first, ref }: Props) {
         fixedItemHeight={ROW_PX}
         increaseViewportBy={AHEAD_PX}
         components={BLANK}
-        {...flight}
+        {...fastScroll}
         itemContent={index => <PipelineRow href={hrefOf(at(index))} pipeline={at(index)} />}
       />
     </div>
   );
 }
 
-/** Without a total: what is known, and room for one more page while there is one. */
-function reachOf({ data, pagination }: PageOf): number {
+/** Row count without a total: the rows loaded, plus one page if there are more. */
+function estimateTotal({ data, pagination }: PipelinePageData): number {
   return pagination.offset + data.length + (pagination.hasMore ? PIPELINES_PAGE : 0);
 }

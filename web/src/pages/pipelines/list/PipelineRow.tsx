@@ -1,16 +1,16 @@
 import { memo } from "react";
 import type { Pipeline, Stage } from "@/api/types";
-import { shortCommit } from "@/format/commit";
+import { formatCommit } from "@/format/commit";
 import { PAUSED_STATUS_STYLE } from "@/theme/status";
-import { Status } from "@/ui/Status";
+import { StatusBadge } from "@/ui/StatusBadge";
 import styles from "./pipelines.module.css";
 
 export const ROW_PX = 68;
 const STAGES_SHOWN_MAX = 4;
 
 /**
- * One pipeline: its name, and what is in which stage. Plain elements: thirty of them are made in one frame when
- * somebody scrolls fast, and components for text and links would take four times as long.
+ * One pipeline with the current commit of each stage. Uses plain elements: fast scrolling renders thirty rows per
+ * frame, and components for text and links take four times as long.
  */
 export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) {
   if (!pipeline) return <BlankRow />;
@@ -23,7 +23,7 @@ export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) 
           <span className={styles.title}>{pipeline.name}</span>
           <span className={styles.quiet}>
             {pipeline.slug}
-            {pipeline.environments.length > 0 && `, ${environmentWords(pipeline.environments.length)}`}
+            {pipeline.environments.length > 0 && `, ${formatEnvironmentCount(pipeline.environments.length)}`}
           </span>
         </span>
         <span className={styles.stages}>
@@ -32,14 +32,14 @@ export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) 
           ))}
           {more > 0 && <span className={styles.quiet}>and {more} more</span>}
         </span>
-        {isPaused && <Status status={PAUSED_STATUS_STYLE} />}
+        {isPaused && <StatusBadge status={PAUSED_STATUS_STYLE} />}
         {pipeline.retiredAt && <span className={styles.quiet}>retired</span>}
       </a>
     </div>
   );
 });
 
-/** The place of a row that is not here yet, or that is scrolled past too fast to read. */
+/** Placeholder of a row that is not loaded, or scrolled past too fast to read. */
 export function BlankRow() {
   return <div className={styles.blank} style={{ height: ROW_PX }} aria-hidden />;
 }
@@ -50,11 +50,11 @@ function StageChip({ stage }: { stage: Stage }) {
   return (
     <span className={styles.chip} data-empty={stage.current ? undefined : true}>
       <span className={styles.quiet}>{stage.name}</span>
-      <span className="commit">{stage.current ? shortCommit(stage.current.commitId) : "nothing yet"}</span>
+      <span className="commit">{stage.current ? formatCommit(stage.current.commitId) : "not deployed"}</span>
     </span>
   );
 }
 
-function environmentWords(count: number): string {
+function formatEnvironmentCount(count: number): string {
   return count === 1 ? "1 shared environment" : `${count} shared environments`;
 }

@@ -5,29 +5,29 @@ import { useParams } from "@tanstack/react-router";
 import type { StepRegistry } from "@/api/types";
 import { registryQuery } from "@/data/registries";
 import { REGISTRY_STATUS_STYLE } from "@/theme/status";
-import { Commit } from "@/ui/Commit";
+import { CommitId } from "@/ui/CommitId";
 import { Link } from "@/ui/Link";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
-import { Actions } from "./Actions";
-import { Builds } from "./Builds";
-import { Steps } from "./Steps";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
+import { RegistryActions } from "./RegistryActions";
+import { RegistryBuilds } from "./RegistryBuilds";
+import { RegistrySteps } from "./RegistrySteps";
 
-/** One registry of custom steps: its state, its steps, and how it was built. */
+/** One step registry: version in use, steps and builds. */
 export function RegistryPage() {
   const { org, registryId } = useParams({ from: "/o/$org/settings/custom-steps/$registryId" });
   const registry = useQuery(registryQuery(org, registryId));
   return (
-    <Query of={registry}>
+    <QueryResult of={registry}>
       {found => (
         <Page
           title={found.name}
           lead={<span className="wrap">{found.url}</span>}
           actions={
             <div role="status">
-              <Status status={REGISTRY_STATUS_STYLE[found.status]} size="lg" />
+              <StatusBadge status={REGISTRY_STATUS_STYLE[found.status]} size="lg" />
             </div>
           }
         >
@@ -36,27 +36,25 @@ export function RegistryPage() {
               color="buoy"
               radius="lg"
               icon={<IconAlertTriangle />}
-              title="The newest commit cannot be used"
+              title="The newest commit could not be built"
             >
               <Text size="sm" className="wrap">
                 {found.error}
               </Text>
-              {found.lastGood && (
-                <Text size="sm">Pipelines go on with the version below, which was built before.</Text>
-              )}
+              {found.lastGood && <Text size="sm">Pipelines keep using the version below.</Text>}
             </Alert>
           )}
-          <Actions org={org} registry={found} />
-          <Version org={org} registry={found} />
-          <Steps org={org} registry={found} />
-          <Builds org={org} registry={found} />
+          <RegistryActions org={org} registry={found} />
+          <VersionCard org={org} registry={found} />
+          <RegistrySteps org={org} registry={found} />
+          <RegistryBuilds org={org} registry={found} />
         </Page>
       )}
-    </Query>
+    </QueryResult>
   );
 }
 
-function Version({ org, registry }: { org: string; registry: StepRegistry }) {
+function VersionCard({ org, registry }: { org: string; registry: StepRegistry }) {
   const { lastGood, usedBy, ref, commit, lastSyncedAt } = registry;
   return (
     <Card component="section" aria-label="Version in use">
@@ -66,26 +64,26 @@ function Version({ org, registry }: { org: string; registry: StepRegistry }) {
       <Stack gap={4}>
         {lastGood ? (
           <Text size="sm" className="wrap" component="div">
-            <Commit id={lastGood.commit} />
+            <CommitId id={lastGood.commit} />
             {lastGood.refs.length > 0 && <>, also {lastGood.refs.join(", ")}</>}, built{" "}
-            <When at={lastGood.builtAt} /> as no. {lastGood.build}.
+            <RelativeTime at={lastGood.builtAt} /> (build #{lastGood.build})
             <Text size="xs" c="dimmed" className="wrap">
               <code>{lastGood.digest}</code>
             </Text>
           </Text>
         ) : (
-          <Text size="sm">None could be built yet.</Text>
+          <Text size="sm">No successful build yet</Text>
         )}
         <Text size="sm" c="dimmed" className="wrap">
-          Follows {ref ? <Code>{ref}</Code> : "the default branch"}
+          Tracks {ref ? <Code>{ref}</Code> : "the default branch"}
           {commit && commit !== lastGood?.commit && (
             <>
-              , which is at <Commit id={commit} />
+              , now at <CommitId id={commit} />
             </>
           )}
           {lastSyncedAt && (
             <>
-              , looked at <When at={lastSyncedAt} />
+              , synced <RelativeTime at={lastSyncedAt} />
             </>
           )}
         </Text>

@@ -1,17 +1,17 @@
 import { Badge, Button, Card, Group, Stack, Text } from "@mantine/core";
 import type { Runner } from "@/api/types";
 import { useOrg } from "@/data/me";
-import { formatExposed, formatIsolation, runnerName } from "@/format/runner";
+import { formatExposed, formatIsolation, formatRunnerName } from "@/format/runner";
 import { RUNNER_STATUS_STYLE } from "@/theme/status";
 import { Link } from "@/ui/Link";
-import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 
 type Props = { runner: Runner; mayWrite: boolean; remove: () => void };
 
 export function RunnerCard({ runner, mayWrite, remove }: Props) {
   const org = useOrg();
-  const name = runnerName(runner);
+  const name = formatRunnerName(runner);
   return (
     <Card component="article" aria-label={name}>
       <Group justify="space-between" align="flex-start" gap="sm">
@@ -22,12 +22,12 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
             </Text>
             {runner.isEmbedded && runner.name && (
               <Badge color="gray" c="inherit">
-                inside the server
+                built-in
               </Badge>
             )}
           </Group>
           <Text size="sm" c="dimmed" component="div" className="wrap">
-            <About runner={runner} />
+            <RunnerFacts runner={runner} />
           </Text>
           {runner.labels.length > 0 && (
             <Group gap={6} aria-label="Labels" role="group">
@@ -40,7 +40,7 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
           )}
           {runner.running.map(each => (
             <Text key={each.stepId} size="sm" component="div">
-              Runs{" "}
+              Running{" "}
               <Link
                 to="/o/$org/deployments/$deploymentId"
                 params={{ org, deploymentId: each.deploymentId }}
@@ -49,12 +49,12 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
               >
                 {each.step}
               </Link>
-              , began <When at={each.since} />
+              , started <RelativeTime at={each.since} />
             </Text>
           ))}
         </Stack>
         <Group gap="xs">
-          <Status status={RUNNER_STATUS_STYLE[runner.state]} />
+          <StatusBadge status={RUNNER_STATUS_STYLE[runner.state]} />
           {mayWrite && !runner.isEmbedded && (
             <Button size="xs" variant="default" onClick={remove} aria-label={`Remove ${name}`}>
               Remove
@@ -66,28 +66,28 @@ export function RunnerCard({ runner, mayWrite, remove }: Props) {
   );
 }
 
-function About({ runner }: { runner: Runner }) {
+function RunnerFacts({ runner }: { runner: Runner }) {
   if (runner.state === "pending")
     return runner.tokenExpiresAt ? (
       <>
-        Its token was not used yet; it ends <When at={runner.tokenExpiresAt} />
+        Registration token not used yet, expires <RelativeTime at={runner.tokenExpiresAt} />
       </>
     ) : (
-      <>Its token was not used yet</>
+      <>Registration token not used yet</>
     );
   const slots =
-    runner.slots == null ? null : `${runner.slots} ${runner.slots === 1 ? "step" : "steps"} at once`;
-  const kept = [formatIsolation(runner.isolation), formatExposed(runner.exposed)].filter(Boolean);
+    runner.slots == null ? null : `${runner.slots} concurrent ${runner.slots === 1 ? "step" : "steps"}`;
+  const isolation = [formatIsolation(runner.isolation), formatExposed(runner.exposed)].filter(Boolean);
   return (
     <>
       {[runner.version && `berth ${runner.version}`, slots].filter(Boolean).join(", ")}
       {runner.lastSeenAt && (
         <>
           {(runner.version || slots) && ", "}
-          last seen <When at={runner.lastSeenAt} />
+          last seen <RelativeTime at={runner.lastSeenAt} />
         </>
       )}
-      {kept.length > 0 && <div>Steps are {kept.join(", ")}</div>}
+      {isolation.length > 0 && <div>Steps are {isolation.join(", ")}</div>}
     </>
   );
 }

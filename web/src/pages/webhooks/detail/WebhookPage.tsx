@@ -4,68 +4,69 @@ import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Webhook } from "@/api/types";
-import { useMay } from "@/data/me";
-import { useChangeWebhook, usePing, webhookQuery } from "@/data/webhooks";
+import { usePermission } from "@/data/me";
+import { useChangeWebhook, usePingWebhook, webhookQuery } from "@/data/webhooks";
 import { webhookStatusStyle } from "@/theme/status";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
-import { Status } from "@/ui/Status";
+import { QueryResult } from "@/ui/QueryResult";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { StatusBadge } from "@/ui/StatusBadge";
 import { toast } from "@/ui/toast";
-import { When } from "@/ui/When";
-import { ChangeWebhook } from "../dialogs/ChangeWebhook";
-import { DeleteWebhook } from "../dialogs/DeleteWebhook";
-import { formatKind } from "../dialogs/Kinds";
-import { RotateSecret } from "../dialogs/RotateSecret";
-import { Deliveries } from "./Deliveries";
+import { DeleteWebhookDialog } from "../dialogs/DeleteWebhookDialog";
+import { EditWebhookDialog } from "../dialogs/EditWebhookDialog";
+import { formatEventKind } from "../dialogs/EventKindPicker";
+import { RotateSecretDialog } from "../dialogs/RotateSecretDialog";
+import { DeliveryTable } from "./DeliveryTable";
 
 const ROUTE = "/o/$org/settings/webhooks/$webhookId";
 
-/** One webhook: its kinds of events and its deliveries. */
+/** One webhook: its events and deliveries. */
 export function WebhookPage() {
   const { org, webhookId } = useParams({ from: ROUTE });
   const webhook = useQuery(webhookQuery(org, webhookId));
   return (
-    <Query of={webhook}>
+    <QueryResult of={webhook}>
       {found => (
         <Page
           title={found.name}
           lead={found.url}
-          actions={<Status status={webhookStatusStyle(found)} size="lg" />}
+          actions={<StatusBadge status={webhookStatusStyle(found)} size="lg" />}
         >
           {found.deactivated && (
-            <Alert color="lantern" icon={<IconAlertTriangle />} title="Switched off after too many failures">
-              <When at={found.deactivated.at} />. {found.deactivated.reason}
+            <Alert color="lantern" icon={<IconAlertTriangle />} title="Disabled after too many failures">
+              <RelativeTime at={found.deactivated.at} />. {found.deactivated.reason}
             </Alert>
           )}
           <Group gap={6}>
             {found.kinds.map(kind => (
               <Badge key={kind} color="gray" c="inherit">
-                {formatKind(kind)}
+                {formatEventKind(kind)}
               </Badge>
             ))}
           </Group>
           {found.oldSecretUntil && Date.parse(found.oldSecretUntil) > Date.now() && (
             <Text size="sm" c="dimmed">
-              Signed with its old secret too, which ends <When at={found.oldSecretUntil} />.
+              Deliveries are also signed with the previous secret, which expires{" "}
+              <RelativeTime at={found.oldSecretUntil} />
             </Text>
           )}
-          <Actions webhook={found} />
+          <WebhookActions webhook={found} />
           <Card component="section" aria-label="Deliveries">
             <Title order={2} mb="sm">
               Deliveries
             </Title>
-            <Deliveries webhookId={webhookId} />
+            <DeliveryTable webhookId={webhookId} />
           </Card>
         </Page>
       )}
-    </Query>
+    </QueryResult>
   );
 }
 
-function Actions({ webhook }: { webhook: Webhook }) {
+function WebhookActions({ webhook }: { webhook: Webhook }) {
   const { org, webhookId } = useParams({ from: ROUTE });
-  const mayWrite = useMay("webhooks:write");
-  const ping = usePing(org, webhookId);
+  const mayWrite = usePermission("webhooks:write");
+  const ping = usePingWebhook(org, webhookId);
   const change = useChangeWebhook(org, webhookId);
   const [open, setOpen] = useState<"change" | "rotate" | "remove" | null>(null);
   const close = () => setOpen(null);
@@ -80,7 +81,7 @@ function Actions({ webhook }: { webhook: Webhook }) {
           loading={ping.isPending}
           onClick={() => ping.mutate(undefined, { onError: toast.problem })}
         >
-          Try it
+          Send test request
         </Button>
         <Button
           variant="default"
@@ -89,19 +90,19 @@ function Actions({ webhook }: { webhook: Webhook }) {
             change.mutate(
               { isActive: !webhook.isActive },
               {
-                onSuccess: () => toast.success(webhook.isActive ? "Switched off." : "Switched on."),
+                onSuccess: () => toast.success(webhook.isActive ? "Webhook disabled" : "Webhook enabled"),
                 onError: toast.problem,
               },
             )
           }
         >
-          {webhook.isActive ? "Switch off" : "Switch on"}
+          {webhook.isActive ? "Disable" : "Enable"}
         </Button>
         <Button variant="default" onClick={() => setOpen("change")}>
-          Change
+          Edit
         </Button>
         <Button variant="default" onClick={() => setOpen("rotate")}>
-          New secret
+          Rotate secret
         </Button>
         <Button variant="default" onClick={() => setOpen("remove")}>
           Delete
@@ -109,13 +110,13 @@ function Actions({ webhook }: { webhook: Webhook }) {
       </Group>
       {answer && (
         <Text role="status" size="sm" c={answer.isAccepted ? "var(--berth-good)" : "var(--berth-bad)"}>
-          {answer.isAccepted ? "Accepted" : "Not accepted"}: {answer.error ?? `answered ${answer.status}`},
-          after {answer.durationMs} ms.
+          {answer.isAccepted ? "Test succeeded" : "Test failed"}: {answer.error ?? `status ${answer.status}`},{" "}
+          {answer.durationMs} ms
         </Text>
       )}
-      {open === "change" && <ChangeWebhook webhook={webhook} onClose={close} />}
-      {open === "rotate" && <RotateSecret webhook={webhook} onClose={close} />}
-      {open === "remove" && <DeleteWebhook webhook={webhook} onClose={close} />}
+      {open === "change" && <EditWebhookDialog webhook={webhook} onClose={close} />}
+      {open === "rotate" && <RotateSecretDialog webhook={webhook} onClose={close} />}
+      {open === "remove" && <DeleteWebhookDialog webhook={webhook} onClose={close} />}
     </Stack>
   );
 }

@@ -3,84 +3,82 @@ import { IconAlertTriangle, IconEye, IconZoomQuestion } from "@tabler/icons-reac
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Analysis } from "@/api/types";
-import { analysesQuery, analysisQuery, analysisSettingsQuery, useAnalyse } from "@/data/analyses";
-import { useMay } from "@/data/me";
+import { analysesQuery, analysisQuery, analysisSettingsQuery, useAnalyzeStep } from "@/data/analyses";
+import { usePermission } from "@/data/me";
 import { toast } from "@/ui/toast";
-import { Found } from "./Found";
+import { AnalysisResult } from "./AnalysisResult";
 import { PreviewDialog } from "./PreviewDialog";
 
 type Props = {
   org: string;
   deploymentId: string;
   stepId: string;
-  /** The attempt that is looked at; zero where nothing of the step ever ran. */
+  /** The attempt shown; zero if the step never ran. */
   attempt: number;
-  /** Whether the step failed with this attempt, so that it can be asked about now. */
+  /** Whether this is the attempt with which the step failed; only that one can be analyzed. */
   isLast: boolean;
   /** Called when a link into the log is clicked. */
   onLines: (lines: string) => void;
 };
 
-/** Why a step failed: asked for, looked into, and answered. */
+/** Failure analysis of a step: the button to start it, its progress and its result. */
 export function AnalysisPanel(props: Props) {
   const { org, deploymentId, stepId, attempt, isLast } = props;
   const all = useQuery(analysesQuery(org, deploymentId));
-  const mayRun = useMay("analysis:run");
+  const mayRun = usePermission("analysis:run");
   const found = all.data?.data.find(each => each.stepId === stepId && each.attempt === attempt);
   if (!all.data || (!found && !(isLast && mayRun))) return null;
-  if (!found) return <Ask {...props} />;
+  if (!found) return <StartAnalysis {...props} />;
   return (
     <Card component="section" aria-label="Why it failed" padding="md">
-      <Seen {...props} listed={found} />
+      <AnalysisView {...props} listed={found} />
     </Card>
   );
 }
 
-/** The list leaves out what is long; what is open is fetched whole. */
-function Seen({ listed, ...props }: Props & { listed: Analysis }) {
-  const whole = useQuery(analysisQuery(props.org, listed.id));
-  const mayRun = useMay("analysis:run");
-  // The list is as fresh as the last event; the whole one may still be on its way.
-  const analysis = whole.data ?? listed;
+/** Fetches the full analysis; the list leaves out long members. */
+function AnalysisView({ listed, ...props }: Props & { listed: Analysis }) {
+  const full = useQuery(analysisQuery(props.org, listed.id));
+  const mayRun = usePermission("analysis:run");
+  // Show the list's version until the full one is loaded.
+  const analysis = full.data ?? listed;
   switch (analysis.status) {
     case "succeeded":
-      return <Found {...props} analysis={analysis} />;
+      return <AnalysisResult {...props} analysis={analysis} />;
     case "failed":
       return (
         <Stack gap="sm">
-          <Alert color="lantern" icon={<IconAlertTriangle />} title="The cause could not be looked for">
+          <Alert color="lantern" icon={<IconAlertTriangle />} title="Analysis failed">
             <Text size="sm" className="wrap">
               {analysis.error}
             </Text>
           </Alert>
-          {mayRun && props.isLast && <AskButton {...props} words="Try again" />}
+          {mayRun && props.isLast && <AnalyzeButton {...props} label="Retry analysis" />}
         </Stack>
       );
     default:
       return (
         <Group gap="sm" role="status">
           <IconZoomQuestion size={20} className="busy-dot" aria-hidden />
-          <Text fw={600}>
-            {analysis.status === "queued" ? "Waits to be looked into…" : "Looking for the cause…"}
-          </Text>
+          <Text fw={600}>{analysis.status === "queued" ? "Analysis queued…" : "Analyzing the failure…"}</Text>
           <Text size="sm" c="dimmed">
             {analysis.actor.type === "system"
-              ? "This pipeline asks whenever a step fails."
-              : `${analysis.actor.name} asked.`}
+              ? "Started automatically by the pipeline"
+              : `Started by ${analysis.actor.name}`}
           </Text>
         </Group>
       );
   }
 }
 
-/** One line, so that the line that failed stays in sight below it. */
-function Ask(props: Props) {
+/** Button that starts the analysis, in one line so that the failing log line stays visible. */
+function StartAnalysis(props: Props) {
   const settings = useQuery(analysisSettingsQuery(props.org));
   const [isPreviewing, setPreviewing] = useState(false);
   const hasModel = settings.data !== undefined && settings.data.provider !== "none";
   return (
     <Group gap="sm" component="section" aria-label="Why it failed">
-      <AskButton {...props} words="Find the cause" />
+      <AnalyzeButton {...props} label="Analyze failure" />
       {hasModel && (
         <Button
           variant="default"
@@ -88,13 +86,13 @@ function Ask(props: Props) {
           leftSection={<IconEye size={14} />}
           onClick={() => setPreviewing(true)}
         >
-          What would be sent
+          Preview request
         </Button>
       )}
       <Text size="sm" c="dimmed">
         {hasModel
-          ? `Rules read its log first; then ${settings.data?.model} is asked.`
-          : "Rules read its log. Nothing leaves this server."}
+          ? `Rules read the log first, then it is sent to ${settings.data?.model}.`
+          : "Rules read the log. Nothing leaves this server."}
       </Text>
       {isPreviewing && (
         <PreviewDialog
@@ -108,8 +106,8 @@ function Ask(props: Props) {
   );
 }
 
-function AskButton({ org, deploymentId, stepId, words }: Props & { words: string }) {
-  const analyse = useAnalyse(org, deploymentId);
+function AnalyzeButton({ org, deploymentId, stepId, label }: Props & { label: string }) {
+  const analyse = useAnalyzeStep(org, deploymentId);
   return (
     <Button
       size="xs"
@@ -118,7 +116,7 @@ function AskButton({ org, deploymentId, stepId, words }: Props & { words: string
       loading={analyse.isPending}
       onClick={() => analyse.mutate(stepId, { onError: toast.problem })}
     >
-      {words}
+      {label}
     </Button>
   );
 }

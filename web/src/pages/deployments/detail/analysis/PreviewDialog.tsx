@@ -1,31 +1,31 @@
 import { Modal, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { previewQuery } from "@/data/analyses";
-import { Query } from "@/ui/Query";
-import { Sent } from "./Sent";
+import { QueryResult } from "@/ui/QueryResult";
+import { RequestBody } from "./RequestBody";
 
 type Props = { org: string; deploymentId: string; stepId: string; onClose: () => void };
 
-/** What would leave the server, before it does. */
+/** Shows the request that an analysis would send to the model. */
 export function PreviewDialog({ org, deploymentId, stepId, onClose }: Props) {
   const preview = useQuery(previewQuery(org, deploymentId, stepId));
   return (
-    <Modal opened onClose={onClose} size="xl" title={<Text fw={650}>What would be sent</Text>}>
-      <Query of={preview}>
+    <Modal opened onClose={onClose} size="xl" title={<Text fw={650}>Preview request</Text>}>
+      <QueryResult of={preview}>
         {({ analyser, url, body }) =>
           url == null || body == null ? (
-            <Text>Nothing: the rules answer, on this server.</Text>
+            <Text>Nothing is sent. Rules on this server analyze the failure.</Text>
           ) : (
             <Stack gap="sm">
               <Text size="sm" className="wrap">
-                To <b>{analyser}</b> at <code>{url}</code>, as it stands here. Secrets are masked as they are
-                in the log. Nothing was sent yet.
+                This request would be sent to <b>{analyser}</b> at <code>{url}</code>. Secrets are masked.
+                Nothing has been sent yet.
               </Text>
-              <Sent body={body} label="What would be sent" />
+              <RequestBody body={body} label="Request body" />
             </Stack>
           )
         }
-      </Query>
+      </QueryResult>
     </Modal>
   );
 }

@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
 import type { DeploymentStage } from "@/api/types";
-import { layout } from "./layout";
+import { layoutStages } from "./layout";
 
 function stage(name: string, steps: [string, string[]][]): DeploymentStage {
   const all = steps.map(([step, needs]) => ({ id: `${name}-${step}`, step, needs }));
   return { name, kind: "stage", status: "pending", tries: 0, steps: all } as unknown as DeploymentStage;
 }
 
-test("stages stand side by side, steps below what they need, parallel ones beside each other", () => {
-  const { stages, width } = layout([
+test("layoutStages places stages side by side, steps below their needs and parallel steps in one row", () => {
+  const { stages, width } = layoutStages([
     stage("staging", [
       ["a", []],
       ["b", ["a"]],
@@ -28,6 +28,6 @@ test("stages stand side by side, steps below what they need, parallel ones besid
   }
 });
 
-test("a need that is not in the stage draws no line", () => {
-  expect(layout([stage("staging", [["b", ["gone"]]])]).stages[0]?.links).toEqual([]);
+test("layoutStages ignores a need that is not in the stage", () => {
+  expect(layoutStages([stage("staging", [["b", ["gone"]]])]).stages[0]?.links).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Where stages and steps of a deployment stand: stages from left to right, in each its steps from top to bottom. */
+/** Positions of a deployment's stages, from left to right, and of their steps, from top to bottom. */
 import dagre from "@dagrejs/dagre";
 import type { DeploymentStage } from "@/api/types";
 
@@ -6,17 +6,25 @@ export const STEP = { width: 196, height: 42 };
 const STAGE = { head: 44, pad: 14, gap: 44, widthMin: 196 + 2 * 14, emptyHeight: 40 };
 const BETWEEN = { steps: 12, ranks: 22 };
 
-export type Placed = { id: string; x: number; y: number; width: number; height: number };
-export type StagePlaced = Placed & { stage: DeploymentStage; steps: Placed[]; links: [string, string][] };
+export type PlacedNode = { id: string; x: number; y: number; width: number; height: number };
+export type PlacedStage = PlacedNode & {
+  stage: DeploymentStage;
+  steps: PlacedNode[];
+  links: [string, string][];
+};
 
-export function layout(stages: DeploymentStage[]): { stages: StagePlaced[]; width: number; height: number } {
-  const placed: StagePlaced[] = [];
+export function layoutStages(stages: DeploymentStage[]): {
+  stages: PlacedStage[];
+  width: number;
+  height: number;
+} {
+  const placed: PlacedStage[] = [];
   let x = 0;
   for (const stage of stages) {
-    const inside = layoutSteps(stage);
-    const width = Math.max(STAGE.widthMin, inside.width + 2 * STAGE.pad);
-    const shift = (width - inside.width) / 2;
-    const height = STAGE.head + (inside.height || STAGE.emptyHeight) + STAGE.pad;
+    const inner = layoutSteps(stage);
+    const width = Math.max(STAGE.widthMin, inner.width + 2 * STAGE.pad);
+    const shift = (width - inner.width) / 2;
+    const height = STAGE.head + (inner.height || STAGE.emptyHeight) + STAGE.pad;
     placed.push({
       id: stage.name,
       stage,
@@ -24,8 +32,8 @@ export function layout(stages: DeploymentStage[]): { stages: StagePlaced[]; widt
       y: 0,
       width,
       height,
-      links: inside.links,
-      steps: inside.steps.map(step => ({ ...step, x: step.x + shift, y: step.y + STAGE.head })),
+      links: inner.links,
+      steps: inner.steps.map(step => ({ ...step, x: step.x + shift, y: step.y + STAGE.head })),
     });
     x += width + STAGE.gap;
   }

@@ -5,12 +5,12 @@ import { VirtuosoMockContext } from "react-virtuoso";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { LogBuffer } from "@/data/logBuffer";
 import type { LogEntry } from "@/data/logs";
-import { Rows } from "./folds";
+import { VisibleRows } from "./groups";
 import { LINE_PX, LogLines } from "./LogLines";
 
 const LINES = 5_000;
 
-function open() {
+function openBuffer() {
   const answer = (from: number, to: number) => {
     const entries: LogEntry[] = [];
     for (let line = from; line <= to; line++) entries.push({ line, text: `line ${line}` });
@@ -28,7 +28,7 @@ function open() {
   return buffer;
 }
 
-function Shown({ buffer, rows }: { buffer: LogBuffer; rows: Rows }) {
+function TestLog({ buffer, rows }: { buffer: LogBuffer; rows: VisibleRows }) {
   const nothing = () => {};
   return (
     <MantineProvider>
@@ -65,22 +65,22 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-const pass = () => act(() => vi.advanceTimersByTimeAsync(1_000));
+const advanceTimers = () => act(() => vi.advanceTimersByTimeAsync(1_000));
 
-test("lines are loaded also when React mounts twice", async () => {
-  const buffer = open();
-  await pass();
-  render(<Shown buffer={buffer} rows={new Rows([], new Set(), LINES)} />, { wrapper: StrictMode });
-  await pass();
+test("lines are loaded when StrictMode mounts the list twice", async () => {
+  const buffer = openBuffer();
+  await advanceTimers();
+  render(<TestLog buffer={buffer} rows={new VisibleRows([], new Set(), LINES)} />, { wrapper: StrictMode });
+  await advanceTimers();
   expect(buffer.line(1)?.text).toBe("line 1");
 });
 
-test("who folds a group just after a look gets the lines behind it", async () => {
-  const buffer = open();
-  await pass();
+test("folding a group while a request is pending loads the lines after the group", async () => {
+  const buffer = openBuffer();
+  await advanceTimers();
   const group = { line: 1, end: 3_000, title: "Build", state: "closed" } as const;
-  const { rerender } = render(<Shown buffer={buffer} rows={new Rows([], new Set(), LINES)} />);
-  rerender(<Shown buffer={buffer} rows={new Rows([group], new Set([1]), LINES)} />);
-  await pass();
+  const { rerender } = render(<TestLog buffer={buffer} rows={new VisibleRows([], new Set(), LINES)} />);
+  rerender(<TestLog buffer={buffer} rows={new VisibleRows([group], new Set([1]), LINES)} />);
+  await advanceTimers();
   expect(buffer.line(3_001)?.text).toBe("line 3001");
 });

@@ -3,34 +3,34 @@ import { IconArrowDown } from "@tabler/icons-react";
 import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { LogBuffer, LogState } from "@/data/logBuffer";
-import { useFlight } from "@/ui/flight";
-import type { Group, Rows } from "./folds";
-import { FlyingLine, Line } from "./Line";
+import { useFastScroll } from "@/ui/fastScroll";
+import type { LogGroup, VisibleRows } from "./groups";
+import { LogLine, LogLinePlaceholder } from "./LogLine";
 import styles from "./log.module.css";
-import type { Range } from "./range";
+import type { LineRange } from "./range";
 
 export const LINE_PX = 20;
 const BOX_PX_MIN = 3 * LINE_PX;
-/** Lines beyond the edge that are drawn, and loaded, before they are needed. */
+/** Overscan: pixels rendered and lines loaded beyond the visible area. */
 const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
-/** Above the line a log opens at, some are shown that lead to it; the log itself may begin low in a window. */
+/** Context shown above the line that a log opens at. */
 const ABOVE_PX = 8 * LINE_PX;
 /** Interval of requests for lines while scrolling. */
 const REQUEST_EVERY_MS = 60;
-/** Less than this is a browser's rounding, not a person who scrolls. */
+/** Smaller moves are rounding errors of the browser, not scrolling by the user. */
 const SCROLL_PX_MIN = 4;
 
-const FLYING = { ScrollSeekPlaceholder: FlyingLine };
+const PLACEHOLDER = { ScrollSeekPlaceholder: LogLinePlaceholder };
 
 type Props = {
   label: string;
   buffer: LogBuffer;
   state: LogState;
-  rows: Rows;
-  groups: Group[];
+  rows: VisibleRows;
+  groups: LogGroup[];
   folded: ReadonlySet<number>;
-  chosen: Range | null;
+  chosen: LineRange | null;
   failing: number | null;
   q: string;
   wrap: boolean;
@@ -42,13 +42,13 @@ type Props = {
   onFold: (line: number) => void;
 };
 
-/** The lines themselves: as many elements as fit on the screen, however long the log is. */
+/** Virtualized list of log lines. */
 export function LogLines(props: Props) {
   const { buffer, rows, groups, folded, chosen, isFollowing, handle, wrap } = props;
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const pending = useRef<ReturnType<typeof setTimeout>>(undefined);
   const seen = useRef<[number, number]>([0, 0]);
-  /** The log may have grown or been folded between a requestVisible and the question that follows from it. */
+  /** The log may grow or be folded before the delayed request runs. */
   const newest = useRef({ buffer, rows });
   newest.current = { buffer, rows };
   const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
@@ -65,7 +65,7 @@ export function LogLines(props: Props) {
   useEffect(() => {
     if (!isFollowing || rows.count === 0) return;
     handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
-    // The newest line is drawn a moment later, and there was no room to scroll to it before.
+    // The newest line is rendered a frame later; scroll again once it is.
     let frame = requestAnimationFrame(() => {
       frame = requestAnimationFrame(() => scroller?.scrollTo({ top: scroller.scrollHeight }));
     });
@@ -100,12 +100,12 @@ export function LogLines(props: Props) {
     }, REQUEST_EVERY_MS);
   }, []);
 
-  const flight = useFlight(({ startIndex, endIndex }) => {
+  const fastScroll = useFastScroll(({ startIndex, endIndex }) => {
     seen.current = [startIndex, endIndex];
     requestVisible();
   });
 
-  // What is on the screen may have been forgotten, or may have been half a line.
+  // Visible lines may have been evicted from the cache.
   const { version } = props.state;
   useEffect(() => {
     if (version === 0) return;
@@ -132,13 +132,13 @@ export function LogLines(props: Props) {
         initialTopMostItemIndex={
           isFollowing ? { index: start, align: "end" } : { index: start, align: "start", offset: -ABOVE_PX }
         }
-        components={FLYING}
+        components={PLACEHOLDER}
         context={rows}
-        {...flight}
+        {...fastScroll}
         itemContent={row => {
           const line = rows.lineAt(row);
           return (
-            <Line
+            <LogLine
               number={line}
               entry={buffer.line(line)}
               group={headings.get(line)}

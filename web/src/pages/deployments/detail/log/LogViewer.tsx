@@ -2,18 +2,18 @@ import { Box, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { VirtuosoHandle } from "react-virtuoso";
-import { findLines, type LogSource } from "@/data/logs";
-import { ProblemPanel } from "@/ui/Problem";
-import { failingLine } from "./failing";
-import { foldedAtFirst, groupAt, Rows } from "./folds";
+import { type LogSource, searchLog } from "@/data/logs";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { detectFailingLine } from "./failingLine";
+import { findGroup, initiallyFolded, VisibleRows } from "./groups";
 import { LogLines } from "./LogLines";
+import { LogSearch } from "./LogSearch";
+import { LogToolbar } from "./LogToolbar";
 import styles from "./log.module.css";
-import { Matches } from "./Matches";
-import { press, type Range, readRange, writeRange } from "./range";
-import { Search } from "./Search";
-import { Tools } from "./Tools";
-import { type Jump, useJump } from "./useJump";
+import { formatRange, type LineRange, parseRange, selectLine } from "./range";
+import { SearchMatches } from "./SearchMatches";
 import { useLog } from "./useLog";
+import { type LineTarget, useScrollToLines } from "./useScrollToLines";
 
 const MATCHES_MAX = 1_000;
 const SEARCH_AGAIN_MS = 5_000;
@@ -25,21 +25,21 @@ type Props = {
   name: string;
   hasFailed: boolean;
   view: LogView;
-  jump: Jump | null;
+  jump: LineTarget | null;
   onView: (view: LogView) => void;
 };
 
-/** A log: at the line that failed, at its end while it grows, or wherever the address says. */
+/** Log viewer. Opens at the lines in the URL, at the failing line, or follows the end while the log grows. */
 export default function LogViewer(props: Props) {
   const log = useLog(props.source);
   if (log.state.error != null && !log.state.isOpen)
     return <ProblemPanel error={log.state.error} retry={() => log.buffer.retry()} />;
-  if (!log.isReady) return <Waiting />;
+  if (!log.isReady) return <LogSkeleton />;
   if (log.state.lines === 0)
     return (
       <Box className={styles.frame} p="lg" ta="center">
         <Text c="dimmed" role="status">
-          {log.state.isComplete ? "This step printed nothing." : "Nothing printed yet."}
+          {log.state.isComplete ? "No output" : "No output yet"}
         </Text>
       </Box>
     );
@@ -49,32 +49,32 @@ export default function LogViewer(props: Props) {
 function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const { source, name, hasFailed, view, jump, onView, log } = props;
   const { buffer, state, groups } = log;
-  const chosen = readRange(view.lines);
+  const chosen = parseRange(view.lines);
   const q = view.q ?? "";
   const handle = useRef<VirtuosoHandle>(null);
   const [wrap, setWrap] = useState(false);
-  const [failing, setFailing] = useState<number | null>(() => (hasFailed ? failingIn(log) : null));
+  const [failing, setFailing] = useState<number | null>(() => (hasFailed ? findFailingLine(log) : null));
   const [isFollowing, setFollowing] = useState(!state.isComplete && chosen === null);
-  // A group that is in view does not fold when it ends.
+  // A group that was followed does not fold when it ends.
   const [wasWatched] = useState(!state.isComplete);
   const [toggled, setToggled] = useState<ReadonlyMap<number, boolean>>(new Map());
   const [atMatch, setAtMatch] = useState<number | null>(null);
   const failed = hasFailed && state.isComplete;
-  if (failed && failing === null) setFailing(failingIn(log));
+  if (failed && failing === null) setFailing(findFailingLine(log));
 
   const lookAt = [chosen?.from, failing, failed || wasWatched ? state.lines : null];
   const lookKey = lookAt.join();
   const folded = useMemo(() => {
     const looked = lookKey.split(",").filter(Boolean).map(Number);
-    const first = foldedAtFirst(groups, looked);
+    const first = initiallyFolded(groups, looked);
     for (const [line, isFolded] of toggled) isFolded ? first.add(line) : first.delete(line);
     return first;
   }, [groups, lookKey, toggled]);
-  const rows = useMemo(() => new Rows(groups, folded, state.lines), [groups, folded, state.lines]);
+  const rows = useMemo(() => new VisibleRows(groups, folded, state.lines), [groups, folded, state.lines]);
 
   const found = useQuery({
     queryKey: ["log", source, q],
-    queryFn: () => findLines(source, q, MATCHES_MAX),
+    queryFn: () => searchLog(source, q, MATCHES_MAX),
     enabled: q !== "",
     refetchInterval: state.isComplete ? false : SEARCH_AGAIN_MS,
   });
@@ -92,10 +92,10 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const goTo = useCallback(
     (line: number) => {
       setFollowing(false);
-      const group = groupAt(groups, line);
+      const group = findGroup(groups, line);
       if (group && folded.has(group.line) && group.line !== line)
         setToggled(was => new Map(was).set(group.line, false));
-      // After the rows are there.
+      // Wait until the unfolded rows are rendered.
       requestAnimationFrame(() =>
         requestAnimationFrame(() =>
           handle.current?.scrollToIndex({ index: rowsNow.current.rowOf(line), align: "center" }),
@@ -112,27 +112,27 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
   const frame = useRef<HTMLDivElement>(null);
   const goToNow = useRef(goTo);
   goToNow.current = goTo;
-  useJump(frame, jump, goToNow);
+  useScrollToLines(frame, jump, goToNow);
 
-  const choose = (range: Range) => onView({ ...view, lines: writeRange(range) });
+  const selectRange = (range: LineRange) => onView({ ...view, lines: formatRange(range) });
   const chosenNow = useRef(chosen);
   chosenNow.current = chosen;
-  const chooseNow = useRef(choose);
-  chooseNow.current = choose;
+  const chooseNow = useRef(selectRange);
+  chooseNow.current = selectRange;
   const onNumber = useCallback((line: number, isExtending: boolean) => {
     setFollowing(false);
-    chooseNow.current(press(chosenNow.current, line, isExtending));
+    chooseNow.current(selectLine(chosenNow.current, line, isExtending));
   }, []);
-  const step = (by: 1 | -1) => {
+  const stepMatch = (by: 1 | -1) => {
     if (matches.length === 0) return;
     const next = atMatch === null ? (by === 1 ? 0 : matches.length - 1) : atMatch + by;
-    show((next + matches.length) % matches.length);
+    showMatch((next + matches.length) % matches.length);
   };
-  const show = (at: number) => {
+  const showMatch = (at: number) => {
     const line = matches[at]?.line;
     if (line === undefined) return;
     setAtMatch(at);
-    choose({ from: line, to: line });
+    selectRange({ from: line, to: line });
     goTo(line);
   };
 
@@ -145,20 +145,20 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
       data-log-complete={state.isComplete}
     >
       <Group className={styles.bar} gap="sm" justify="space-between">
-        <Search
+        <LogSearch
           q={q}
           found={q === "" ? null : found.data ? matches.length : found.isError ? 0 : null}
-          isWhole={found.data?.isWhole ?? true}
+          isComplete={found.data?.isComplete ?? true}
           current={atMatch}
-          onStep={step}
+          onStep={stepMatch}
           onSearch={text => {
             setAtMatch(null);
             onView({ ...view, q: text || undefined });
           }}
           onLine={text => {
-            const range = readRange(text);
+            const range = parseRange(text);
             if (!range) return;
-            choose(range);
+            selectRange(range);
             goTo(range.from);
           }}
         />
@@ -167,10 +167,10 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
             {state.lines.toLocaleString()} {state.lines === 1 ? "line" : "lines"}
             {state.isComplete ? "" : isFollowing ? ", following" : ", running"}
           </Text>
-          <Tools source={source} wrap={wrap} hasChosen={chosen !== null} onWrap={() => setWrap(!wrap)} />
+          <LogToolbar source={source} wrap={wrap} hasChosen={chosen !== null} onWrap={() => setWrap(!wrap)} />
         </Group>
       </Group>
-      {matches.length > 0 && <Matches entries={matches} q={q} current={atMatch} onGo={show} />}
+      {matches.length > 0 && <SearchMatches entries={matches} q={q} current={atMatch} onGo={showMatch} />}
       {found.isError && <ProblemPanel error={found.error} retry={() => found.refetch()} compact />}
       <LogLines
         label={`Log of ${name}`}
@@ -190,26 +190,26 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
         onNumber={onNumber}
         onFold={fold}
       />
-      <Notes state={state} retry={() => buffer.retry()} />
+      <LogNotices state={state} retry={() => buffer.retry()} />
     </div>
   );
 }
 
-function failingIn({ buffer, state }: ReturnType<typeof useLog>): number | null {
+function findFailingLine({ buffer, state }: ReturnType<typeof useLog>): number | null {
   const entries = [];
   for (let line = Math.max(1, state.lines - 499); line <= state.lines; line++) {
     const entry = buffer.line(line);
     if (entry) entries.push(entry);
   }
-  return failingLine(entries);
+  return detectFailingLine(entries);
 }
 
-function Notes({ state, retry }: { state: ReturnType<typeof useLog>["state"]; retry: () => void }) {
+function LogNotices({ state, retry }: { state: ReturnType<typeof useLog>["state"]; retry: () => void }) {
   return (
     <>
       {state.hasGap && (
         <Text className={styles.foot} size="xs" c="var(--berth-warn)">
-          The disk of the server failed while this ran: a part of the log could not be kept.
+          Part of this log is missing because the server could not write to disk.
         </Text>
       )}
       {state.error != null && <ProblemPanel error={state.error} retry={retry} compact />}
@@ -217,7 +217,7 @@ function Notes({ state, retry }: { state: ReturnType<typeof useLog>["state"]; re
   );
 }
 
-function Waiting() {
+function LogSkeleton() {
   return (
     <Stack className={styles.frame} gap={8} p="md" aria-busy="true">
       {[70, 45, 60, 30, 52].map(width => (

@@ -1,17 +1,17 @@
-/** Where a searched text stands in the pieces of a line. */
-import type { Piece } from "@/ui/log/ansi";
+/** Marks search hits in the pieces of a line. */
+import type { TextPiece } from "@/ui/log/ansi";
 
-export type Marked = Piece & { isHit: boolean };
+export type MarkedPiece = TextPiece & { isHit: boolean };
 
 const HITS_MAX = 100;
 
-/** A hit may begin in one colour and end in another, so pieces are cut where hits begin and end. */
-export function highlight(pieces: Piece[], q: string): Marked[] {
+/** Splits pieces at the boundaries of hits; a hit may span several pieces. */
+export function markHits(pieces: TextPiece[], q: string): MarkedPiece[] {
   const plain = pieces.map(piece => ({ ...piece, isHit: false }));
   if (q === "") return plain;
-  const hits = hitsOf(pieces.map(piece => piece.text).join(""), q);
+  const hits = findHits(pieces.map(piece => piece.text).join(""), q);
   if (hits.length === 0) return plain;
-  const marked: Marked[] = [];
+  const marked: MarkedPiece[] = [];
   let start = 0;
   for (const piece of pieces) {
     const end = start + piece.text.length;
@@ -31,9 +31,9 @@ export function highlight(pieces: Piece[], q: string): Marked[] {
   return marked;
 }
 
-function hitsOf(text: string, q: string): number[] {
+function findHits(text: string, q: string): number[] {
   const [lowText, lowQ] = [text.toLowerCase(), q.toLowerCase()];
-  // A letter whose lower case is longer would shift every place after it.
+  // Letters whose lower case has another length would shift all positions after them.
   if (lowText.length !== text.length || lowQ.length !== q.length) return [];
   const hits: number[] = [];
   for (let at = lowText.indexOf(lowQ); at >= 0 && hits.length < HITS_MAX; ) {

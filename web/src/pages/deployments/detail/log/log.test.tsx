@@ -1,17 +1,17 @@
 import { render } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { LINE_CHARS_SHOWN_MAX, LINE_PIECES_MAX, pieces, withoutColours } from "@/ui/log/ansi";
-import { failingLine } from "./failing";
-import { foldedAtFirst, groupAt, groupsOf, type Mark, Rows } from "./folds";
-import { highlight } from "./highlight";
-import { HOSTILE } from "./hostile";
-import { Line } from "./Line";
-import { press, readRange, writeRange } from "./range";
+import { LINE_CHARS_SHOWN_MAX, LINE_PIECES_MAX, parseAnsi, stripAnsi } from "@/ui/log/ansi";
+import { detectFailingLine } from "./failingLine";
+import { buildGroups, findGroup, type GroupMark, initiallyFolded, VisibleRows } from "./groups";
+import { markHits } from "./highlight";
+import { HOSTILE_LINES } from "./hostileLines";
+import { LogLine } from "./LogLine";
+import { formatRange, parseRange, selectLine } from "./range";
 
-function drawn(text: string, q = "") {
+function renderLine(text: string, q = "") {
   const nothing = () => {};
   return render(
-    <Line
+    <LogLine
       number={1}
       entry={{ line: 1, text }}
       group={undefined}
@@ -25,13 +25,13 @@ function drawn(text: string, q = "") {
   ).container;
 }
 
-const OURS = ["DIV", "BUTTON", "SPAN", "MARK"];
+const ALLOWED_TAGS = ["DIV", "BUTTON", "SPAN", "MARK"];
 
-test.each(HOSTILE.map((text, at) => [at, text]))("hostile line %i stays text", (_, text) => {
+test.each(HOSTILE_LINES.map((text, at) => [at, text]))("hostile line %i is rendered as text", (_, text) => {
   for (const q of ["", "<", "e"]) {
-    const page = drawn(text, q);
+    const page = renderLine(text, q);
     for (const element of page.querySelectorAll("*")) {
-      expect(OURS).toContain(element.tagName);
+      expect(ALLOWED_TAGS).toContain(element.tagName);
       for (const { name } of element.attributes) {
         expect(["class", "type", "tabindex", "aria-label"].includes(name) || name.startsWith("data-")).toBe(
           true,
@@ -45,15 +45,15 @@ test.each(HOSTILE.map((text, at) => [at, text]))("hostile line %i stays text", (
   expect((window as { __ran?: number }).__ran).toBeUndefined();
 });
 
-/** A control character, or one that turns text around; a tab is neither. */
+/** Whether it is a control character other than tab, or a bidirectional control. */
 function isControl(character: string): boolean {
   const code = character.codePointAt(0) ?? 0;
   const isC = (code < 0x20 && code !== 0x09) || (code >= 0x7f && code <= 0x9f);
   return isC || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 
-test("markup is shown as it was printed", () => {
-  expect(drawn('<img src=x onerror="window.__ran = 1">').textContent).toBe(
+test("markup is rendered as text", () => {
+  expect(renderLine('<img src=x onerror="window.__ran = 1">').textContent).toBe(
     '<img src=x onerror="window.__ran = 1">',
   );
 });
@@ -66,16 +66,16 @@ test.each([
   ["\u001b[41mpaper\u001b[0m", [{ text: "paper", className: "on-red" }]],
   ["10%\r55%\r100%", [{ text: "100%" }]],
   ["done\r", [{ text: "done" }]],
-])("colours of %j", (text, found) => {
-  expect(pieces(text)).toEqual(found);
+])("parseAnsi of %j", (text, found) => {
+  expect(parseAnsi(text)).toEqual(found);
 });
 
-test("text that turns others around is shown by its number", () => {
-  expect(withoutColours("user\u202etxt.exe")).toBe("user[U+202E]txt.exe");
+test("bidirectional controls are escaped", () => {
+  expect(stripAnsi("user\u202etxt.exe")).toBe("user[U+202E]txt.exe");
 });
 
-test("a hit that crosses colours is marked in both", () => {
-  const marked = highlight([{ text: "err", className: "red" }, { text: "or here" }], "error");
+test("a hit that spans two pieces is marked in both", () => {
+  const marked = markHits([{ text: "err", className: "red" }, { text: "or here" }], "error");
   expect(marked.filter(piece => piece.isHit).map(piece => piece.text)).toEqual(["err", "or"]);
   expect(marked.map(piece => piece.text).join("")).toBe("error here");
 });
@@ -86,39 +86,39 @@ test.each([
   [["ok", "error: no such host", "  at main.rs", "1 failed"], 2],
   [["ok", "\u001b[31mERROR\u001b[0m boom", "a", "b", "c", "d", "e", "f", "g", "tests failed: 3"], 10],
   [["ok", "0 errors", "no failures", "done"], 4],
-  [["building", "[berth] stopped: it took longer than 1m"], 1],
-  [["[berth] stopped"], null],
+  [["building", "[berth] cancelled: timed out after 1m"], 1],
+  [["[berth] cancelled"], null],
   [[], null],
-])("the failing line of %j is %s", (texts, line) => {
-  expect(failingLine(entries(...texts))).toBe(line);
+])("detectFailingLine of %j is %s", (texts, line) => {
+  expect(detectFailingLine(entries(...texts))).toBe(line);
 });
 
-const marks: Mark[] = [
+const marks: GroupMark[] = [
   { line: 3, title: "Build", state: "closed" },
   { line: 10, title: "Test", state: "open" },
   { line: 15, title: "", state: "end" },
   { line: 20, title: "Ship", state: "quiet" },
 ];
 
-test("groups end before the next, at their end, or with the log", () => {
-  expect(groupsOf(marks, 30).map(group => [group.line, group.end])).toEqual([
+test("groups end before the next group, at their end mark or with the log", () => {
+  expect(buildGroups(marks, 30).map(group => [group.line, group.end])).toEqual([
     [3, 9],
     [10, 15],
     [20, 30],
   ]);
 });
 
-test("closed ones are folded, unless they hold what is looked at", () => {
-  const groups = groupsOf(marks, 30);
-  expect([...foldedAtFirst(groups, [])]).toEqual([3, 20]);
-  expect([...foldedAtFirst(groups, [25])]).toEqual([3]);
-  expect(groupAt(groups, 17)).toBeUndefined();
+test("closed groups are folded at first unless they contain a line of interest", () => {
+  const groups = buildGroups(marks, 30);
+  expect([...initiallyFolded(groups, [])]).toEqual([3, 20]);
+  expect([...initiallyFolded(groups, [25])]).toEqual([3]);
+  expect(findGroup(groups, 17)).toBeUndefined();
 });
 
-test("rows and lines lead to each other, whatever is folded", () => {
-  const groups = groupsOf(marks, 30);
+test("rows and lines map to each other whatever is folded", () => {
+  const groups = buildGroups(marks, 30);
   for (const folded of [[], [3], [3, 20], [10], [3, 10, 20]]) {
-    const rows = new Rows(groups, new Set(folded), 30);
+    const rows = new VisibleRows(groups, new Set(folded), 30);
     const hidden = groups
       .filter(group => folded.includes(group.line))
       .reduce((sum, it) => sum + it.end - it.line, 0);
@@ -137,15 +137,15 @@ test.each([
   ["L99999999999", null],
   ["<script>", null],
   [undefined, null],
-])("the range %s", (text, range) => {
-  expect(readRange(text)).toEqual(range);
-  if (range) expect(readRange(writeRange(range))).toEqual(range);
+])("parseRange of %s", (text, range) => {
+  expect(parseRange(text)).toEqual(range);
+  if (range) expect(parseRange(formatRange(range))).toEqual(range);
 });
 
-test("a press chooses a line, with shift a range", () => {
-  const one = press(null, 5, true);
+test("a click selects a line, with shift a range", () => {
+  const one = selectLine(null, 5, true);
   expect(one).toEqual({ from: 5, to: 5 });
-  expect(press(one, 9, true)).toEqual({ from: 5, to: 9 });
-  expect(press({ from: 5, to: 9 }, 2, true)).toEqual({ from: 2, to: 9 });
-  expect(press({ from: 5, to: 9 }, 7, false)).toEqual({ from: 7, to: 7 });
+  expect(selectLine(one, 9, true)).toEqual({ from: 5, to: 9 });
+  expect(selectLine({ from: 5, to: 9 }, 2, true)).toEqual({ from: 2, to: 9 });
+  expect(selectLine({ from: 5, to: 9 }, 7, false)).toEqual({ from: 7, to: 7 });
 });

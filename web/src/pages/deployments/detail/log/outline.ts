@@ -1,14 +1,14 @@
-/** The groups of a whole log, of which only a part is in memory: marks are heard with the last lines, or searched for. */
-import { type FoundLines, findLines, type LogEntry, type LogSource } from "@/data/logs";
-import { type Mark, marksOf } from "./folds";
+/** Group marks of a whole log, of which only a part is loaded: read from the tail, or searched on the server. */
+import { type LogEntry, type LogSearchResult, type LogSource, searchLog } from "@/data/logs";
+import { collectMarks, type GroupMark } from "./groups";
 
 const MARKERS = ["--- ", "+++ ", "~~~ ", "::group::", "::endgroup::"];
-/** Of each marker. A log with more of them is shown without folds. */
+/** Limit per marker. A log with more is shown without groups. */
 const MARKS_MAX = 1_000;
 
-export type OutlineState = { marks: Mark[]; isReady: boolean };
+export type OutlineState = { marks: GroupMark[]; isReady: boolean };
 
-type Find = (source: LogSource, q: string, max: number, fromLine: number) => Promise<FoundLines>;
+type SearchLog = (source: LogSource, q: string, max: number, fromLine: number) => Promise<LogSearchResult>;
 
 export class Outline {
   #state: OutlineState = { marks: [], isReady: false };
@@ -19,7 +19,7 @@ export class Outline {
 
   constructor(
     readonly source: LogSource,
-    private readonly find: Find = findLines,
+    private readonly find: SearchLog = searchLog,
   ) {}
 
   watch = (watcher: () => void) => {
@@ -29,15 +29,15 @@ export class Outline {
 
   state = () => this.#state;
 
-  /** The last lines of a log of so many. The very last one may still grow, so it is heard again. */
-  heard(entries: LogEntry[], lines: number, isComplete: boolean) {
+  /** Adds the marks of a log's tail. The last line may be incomplete, so it is read again next time. */
+  addTail(entries: LogEntry[], lines: number, isComplete: boolean) {
     if (this.#isTooMuch || this.#isScanning) return;
     const first = entries[0]?.line ?? 1;
     if (first > this.#knownTo + 1) {
       this.#scan(lines, isComplete);
       return;
     }
-    this.#add(marksOf(entries.filter(entry => entry.line > this.#knownTo)));
+    this.#add(collectMarks(entries.filter(entry => entry.line > this.#knownTo)));
     this.#knownTo = isComplete ? lines : Math.max(0, lines - 1);
   }
 
@@ -46,31 +46,31 @@ export class Outline {
     try {
       const from = this.#knownTo + 1;
       const found = await Promise.all(MARKERS.map(each => this.find(this.source, each, MARKS_MAX, from)));
-      if (found.some(each => !each.isWhole)) {
+      if (found.some(each => !each.isComplete)) {
         this.#isTooMuch = true;
-        this.#become({ marks: [], isReady: true });
+        this.#setState({ marks: [], isReady: true });
         return;
       }
       this.#knownTo = isComplete ? lines : Math.max(0, lines - 1);
-      const seen = new Map(found.flatMap(each => marksOf(each.entries)).map(mark => [mark.line, mark]));
+      const seen = new Map(found.flatMap(each => collectMarks(each.entries)).map(mark => [mark.line, mark]));
       this.#add([...seen.values()].filter(mark => mark.line <= this.#knownTo || isComplete));
     } catch {
-      // Without an outline the log is a plain one; the next time it grows this is tried again.
-      this.#become({ isReady: true });
+      // Show the log without groups; the next tail tries again.
+      this.#setState({ isReady: true });
     } finally {
       this.#isScanning = false;
     }
   }
 
-  #add(marks: Mark[]) {
+  #add(marks: GroupMark[]) {
     const known = new Map(this.#state.marks.map(mark => [mark.line, mark]));
     for (const mark of marks) known.set(mark.line, mark);
     const isSame = this.#state.isReady && known.size === this.#state.marks.length && marks.length === 0;
     if (isSame) return;
-    this.#become({ marks: [...known.values()].sort((a, b) => a.line - b.line), isReady: true });
+    this.#setState({ marks: [...known.values()].sort((a, b) => a.line - b.line), isReady: true });
   }
 
-  #become(change: Partial<OutlineState>) {
+  #setState(change: Partial<OutlineState>) {
     this.#state = { ...this.#state, ...change };
     for (const watcher of this.#watchers) watcher();
   }

@@ -1,11 +1,11 @@
-/** A log and its outline, open while they are mounted. */
+/** A log and its groups, open while mounted. */
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import { LogBuffer } from "@/data/logBuffer";
 import type { LogSource } from "@/data/logs";
-import { groupsOf } from "./folds";
+import { buildGroups } from "./groups";
 import { Outline } from "./outline";
 
-/** Lines are shown without groups after this time. */
+/** Time after which lines are shown without groups. */
 const OUTLINE_MS_MAX = 1_500;
 
 export function useLog({ org, deploymentId, stepId, attempt, stream }: LogSource) {
@@ -13,24 +13,24 @@ export function useLog({ org, deploymentId, stepId, attempt, stream }: LogSource
     const source = { org, deploymentId, stepId, attempt, stream };
     return [new LogBuffer(source), new Outline(source)] as const;
   }, [org, deploymentId, stepId, attempt, stream]);
-  const [isPatienceOver, setPatienceOver] = useState(false);
+  const [hasTimedOut, setTimedOut] = useState(false);
 
   useEffect(() => {
-    const deaf = buffer.onTail(entries => {
+    const unsubscribe = buffer.onTail(entries => {
       const { lines, isComplete } = buffer.state();
-      outline.heard(entries, lines, isComplete);
+      outline.addTail(entries, lines, isComplete);
     });
-    const patience = setTimeout(() => setPatienceOver(true), OUTLINE_MS_MAX);
+    const timeout = setTimeout(() => setTimedOut(true), OUTLINE_MS_MAX);
     buffer.open();
     return () => {
-      clearTimeout(patience);
-      deaf();
+      clearTimeout(timeout);
+      unsubscribe();
       buffer.close();
     };
   }, [buffer, outline]);
 
   const state = useSyncExternalStore(buffer.subscribe, buffer.state);
   const { marks, isReady } = useSyncExternalStore(outline.watch, outline.state);
-  const groups = useMemo(() => groupsOf(marks, state.lines), [marks, state.lines]);
-  return { buffer, state, groups, isReady: state.isOpen && (isReady || isPatienceOver) };
+  const groups = useMemo(() => buildGroups(marks, state.lines), [marks, state.lines]);
+  return { buffer, state, groups, isReady: state.isOpen && (isReady || hasTimedOut) };
 }

@@ -2,70 +2,72 @@ import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { member, problemOf } from "@/api/problem";
+import { problemMember, toProblem } from "@/api/problem";
 import type { components } from "@/api/schema.gen";
 import type { Pipeline } from "@/api/types";
-import { useMay } from "@/data/me";
-import { definitionQuery, diagnosticsQuery, originQuery, useSaveDefinition } from "@/data/pipelines";
-import { ProblemPanel } from "@/ui/Problem";
-import { Query } from "@/ui/Query";
+import { usePermission } from "@/data/me";
+import { definitionQuery, diagnosticsQuery, repositoryQuery, useSaveDefinition } from "@/data/pipelines";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { QueryResult } from "@/ui/QueryResult";
 import { toast } from "@/ui/toast";
-import { YamlView } from "./YamlView";
+import { YamlEditor } from "./YamlEditor";
 
 type Diagnostic = components["schemas"]["Diagnostic"];
 type Props = { org: string; pipeline: Pipeline };
 
 const NONE: Diagnostic[] = [];
 
-/** The definition in force, and everything that is to be said about it. */
+/** The active definition with its diagnostics. Editable unless it comes from a repository. */
 export default function DefinitionTab({ org, pipeline }: Props) {
   const definition = useQuery(definitionQuery(org, pipeline.slug));
   return (
     <Stack gap="md">
-      {pipeline.repository && <Origin org={org} origin={pipeline.repository} />}
-      <Query of={definition}>
-        {({ source, hash }) => <Shown key={hash} org={org} pipeline={pipeline} source={source} hash={hash} />}
-      </Query>
+      {pipeline.repository && <DefinitionOrigin org={org} origin={pipeline.repository} />}
+      <QueryResult of={definition}>
+        {({ source, hash }) => (
+          <DefinitionEditor key={hash} org={org} pipeline={pipeline} source={source} hash={hash} />
+        )}
+      </QueryResult>
     </Stack>
   );
 }
 
-/** Where it comes from; and what is wrong with what lies there now, if it could not be taken over. */
-function Origin({ org, origin }: { org: string; origin: NonNullable<Pipeline["repository"]> }) {
-  const repository = useQuery(originQuery(org, origin.id));
+/** Repository of the definition, and the errors of its newest version if that could not be applied. */
+function DefinitionOrigin({ org, origin }: { org: string; origin: NonNullable<Pipeline["repository"]> }) {
+  const repository = useQuery(repositoryQuery(org, origin.id));
   const problem = repository.data?.problems?.find(each => each.path === origin.path);
   return (
     <>
       <Text size="sm" c="dimmed" className="wrap">
-        From <code>{origin.path}</code> in {origin.url}. Change it there: a push is enough.
+        From <code>{origin.path}</code> in {origin.url}. To change it, push to the repository.
       </Text>
       {problem && (
         <Alert
           color="buoy"
           radius="lg"
           icon={<IconAlertTriangle />}
-          title="The newest version has errors and is not in force"
+          title="The newest version has errors and is not active"
         >
           <Text size="sm" className="wrap">
             {problem.message}
           </Text>
-          <Diagnostics all={problem.diagnostics} />
+          <DiagnosticList all={problem.diagnostics} />
         </Alert>
       )}
     </>
   );
 }
 
-type ShownProps = Props & { source: string; hash: string };
+type EditorProps = Props & { source: string; hash: string };
 
-function Shown({ org, pipeline, source, hash }: ShownProps) {
-  const mayWrite = useMay("pipelines:write");
+function DefinitionEditor({ org, pipeline, source, hash }: EditorProps) {
+  const mayWrite = usePermission("pipelines:write");
   const [draft, setDraft] = useState<string | null>(null);
   const [checked, setChecked] = useState(source);
-  const said = useQuery(diagnosticsQuery(org, checked));
+  const validation = useQuery(diagnosticsQuery(org, checked));
   const save = useSaveDefinition(org, pipeline.slug);
   const isEditing = draft !== null;
-  const diagnostics = diagnosticsOf(save.error) ?? said.data?.diagnostics ?? NONE;
+  const diagnostics = findDiagnostics(save.error) ?? validation.data?.diagnostics ?? NONE;
   return (
     <Stack gap="sm">
       <Group justify="space-between">
@@ -77,18 +79,18 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
             {isEditing ? (
               <>
                 <Button size="xs" variant="default" onClick={() => setDraft(null)}>
-                  Leave it
+                  Cancel
                 </Button>
                 <Button
                   size="xs"
                   variant="default"
-                  loading={said.isFetching}
+                  loading={validation.isFetching}
                   onClick={() => {
                     save.reset();
                     setChecked(draft);
                   }}
                 >
-                  Check
+                  Validate
                 </Button>
                 <Button
                   size="xs"
@@ -96,7 +98,7 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
                   disabled={draft === source}
                   onClick={() =>
                     save.mutate(draft, {
-                      onSuccess: () => toast.success("The definition is in force from now on."),
+                      onSuccess: () => toast.success("Definition saved"),
                     })
                   }
                 >
@@ -111,20 +113,20 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
           </Group>
         )}
       </Group>
-      {save.isError && diagnosticsOf(save.error) === null && <ProblemPanel error={save.error} compact />}
-      {said.isError && <ProblemPanel error={said.error} retry={() => said.refetch()} compact />}
-      {said.data && diagnostics.length === 0 && (
+      {save.isError && findDiagnostics(save.error) === null && <ProblemPanel error={save.error} compact />}
+      {validation.isError && (
+        <ProblemPanel error={validation.error} retry={() => validation.refetch()} compact />
+      )}
+      {validation.data && diagnostics.length === 0 && (
         <Group gap={6} c="var(--berth-good)" role="status">
           <IconCheck size={16} aria-hidden />
           <Text size="sm">
-            {checked === (draft ?? source)
-              ? "Nothing to say against it."
-              : "Checked before your last change."}
+            {checked === (draft ?? source) ? "No problems found" : "Validated before your last change"}
           </Text>
         </Group>
       )}
-      {diagnostics.length > 0 && <Diagnostics all={diagnostics} />}
-      <YamlView
+      {diagnostics.length > 0 && <DiagnosticList all={diagnostics} />}
+      <YamlEditor
         text={source}
         marks={isEditing && checked !== draft ? NONE : diagnostics}
         onChange={isEditing ? setDraft : undefined}
@@ -133,11 +135,11 @@ function Shown({ org, pipeline, source, hash }: ShownProps) {
   );
 }
 
-function diagnosticsOf(error: unknown): Diagnostic[] | null {
-  return error ? (member<Diagnostic[]>(problemOf(error), "diagnostics") ?? null) : null;
+function findDiagnostics(error: unknown): Diagnostic[] | null {
+  return error ? (problemMember<Diagnostic[]>(toProblem(error), "diagnostics") ?? null) : null;
 }
 
-function Diagnostics({ all }: { all: Diagnostic[] }) {
+function DiagnosticList({ all }: { all: Diagnostic[] }) {
   return (
     <Stack gap={4} component="ul" p={0} m={0} style={{ listStyle: "none" }}>
       {all.map(each => (
@@ -148,7 +150,7 @@ function Diagnostics({ all }: { all: Diagnostic[] }) {
           className="wrap"
           c={each.severity === "error" ? "var(--berth-bad)" : "var(--berth-warn)"}
         >
-          line {each.line}: {each.message}
+          Line {each.line}: {each.message}
           {each.suggestion && ` — ${each.suggestion}`}
         </Text>
       ))}

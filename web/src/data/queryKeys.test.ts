@@ -1,0 +1,15 @@
+import { expect, test } from "vitest";
+import { EVENT_KINDS } from "@/api/kinds.gen";
+import { resourcesInvalidatedBy } from "./queryKeys";
+
+/** Prefixes of kinds that invalidate only the audit log. */
+const AUDIT_LOG_ONLY = ["login", "password", "access", "root"];
+
+test("every event kind invalidates at least one resource", () => {
+  const silent = EVENT_KINDS.filter(kind => resourcesInvalidatedBy(kind).length === 0);
+  expect(silent.filter(kind => !AUDIT_LOG_ONLY.some(start => kind.startsWith(`${start}_`)))).toEqual([]);
+});
+
+test("session_claimed invalidates Environments and Home", () => {
+  expect(resourcesInvalidatedBy("session_claimed")).toEqual(["environments", "deployed"]);
+});

@@ -1,0 +1,65 @@
+/** Keys of the query cache: organization, then resource, so that an event can invalidate all queries of a resource. */
+export const RESOURCES = [
+  "analyses",
+  "approvals",
+  "deployed",
+  "deliveries",
+  "deployments",
+  "environments",
+  "events",
+  "insights",
+  "invitations",
+  "members",
+  "organization",
+  "pipelines",
+  "registries",
+  "repositories",
+  "runners",
+  "secrets",
+  "tokens",
+  "webhooks",
+] as const;
+
+export type Resource = (typeof RESOURCES)[number];
+
+export function resourceKey(org: string, noun: Resource, ...rest: unknown[]) {
+  return ["org", org, noun, ...rest] as const;
+}
+
+export const ME_KEY = ["me"] as const;
+
+/** Resources whose queries an event of this kind invalidates, besides the audit log itself. */
+export function resourcesInvalidatedBy(kind: string): Resource[] {
+  const [subject = ""] = kind.split("_");
+  return INVALIDATED_BY[subject] ?? [];
+}
+
+const INVALIDATED_BY: Record<string, Resource[]> = {
+  organization: ["organization"],
+  member: ["members", "invitations", "organization", "approvals"],
+  invitation: ["invitations"],
+  token: ["tokens"],
+  pipeline: ["pipelines", "deployed", "environments"],
+  repository: ["repositories", "pipelines", "deployed", "environments"],
+  session: ["environments", "deployed"],
+  ticket: ["environments"],
+  environment: ["environments", "deployed"],
+  deployment: ["deployments", "deployed", "environments", "insights", "pipelines"],
+  stage: ["deployments", "deployed", "pipelines"],
+  step: ["deployments"],
+  promotion: ["deployments", "deployed", "pipelines"],
+  approval: ["approvals", "deployments"],
+  bypass: ["deployments"],
+  drain: ["environments", "deployments"],
+  finished: ["deployments"],
+  rollback: ["deployments"],
+  soak: ["deployments"],
+  secret: ["secrets"],
+  webhook: ["webhooks", "deliveries"],
+  registry: ["registries", "pipelines"],
+  analysis: ["analyses"],
+  fix: ["analyses"],
+  runner: ["runners"],
+  epoch: ["environments"],
+  events: ["events"],
+};

@@ -1,0 +1,84 @@
+import { Avatar, Group, Stack, Text } from "@mantine/core";
+import { IconAnchor, IconUsers } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import type { Environment } from "@/api/types";
+import { type EnvironmentKey, queueQuery } from "@/data/environments";
+import { useMe } from "@/data/me";
+import { CommitId } from "@/ui/CommitId";
+import { Countdown, SinceTime } from "@/ui/RelativeTime";
+
+const NAMED_MAX = 3;
+
+/** The session on an environment: holder, times, reason, commit and queue. */
+export function SessionSummary({ where, environment }: { where: EnvironmentKey; environment: Environment }) {
+  const me = useMe().user.id;
+  const { lock, deployedCommitId } = environment;
+  return (
+    <Stack gap={8}>
+      {lock ? (
+        <>
+          <Group gap="sm" wrap="nowrap">
+            <Avatar name={lock.holder.name} color="tide" size={36} radius="xl" />
+            <div style={{ minWidth: 0 }}>
+              <Text fw={600} className="clamp">
+                Held by {lock.holder.id === me ? "you" : lock.holder.name}
+              </Text>
+              <Text size="sm" c="dimmed">
+                <SinceTime at={lock.claimedAt} />
+                {" · "}
+                {lock.expiresAt ? (
+                  <>
+                    <Countdown until={lock.expiresAt} /> left
+                  </>
+                ) : (
+                  "no expiry"
+                )}
+                {" · "}fencing token {lock.fence}
+              </Text>
+            </div>
+          </Group>
+          <Text
+            size="sm"
+            className="wrap"
+            fs={lock.context ? undefined : "italic"}
+            c={lock.context ? undefined : "dimmed"}
+          >
+            {lock.context ? `“${lock.context}”` : "No reason given"}
+          </Text>
+        </>
+      ) : (
+        <Group gap="xs" c="var(--berth-good)">
+          <IconAnchor size={20} aria-hidden />
+          <Text fw={600}>Free</Text>
+        </Group>
+      )}
+      <Text size="sm" c="dimmed">
+        {deployedCommitId ? (
+          <>
+            Deployed: <CommitId id={deployedCommitId} />
+          </>
+        ) : (
+          "Nothing deployed yet"
+        )}
+      </Text>
+      {environment.queueLength > 0 && <QueueSummary where={where} />}
+    </Stack>
+  );
+}
+
+function QueueSummary({ where }: { where: EnvironmentKey }) {
+  const me = useMe().user.id;
+  const queue = useQuery(queueQuery(where)).data ?? [];
+  if (queue.length === 0) return null;
+  const names = queue.slice(0, NAMED_MAX).map(each => (each.holder.id === me ? "you" : each.holder.name));
+  const more = queue.length - names.length;
+  return (
+    <Group gap={6} wrap="nowrap" c="var(--berth-warn)">
+      <IconUsers size={16} aria-hidden style={{ flex: "none" }} />
+      <Text size="sm">
+        Queue: {names.join(", ")}
+        {more > 0 && ` and ${more} more`}
+      </Text>
+    </Group>
+  );
+}

@@ -1,0 +1,103 @@
+import { Button, Group, SegmentedControl, Stack, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { IconAnchor, IconSearch } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useOrg } from "@/data/me";
+import { pipelinePagesQuery } from "@/data/pipelines";
+import { Snippet } from "@/ui/Copy";
+import { EmptyState } from "@/ui/EmptyState";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { Page } from "@/ui/Page";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { ENVIRONMENT_YAML } from "@/ui/snippets";
+import { type EnvironmentFilter, PipelineEnvironments } from "./PipelineEnvironments";
+
+const SEARCH_DELAY_MS = 200;
+const FILTERS = [
+  { value: "all", label: "All" },
+  { value: "free", label: "Free" },
+  { value: "mine", label: "Held by you" },
+];
+
+/** All shared environments with their sessions, queues and actions. */
+export function EnvironmentsPage() {
+  const org = useOrg();
+  const { search, show = "all" } = useSearch({ from: "/o/$org/environments" });
+  const navigate = useNavigate({ from: "/o/$org/environments" });
+  const pipelines = useInfiniteQuery(pipelinePagesQuery(org, search ? { search } : {}));
+  const all = pipelines.data?.pages.flatMap(page => page.data) ?? [];
+  const found = all.filter(pipeline => pipeline.environments.length > 0);
+  const applySearch = useDebouncedCallback(
+    (text: string) => navigate({ search: now => ({ ...now, search: text || undefined }), replace: true }),
+    SEARCH_DELAY_MS,
+  );
+  return (
+    <Page
+      title="Shared environments"
+      lead="Claim an environment, deploy to it and release it when you are done"
+    >
+      <Group>
+        <TextInput
+          leftSection={<IconSearch size={16} />}
+          placeholder="Search pipelines"
+          aria-label="Search pipelines"
+          defaultValue={search}
+          onChange={event => applySearch(event.currentTarget.value)}
+          data-page-search
+          style={{ flex: "1 1 14rem" }}
+        />
+        <SegmentedControl
+          data={FILTERS}
+          value={show}
+          aria-label="Filter"
+          onChange={value =>
+            navigate({
+              search: now => ({ ...now, show: value === "all" ? undefined : value }),
+              replace: true,
+            })
+          }
+        />
+      </Group>
+      {pipelines.isPending && <LoadingRows rows={2} height={180} />}
+      {pipelines.isError && found.length === 0 && (
+        <ProblemPanel error={pipelines.error} retry={() => pipelines.refetch()} />
+      )}
+      {pipelines.isSuccess && found.length === 0 && !pipelines.hasNextPage && (
+        <NoEnvironments isSearch={Boolean(search)} />
+      )}
+      <Stack gap="xl">
+        {found.map(pipeline => (
+          <PipelineEnvironments key={pipeline.id} pipeline={pipeline} show={show as EnvironmentFilter} />
+        ))}
+        {pipelines.hasNextPage && (
+          <Button
+            variant="default"
+            onClick={() => pipelines.fetchNextPage()}
+            loading={pipelines.isFetchingNextPage}
+          >
+            Load more
+          </Button>
+        )}
+      </Stack>
+    </Page>
+  );
+}
+
+function NoEnvironments({ isSearch }: { isSearch: boolean }) {
+  if (isSearch) {
+    return (
+      <EmptyState icon={IconAnchor} title="No matching pipelines with shared environments">
+        Try another name, or clear the search.
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState icon={IconAnchor} title="No shared environments yet">
+      <Stack gap="sm" w="100%">
+        <div>Add one to a pipeline definition and push it:</div>
+        <Snippet label="Example environment" text={ENVIRONMENT_YAML} />
+      </Stack>
+    </EmptyState>
+  );
+}

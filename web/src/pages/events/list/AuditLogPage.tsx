@@ -1,0 +1,101 @@
+import { Alert, Button, Card, Text } from "@mantine/core";
+import { IconActivity, IconDownload, IconShieldCheck, IconShieldX } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { eventsQuery, exportUrl, useVerifyAuditLog } from "@/data/events";
+import { useOrg } from "@/data/me";
+import { EmptyState } from "@/ui/EmptyState";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { Page } from "@/ui/Page";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { toast } from "@/ui/toast";
+import { AuditLogFilters } from "./AuditLogFilters";
+import { EventRow } from "./EventRow";
+
+/** The audit log, newest first, updated live. */
+export function AuditLogPage() {
+  const org = useOrg();
+  const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
+  const events = useInfiniteQuery(eventsQuery(org, filter));
+  const all = events.data?.pages.flatMap(page => page.data) ?? [];
+  const isFiltered = Object.keys(filter).length > 0;
+  return (
+    <Page
+      title="Audit log"
+      lead="All events in this organization, newest first"
+      actions={
+        <>
+          <VerifyButton />
+          <Button
+            component="a"
+            href={exportUrl(org)}
+            download
+            variant="default"
+            leftSection={<IconDownload size={16} />}
+          >
+            Export
+          </Button>
+        </>
+      }
+    >
+      <AuditLogFilters />
+      {events.isPending && <LoadingRows rows={6} />}
+      {events.isError && all.length === 0 && (
+        <ProblemPanel error={events.error} retry={() => events.refetch()} />
+      )}
+      {events.isSuccess && all.length === 0 && (
+        <EmptyState icon={IconActivity} title={isFiltered ? "No matching events" : "No events yet"}>
+          {isFiltered
+            ? "Change or clear the filters."
+            : "Every change in this organization is recorded here."}
+        </EmptyState>
+      )}
+      {all.length > 0 && (
+        <Card padding={0} component="ol" m={0} style={{ listStyle: "none" }} aria-label="Events">
+          {all.map(each => (
+            <EventRow key={each.id} event={each} />
+          ))}
+        </Card>
+      )}
+      {events.hasNextPage && (
+        <Button variant="default" onClick={() => events.fetchNextPage()} loading={events.isFetchingNextPage}>
+          Load more
+        </Button>
+      )}
+    </Page>
+  );
+}
+
+function VerifyButton() {
+  const verify = useVerifyAuditLog(useOrg());
+  const { data } = verify;
+  return (
+    <>
+      <Button
+        variant="default"
+        leftSection={<IconShieldCheck size={16} />}
+        loading={verify.isPending}
+        onClick={() => verify.mutate(undefined, { onError: toast.problem })}
+      >
+        Verify
+      </Button>
+      {data && (
+        <Alert
+          w="100%"
+          role="status"
+          color={data.valid ? "kelp" : "buoy"}
+          icon={data.valid ? <IconShieldCheck /> : <IconShieldX />}
+          title={data.valid ? "Audit log verified" : "Audit log has been tampered with"}
+        >
+          <Text size="sm">
+            {data.checked} events checked
+            {data.firstSequence > 1 && `, starting at #${data.firstSequence} (older ones were removed)`}.{" "}
+            {data.firstProblem
+              ? `Problem at #${data.firstProblem.sequence}: ${data.firstProblem.detail}`
+              : `The newest is #${data.head.sequence}.`}
+          </Text>
+        </Alert>
+      )}
+    </>
+  );
+}

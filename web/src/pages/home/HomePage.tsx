@@ -1,0 +1,50 @@
+import { Alert, Button, Stack } from "@mantine/core";
+import { IconKey } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { deployedQuery } from "@/data/deployed";
+import { useMe, useOrg } from "@/data/me";
+import { Link } from "@/ui/Link";
+import { LoadingRows } from "@/ui/LoadingRows";
+import { Page } from "@/ui/Page";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { SetupSteps } from "@/ui/setup/SetupSteps";
+import { AttentionCard } from "./AttentionCard";
+import { PipelineCard } from "./PipelineCard";
+
+/** Overview: what is deployed to each stage, who holds which environment, and what needs the user's attention. */
+export function HomePage() {
+  const org = useOrg();
+  const me = useMe();
+  const deployed = useInfiniteQuery(deployedQuery(org));
+  const pipelines = deployed.data?.pages.flatMap(page => page.data) ?? [];
+  const isEmpty = deployed.isSuccess && pipelines.length === 0;
+  return (
+    <Page title="Home" lead={isEmpty ? undefined : "What is deployed, and who holds which environment"}>
+      {me.user.passwordIsGenerated && !me.demo && (
+        <Alert icon={<IconKey />} color="lantern" radius="lg" title="You are using a temporary password">
+          <Link to="/profile">Change your password</Link>
+        </Alert>
+      )}
+      {deployed.isPending && <LoadingRows rows={3} height={150} />}
+      {deployed.isError && pipelines.length === 0 && (
+        <ProblemPanel error={deployed.error} retry={() => deployed.refetch()} />
+      )}
+      {isEmpty && <SetupSteps />}
+      {pipelines.length > 0 && <AttentionCard pipelines={pipelines} />}
+      <Stack>
+        {pipelines.map(each => (
+          <PipelineCard key={each.pipelineId} pipeline={each} />
+        ))}
+      </Stack>
+      {deployed.hasNextPage && (
+        <Button
+          variant="default"
+          onClick={() => deployed.fetchNextPage()}
+          loading={deployed.isFetchingNextPage}
+        >
+          Load more
+        </Button>
+      )}
+    </Page>
+  );
+}

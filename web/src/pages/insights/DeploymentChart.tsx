@@ -1,0 +1,80 @@
+import "uplot/dist/uPlot.min.css";
+import { Box, useComputedColorScheme, VisuallyHidden } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
+import uPlot from "uplot";
+import UplotReact from "uplot-react";
+import type { DeliveryInsights } from "@/api/types";
+
+const HEIGHT_PX = 240;
+
+function readColour(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Bar chart of deployments and failures by day, with a table for screen readers. */
+export default function DeploymentChart({ days }: { days: DeliveryInsights["days"] }) {
+  const { ref, width } = useElementSize();
+  const scheme = useComputedColorScheme("light");
+  const bars = uPlot.paths.bars?.({ size: [0.7, 40], radius: 0.2 });
+  const data: uPlot.AlignedData = [
+    days.map(day => Date.parse(day.date) / 1000),
+    days.map(day => day.deployments),
+    days.map(day => day.failed),
+  ];
+  const axis = {
+    stroke: readColour("--mantine-color-dimmed"),
+    grid: { stroke: readColour("--berth-line"), width: 1 },
+  };
+  const options: uPlot.Options = {
+    width: Math.max(width, 200),
+    height: HEIGHT_PX,
+    tzDate: seconds => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    scales: { y: { range: (_, __, max) => [0, Math.max(4, Math.ceil(max * 1.15))] } },
+    axes: [axis, { ...axis, size: 36, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }],
+    series: [
+      { label: "Date", value: "{YYYY}-{MM}-{DD}" },
+      {
+        label: "Deployments",
+        fill: readColour("--berth-good"),
+        stroke: readColour("--berth-good"),
+        width: 0,
+        paths: bars,
+        points: { show: false },
+      },
+      {
+        label: "Failed",
+        fill: readColour("--berth-bad"),
+        stroke: readColour("--berth-bad"),
+        width: 0,
+        paths: bars,
+        points: { show: false },
+      },
+    ],
+  };
+  return (
+    <Box ref={ref}>
+      <div aria-hidden="true">{width > 0 && <UplotReact key={scheme} options={options} data={data} />}</div>
+      <VisuallyHidden>
+        <table>
+          <caption>Deployments by day</caption>
+          <thead>
+            <tr>
+              <th scope="col">Day</th>
+              <th scope="col">Deployments</th>
+              <th scope="col">Failed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {days.map(day => (
+              <tr key={day.date}>
+                <th scope="row">{day.date}</th>
+                <td>{day.deployments}</td>
+                <td>{day.failed}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </VisuallyHidden>
+    </Box>
+  );
+}

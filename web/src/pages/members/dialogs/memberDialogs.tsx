@@ -1,0 +1,43 @@
+import { Text } from "@mantine/core";
+import type { Member, Role } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { useChangeRole, useRemoveMember } from "@/data/members";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { ROLE_CONSEQUENCES } from "./roles";
+
+type Props = { member: Member; onClose: () => void };
+
+export function ChangeRoleDialog({ member, role, onClose }: Props & { role: Role }) {
+  const change = useChangeRole(useOrg());
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title={`Change the role of ${member.name} to ${role}?`}
+      action="Change role"
+      mutation={change}
+      input={{ userId: member.id, role }}
+      success={() => `Role of ${member.name} changed to ${role}`}
+    >
+      <Text size="sm">{ROLE_CONSEQUENCES[role]}</Text>
+    </ConfirmDialog>
+  );
+}
+
+export function RemoveMemberDialog({ member, onClose }: Props) {
+  const remove = useRemoveMember(useOrg());
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title={`Remove ${member.name}?`}
+      action="Remove"
+      danger
+      mutation={remove}
+      input={member.id}
+      success={() => `${member.name} removed`}
+    >
+      <Text size="sm">
+        Their tokens for this organization stop working immediately. Their events stay in the audit log.
+      </Text>
+    </ConfirmDialog>
+  );
+}

@@ -1,0 +1,113 @@
+import { Avatar, Badge, Button, Group, NativeSelect, Table, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Member, Role } from "@/api/types";
+import { useMe, useOrg, usePermission } from "@/data/me";
+import { membersQuery } from "@/data/members";
+import { ActionsCell, LabelledCell } from "@/ui/lists/ResponsiveTable";
+import { SettingsList } from "@/ui/lists/SettingsList";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { InviteDialog } from "../dialogs/InviteDialog";
+import { ChangeRoleDialog, RemoveMemberDialog } from "../dialogs/memberDialogs";
+import { NewServiceAccountDialog } from "../dialogs/NewServiceAccountDialog";
+import { ROLE_OPTIONS } from "../dialogs/roles";
+import { PendingInvitations } from "./PendingInvitations";
+
+type MemberDialog =
+  | { of: "invite" }
+  | { of: "service" }
+  | { of: "remove"; member: Member }
+  | { of: "role"; member: Member; role: Role };
+
+export function MembersPage() {
+  const mayWrite = usePermission("members:write");
+  const members = useQuery(membersQuery(useOrg()));
+  const [dialog, setDialog] = useState<MemberDialog | null>(null);
+  const close = () => setDialog(null);
+  return (
+    <SettingsList
+      title="Members"
+      lead="People and service accounts with access to this organization"
+      add={mayWrite && { label: "Invite member", onClick: () => setDialog({ of: "invite" }) }}
+      actions={
+        <Button variant="default" onClick={() => setDialog({ of: "service" })}>
+          Add service account
+        </Button>
+      }
+      query={members}
+      columns={["Name", "Role", "Joined"]}
+      row={member => (
+        <MemberRow
+          member={member}
+          mayWrite={mayWrite}
+          changeRole={role => setDialog({ of: "role", member, role })}
+          remove={() => setDialog({ of: "remove", member })}
+        />
+      )}
+    >
+      {mayWrite && <PendingInvitations />}
+      {dialog?.of === "invite" && <InviteDialog onClose={close} />}
+      {dialog?.of === "service" && <NewServiceAccountDialog onClose={close} />}
+      {dialog?.of === "role" && (
+        <ChangeRoleDialog member={dialog.member} role={dialog.role} onClose={close} />
+      )}
+      {dialog?.of === "remove" && <RemoveMemberDialog member={dialog.member} onClose={close} />}
+    </SettingsList>
+  );
+}
+
+type RowProps = {
+  member: Member;
+  mayWrite: boolean;
+  changeRole: (role: Role) => void;
+  remove: () => void;
+};
+
+function MemberRow({ member, mayWrite, changeRole, remove }: RowProps) {
+  const isMe = member.id === useMe().user.id;
+  return (
+    <Table.Tr>
+      <Table.Td>
+        <Group gap="sm" wrap="nowrap">
+          <Avatar name={member.name} color="tide" size={32} radius="xl" />
+          <div>
+            <Text fw={550}>
+              {member.name} {isMe && "(you)"}{" "}
+              {member.kind === "service" && (
+                <Badge color="gray" c="inherit" ml={4}>
+                  service account
+                </Badge>
+              )}
+            </Text>
+            <Text size="sm" c="dimmed">
+              {member.email}
+            </Text>
+          </div>
+        </Group>
+      </Table.Td>
+      <LabelledCell of="Role">
+        {mayWrite && !isMe ? (
+          <NativeSelect
+            aria-label={`Role of ${member.name}`}
+            data={ROLE_OPTIONS.map(role => role.value)}
+            value={member.role}
+            onChange={event => changeRole(event.currentTarget.value as Role)}
+            w={130}
+          />
+        ) : (
+          member.role
+        )}
+      </LabelledCell>
+      <LabelledCell of="Joined">
+        <RelativeTime at={member.createdAt} />
+      </LabelledCell>
+      <ActionsCell>
+        {mayWrite && !isMe && (
+          <Button size="xs" variant="default" onClick={remove} aria-label={`Remove ${member.name}`}>
+            Remove
+          </Button>
+        )}
+      </ActionsCell>
+    </Table.Tr>
+  );
+}

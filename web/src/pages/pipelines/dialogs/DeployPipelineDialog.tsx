@@ -1,0 +1,76 @@
+import { Radio, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Pipeline } from "@/api/types";
+import { type DeploymentRequest, useStartDeployment } from "@/data/deployments";
+import { usePermission } from "@/data/me";
+import { ConfirmDialog } from "@/ui/ConfirmDialog";
+import { ReasonField } from "@/ui/fields/ReasonField";
+
+const COMMIT_CHARS_MAX = 255;
+type CommitSource = "head" | "commit" | "ref";
+type Props = { org: string; pipeline: Pipeline; onClose: () => void };
+
+/** Starts a deployment through all stages. */
+export function DeployPipelineDialog({ org, pipeline, onClose }: Props) {
+  const navigate = useNavigate();
+  const start = useStartDeployment(org, pipeline.slug);
+  const mayBypass = usePermission("gates:bypass");
+  const hasRepository = pipeline.repository != null;
+  const [what, setWhat] = useState<CommitSource>(hasRepository && pipeline.tracks ? "head" : "commit");
+  const [name, setName] = useState("");
+  const [reason, setReason] = useState("");
+  const [isBypass, setBypass] = useState(false);
+  const trimmedReason = reason.trim();
+  const request: DeploymentRequest = {
+    ...(what === "commit" ? { commitId: name.trim() } : {}),
+    ...(what === "ref" ? { ref: name.trim() } : {}),
+    ...(isBypass ? { bypass: { reason: trimmedReason } } : { reason: trimmedReason || undefined }),
+  };
+  return (
+    <ConfirmDialog
+      onClose={onClose}
+      title={`Deploy ${pipeline.name}`}
+      action={isBypass ? "Bypass gates and deploy" : "Deploy"}
+      danger={isBypass}
+      mutation={start}
+      disabled={(what !== "head" && name.trim() === "") || (isBypass && trimmedReason === "")}
+      input={request}
+      success={({ number }) => `Deployment #${number} started`}
+      onSuccess={({ id }) =>
+        navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId: id } })
+      }
+    >
+      <Text size="sm">Deploys to {pipeline.stages.map(stage => stage.name).join(", then ")}.</Text>
+      {hasRepository && (
+        <Radio.Group label="Source" value={what} onChange={value => setWhat(value as CommitSource)}>
+          <Stack gap={6} mt={6}>
+            {pipeline.tracks && <Radio value="head" label={`Latest commit on ${pipeline.tracks}`} />}
+            <Radio value="commit" label="Commit" />
+            <Radio value="ref" label="Branch or tag" />
+          </Stack>
+        </Radio.Group>
+      )}
+      {what !== "head" && (
+        <TextInput
+          label={what === "commit" ? "Commit" : "Branch or tag"}
+          placeholder={what === "commit" ? "8a46ee3" : "release-1.4"}
+          value={name}
+          maxLength={COMMIT_CHARS_MAX}
+          onChange={event => setName(event.currentTarget.value)}
+          data-autofocus
+          spellCheck={false}
+        />
+      )}
+      <ReasonField withAsterisk={isBypass} value={reason} onChange={setReason} />
+      {mayBypass && (
+        <Switch
+          label="Bypass all gates"
+          description="For emergencies: skips deployment windows, approvals and pauses. The audit log records your name and reason."
+          checked={isBypass}
+          onChange={event => setBypass(event.currentTarget.checked)}
+        />
+      )}
+    </ConfirmDialog>
+  );
+}

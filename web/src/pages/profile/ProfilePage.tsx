@@ -1,0 +1,106 @@
+import { Button, Card, Checkbox, Container, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { fieldError } from "@/api/problem";
+import { useChangePassword, useMe } from "@/data/me";
+import { Link, LinkButton } from "@/ui/Link";
+import { checkNewPassword, NewPasswordInput, newPasswordError } from "@/ui/NewPasswordInput";
+import { Page } from "@/ui/Page";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+import { toast } from "@/ui/toast";
+
+/** Profile of the current user: password and organizations. */
+export function ProfilePage() {
+  const { user, organizations } = useMe();
+  return (
+    <Container component="main" size="sm" py="xl">
+      <Page
+        title="Your profile"
+        lead={`${user.name}, ${user.email}`}
+        actions={
+          <LinkButton to="/" variant="default">
+            Back
+          </LinkButton>
+        }
+      >
+        <PasswordCard isGenerated={user.passwordIsGenerated} />
+        <Card component="section" aria-label="Your organizations">
+          <Title order={2} mb="sm">
+            Your organizations
+          </Title>
+          {organizations.length === 0 && (
+            <Text c="dimmed">You are not a member of any organization. Ask an admin to invite you.</Text>
+          )}
+          <Stack gap="xs">
+            {organizations.map(each => (
+              <Group key={each.id} justify="space-between">
+                <LinkButton to="/o/$org" params={{ org: each.slug }} variant="default">
+                  {each.name}
+                </LinkButton>
+                <Group>
+                  <Text c="dimmed">{each.role}</Text>
+                  <Link to="/o/$org/settings/tokens" params={{ org: each.slug }} size="sm">
+                    API tokens
+                  </Link>
+                </Group>
+              </Group>
+            ))}
+          </Stack>
+        </Card>
+      </Page>
+    </Container>
+  );
+}
+
+function PasswordCard({ isGenerated }: { isGenerated: boolean }) {
+  const change = useChangePassword();
+  const form = useForm({
+    initialValues: { currentPassword: "", newPassword: "", revokeTokens: false },
+    validate: { newPassword: checkNewPassword },
+  });
+  const current = form.getInputProps("currentPassword");
+  const chosen = form.getInputProps("newPassword");
+  const isWrong = change.isError && fieldError(change.error, "/currentPassword") !== undefined;
+  const chosenProblem = newPasswordError(change.error, "/newPassword");
+  const submit = form.onSubmit(values =>
+    change.mutate(values, {
+      onSuccess: () => {
+        form.reset();
+        toast.success("Password changed");
+      },
+    }),
+  );
+  return (
+    <Card component="section" aria-label="Password">
+      <Title order={2} mb={4}>
+        Password
+      </Title>
+      <Text c="dimmed" size="sm" mb="sm">
+        {isGenerated ? "You are using a temporary password. " : ""}Changing it logs you out in all other
+        browsers.
+      </Text>
+      <form onSubmit={submit}>
+        <Stack>
+          <PasswordInput
+            label="Current password"
+            required
+            autoComplete="current-password"
+            {...current}
+            error={current.error ?? (isWrong && "Wrong password")}
+          />
+          <NewPasswordInput {...chosen} error={chosen.error ?? chosenProblem} />
+          <Checkbox
+            label="Also revoke my API tokens"
+            description="They stop working immediately, in all your organizations"
+            {...form.getInputProps("revokeTokens", { type: "checkbox" })}
+          />
+          {change.isError && !isWrong && !chosenProblem && <ProblemPanel error={change.error} compact />}
+          <Group justify="flex-end">
+            <Button type="submit" loading={change.isPending}>
+              Change password
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Card>
+  );
+}

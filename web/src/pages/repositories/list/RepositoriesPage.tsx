@@ -1,0 +1,130 @@
+import { Alert, Button, Card, Code, Group, List, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle, IconGitBranch, IconRefresh } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Repository } from "@/api/types";
+import { useOrg, usePermission } from "@/data/me";
+import { repositoriesQuery, useSyncRepository } from "@/data/repositories";
+import { CommitId } from "@/ui/CommitId";
+import { Snippet } from "@/ui/Copy";
+import { EmptyState } from "@/ui/EmptyState";
+import { Link } from "@/ui/Link";
+import { SettingsList } from "@/ui/lists/SettingsList";
+import { RelativeTime } from "@/ui/RelativeTime";
+import { FIRST_PIPELINE, FIRST_PIPELINE_PATH } from "@/ui/snippets";
+import { toast } from "@/ui/toast";
+import { NewRepositoryDialog } from "../dialogs/NewRepositoryDialog";
+import { RemoveRepositoryDialog } from "../dialogs/RemoveRepositoryDialog";
+
+export function RepositoriesPage() {
+  const mayWrite = usePermission("repositories:write");
+  const repositories = useQuery(repositoriesQuery(useOrg()));
+  const [isAdding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Repository | null>(null);
+  return (
+    <SettingsList
+      title="Repositories"
+      lead="Git repositories with pipeline definitions. New commits on tracked branches are deployed."
+      add={mayWrite && { label: "Add repository", onClick: () => setAdding(true) }}
+      query={repositories}
+      row={repository => (
+        <RepositoryCard repository={repository} mayWrite={mayWrite} remove={() => setRemoving(repository)} />
+      )}
+      empty={
+        <EmptyState icon={IconGitBranch} title="No repositories yet">
+          <Stack gap="sm" w="100%">
+            <div>
+              Commit a pipeline as <Code>{FIRST_PIPELINE_PATH}</Code>, then add the repository here.
+            </div>
+            <Snippet label="Example pipeline" text={FIRST_PIPELINE} />
+          </Stack>
+        </EmptyState>
+      }
+    >
+      {isAdding && <NewRepositoryDialog onClose={() => setAdding(false)} />}
+      {removing && <RemoveRepositoryDialog repository={removing} onClose={() => setRemoving(null)} />}
+    </SettingsList>
+  );
+}
+
+type RowProps = { repository: Repository; mayWrite: boolean; remove: () => void };
+
+function RepositoryCard({ repository, mayWrite, remove }: RowProps) {
+  const org = useOrg();
+  const sync = useSyncRepository(org);
+  return (
+    <Card component="article" aria-label={repository.url}>
+      <Group justify="space-between" align="flex-start">
+        <Stack gap={4} style={{ flex: "1 1 16rem", minWidth: 0 }}>
+          <Text fw={600} className="wrap">
+            {repository.url}
+          </Text>
+          <Text size="sm" c="dimmed">
+            {repository.defaultBranch ? `${repository.defaultBranch} ` : ""}
+            {repository.head && <CommitId id={repository.head} />}
+            {repository.lastSyncedAt ? (
+              <>
+                {" "}
+                synced <RelativeTime at={repository.lastSyncedAt} />
+              </>
+            ) : repository.error ? (
+              "last sync failed"
+            ) : (
+              "not synced yet"
+            )}
+            {" · "}every {repository.pollSeconds} s
+          </Text>
+          <Group gap="sm">
+            {repository.pipelines.map(each => (
+              <Link key={each.id} to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId: each.slug }}>
+                {each.slug}
+              </Link>
+            ))}
+          </Group>
+        </Stack>
+        {mayWrite && (
+          <Group gap="xs">
+            <Button
+              size="xs"
+              variant="default"
+              leftSection={<IconRefresh size={14} />}
+              loading={sync.isPending}
+              onClick={() =>
+                sync.mutate(repository.id, {
+                  onSuccess: () => toast.success("Sync started"),
+                  onError: toast.problem,
+                })
+              }
+            >
+              Sync now
+            </Button>
+            <Button size="xs" variant="default" onClick={remove}>
+              Remove
+            </Button>
+          </Group>
+        )}
+      </Group>
+      {repository.error && (
+        <Alert mt="sm" color="buoy" icon={<IconAlertTriangle />} title="Last sync failed">
+          <Text size="sm" className="wrap">
+            {repository.error}
+          </Text>
+        </Alert>
+      )}
+      {repository.problems.map(problem => (
+        <Alert key={problem.path} mt="sm" color="lantern" icon={<IconAlertTriangle />} title={problem.path}>
+          <Text size="sm" className="wrap">
+            {problem.message}
+          </Text>
+          <List size="sm">
+            {problem.diagnostics.map(each => (
+              <List.Item key={`${each.pointer}${each.code}${each.line}`} className="wrap">
+                Line {each.line}: {each.message} {each.suggestion}
+              </List.Item>
+            ))}
+          </List>
+        </Alert>
+      ))}
+    </Card>
+  );
+}

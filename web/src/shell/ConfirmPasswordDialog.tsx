@@ -1,0 +1,62 @@
+import { Button, Group, Modal, PasswordInput, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { fieldError, toProblem } from "@/api/problem";
+import { useConfirmPassword } from "@/data/me";
+import { ProblemPanel } from "@/ui/ProblemPanel";
+
+/** Above the dialog that sent the request. */
+const Z_INDEX = 300;
+
+type Props = { onAnswer: (isConfirmed: boolean) => void };
+
+/** Dialog that asks for the user's password. */
+export default function ConfirmPasswordDialog({ onAnswer }: Props) {
+  const confirm = useConfirmPassword();
+  const [password, setPassword] = useState("");
+  const isWrong = confirm.isError && fieldError(confirm.error, "/password") !== undefined;
+  return (
+    <Modal
+      opened
+      onClose={() => onAnswer(false)}
+      title={<Text fw={650}>Confirm your password</Text>}
+      closeOnClickOutside={false}
+      zIndex={Z_INDEX}
+    >
+      <form
+        onSubmit={event => {
+          event.preventDefault();
+          confirm.mutate(password, {
+            onSuccess: () => onAnswer(true),
+            // The login has expired: the client redirects to the login page.
+            onError: error => toProblem(error).status === 401 && onAnswer(false),
+          });
+        }}
+      >
+        <Stack>
+          <Text size="sm">You entered it more than an hour ago. Enter it again to continue.</Text>
+          <PasswordInput
+            label="Password"
+            required
+            data-autofocus
+            autoComplete="current-password"
+            value={password}
+            onChange={event => {
+              setPassword(event.currentTarget.value);
+              confirm.reset();
+            }}
+            error={isWrong && "Wrong password"}
+          />
+          {confirm.isError && !isWrong && <ProblemPanel error={confirm.error} compact />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={() => onAnswer(false)}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={confirm.isPending} disabled={password === ""}>
+              Confirm
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,34 @@
+import { Group, Kbd, Modal, Table, Text } from "@mantine/core";
+import { NAV_ITEMS } from "./navigation";
+
+const SHORTCUTS: [string[], string][] = [
+  [["⌘ / Ctrl", "K"], "Search"],
+  [["?"], "Show keyboard shortcuts"],
+  [["t"], "Toggle theme"],
+  [["/"], "Focus the search field"],
+  ...NAV_ITEMS.map((item): [string[], string] => [["g", item.key], `Go to ${item.label}`]),
+];
+
+/** List of keyboard shortcuts. */
+export default function ShortcutsDialog({ onClose }: { onClose: () => void }) {
+  return (
+    <Modal opened onClose={onClose} title={<Text fw={650}>Keyboard shortcuts</Text>}>
+      <Table>
+        <Table.Tbody>
+          {SHORTCUTS.map(([keys, what]) => (
+            <Table.Tr key={what}>
+              <Table.Td w={140}>
+                <Group gap={4}>
+                  {keys.map(each => (
+                    <Kbd key={each}>{each}</Kbd>
+                  ))}
+                </Group>
+              </Table.Td>
+              <Table.Td>{what}</Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Modal>
+  );
+}

@@ -1,0 +1,105 @@
+import { withToken } from "./harness/api";
+import { expect, expectAccessible, test } from "./harness/test";
+
+test.use({ parts: ["approval", "search", "warehouse"] });
+
+test("a deployment continues after an approval with a comment", async ({ ada, world }) => {
+  await ada.goto("/o/acme");
+  await ada.getByRole("link", { name: "Review Checkout → production" }).click();
+  const approval = ada.getByRole("article", { name: "Checkout → production" });
+  await approval.getByRole("button", { name: "Approve" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Comment").fill("ship it");
+  await expectAccessible(ada, "the approval dialog");
+  await dialog.getByRole("button", { name: "Approve" }).click();
+  await expect(ada.getByText("No pending approvals")).toBeVisible();
+  await ada.getByText("Approved", { exact: true }).click();
+  await expect(ada.getByText("“ship it”")).toBeVisible();
+  await ada.goto("/o/acme");
+  const production = ada.getByRole("region", { name: "Checkout" });
+  await expect(production.getByRole("link", { name: "v1.1.0" })).toHaveCount(2);
+  expect((await withToken(world)("GET", "/ORG/approvals")).length).toBe(0);
+});
+
+test("an approval that not enough people can give shows a warning", async ({ ada, world }) => {
+  const api = withToken(world);
+  const definition = `version: 1
+pipeline:
+  name: Vault
+  stages: [{ name: production, requires: { self_approval: false } }]
+  steps: [{ name: Deploy, type: dummy }]
+`;
+  await api("POST", "/ORG/pipelines", { slug: "vault", definition });
+  await api("POST", "/ORG/pipelines/vault/deployments", { commitId: "v1" });
+  await ada.goto("/o/acme/approvals");
+  const approval = ada.getByRole("article", { name: "Vault → production" });
+  await expect(approval.getByText("Cannot approve: ada")).toBeVisible();
+  await expect(approval.getByText("Not enough people can approve")).toBeVisible();
+  await expect(approval.getByText(/bypass/)).toBeVisible();
+  await expectAccessible(ada, "an approval that cannot be given");
+});
+
+test("the audit log is live, filtered by its URL, verified and exported", async ({ ada, world }) => {
+  await ada.goto("/o/acme/events?kind=pipeline_deleted");
+  await expect(ada.getByText("No matching events")).toBeVisible();
+  await ada.goto("/o/acme/events?kind=pipeline_stopped");
+  const api = withToken(world);
+  await api("POST", "/ORG/pipelines/search/stop", { reason: "index migration" });
+  await expect(ada.getByText(/index migration/)).toBeVisible();
+  await api("POST", "/ORG/pipelines/search/resume", {});
+
+  await ada.getByRole("button", { name: "Verify" }).click();
+  await expect(ada.getByText("Audit log verified")).toBeVisible();
+  const download = ada.waitForEvent("download");
+  await ada.getByRole("link", { name: "Export" }).click();
+  expect((await download).suggestedFilename()).toContain("events");
+
+  await ada.goto("/o/acme/events");
+  await ada.getByRole("button", { name: /index migration/ }).click();
+  await expect(ada).toHaveURL(/event=evt_/);
+  await expect(ada.getByLabel("Event data")).toContainText("index migration");
+  await expectAccessible(ada, "an opened event");
+});
+
+test("an event that happens while the page connects is shown", async ({ ada, world }) => {
+  let connect = () => {};
+  const stream = new Promise<void>(resolve => {
+    connect = resolve;
+  });
+  await ada.route("**/organizations/acme/events", async route => {
+    await stream;
+    await route.continue();
+  });
+  await ada.goto("/o/acme/events?kind=secret_created");
+  await expect(ada.getByText("No matching events")).toBeVisible();
+  await withToken(world)("POST", "/ORG/secrets", { name: "DEPLOY_KEY", value: "stocktaking" });
+  connect();
+  await expect(ada.getByText(/DEPLOY_KEY/)).toBeVisible();
+});
+
+test("an unknown URL shows a not-found page, an error shows its request ID", async ({ ada }) => {
+  await ada.goto("/o/acme/nowhere");
+  await expect(ada.getByText("Page not found")).toBeVisible();
+  await ada.goto("/o/acme/environments/checkout/no-such");
+  await expect(ada.getByRole("alert")).toContainText(/Request ID req_/);
+  await ada.goto("/o/globex");
+  await expect(ada.getByText("Page not found")).toBeVisible();
+});
+
+test("markup in a reason is rendered as text", async ({ ada, world }) => {
+  const evil = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>';
+  const held = await withToken(world)(
+    "POST",
+    "/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions",
+    {
+      context: evil,
+    },
+  );
+  await ada.goto("/o/acme/environments/warehouse/dock-2");
+  await expect(ada.getByText(evil).first()).toBeVisible();
+  expect(await ada.evaluate(() => "evil" in window)).toBe(false);
+  await withToken(world)(
+    "DELETE",
+    `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`,
+  );
+});
