@@ -1,9 +1,9 @@
 //! What people and programs see: colour and tables on a terminal, plain lines in a pipe, JSON when asked for.
 
-mod calm;
 mod live;
+mod sanitizer;
 mod table;
-pub(crate) mod words;
+pub(crate) mod time;
 
 use std::io::IsTerminal as _;
 
@@ -11,8 +11,8 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde_json::Value;
 
-pub(crate) use calm::Printer;
 pub(crate) use live::Live;
+pub(crate) use sanitizer::Printer;
 
 pub(crate) struct Output {
     pub(crate) json: bool,

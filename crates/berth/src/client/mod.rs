@@ -1,8 +1,8 @@
 //! Asks a server through its public API.
 
-mod failure;
+mod error;
 mod login;
-mod stream;
+mod sse;
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 use ureq::tls::{RootCerts, TlsConfig};
 
-pub(crate) use failure::{Failure, exit_code};
+pub(crate) use error::{Failure, exit_code};
 pub(crate) use login::{Login, Remote};
 
 /// Of the whole of one answer. The server holds a long poll for at most 30 seconds.
@@ -187,14 +187,14 @@ impl Client {
     }
 
     /// Follows what has a stream, after the message with this id.
-    pub(crate) fn follow(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<stream::Messages> {
+    pub(crate) fn follow(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<sse::Messages> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_id.map(|id| ("last-event-id", id)));
         let response = self.send(&Method::GET, path, None, &headers, None)?;
         if !response.status().is_success() {
             return Err(self.refused(response)?);
         }
-        stream::Messages::new(response.into_body().into_reader()).context("cannot follow")
+        sse::Messages::new(response.into_body().into_reader()).context("cannot follow")
     }
 
     fn ask<T: DeserializeOwned>(

@@ -6,7 +6,7 @@ use berth_api::approval::{Approval, Approve};
 use berth_api::pipeline::Because;
 
 use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::words::ago;
+use crate::output::time::ago;
 use crate::output::{Output, dim, harmless, note, or_dash, word};
 
 /// Shown at most.

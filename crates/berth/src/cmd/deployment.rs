@@ -9,7 +9,7 @@ use berth_api::pipeline::Because;
 use super::commit::commit_id;
 use super::watch;
 use crate::client::{Client, Failure, Remote, Reply, escaped};
-use crate::output::words::{ago, between};
+use crate::output::time::{ago, between};
 use crate::output::{Output, harmless, or_dash, word};
 
 #[derive(clap::Args)]

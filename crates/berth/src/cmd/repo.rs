@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use berth_api::repository::{Repository, RepositoryNew};
 
 use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
-use crate::output::words::ago;
+use crate::output::time::ago;
 use crate::output::{dim, harmless, or_dash};
 
 /// Large ones take longer; then the server goes on without us.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use berth_api::secret::{ScopeKind, ScopeNew, Secret, SecretNew, SecretPut};
 
 use crate::client::{Client, RECORDS_MAX, Remote, escaped};
-use crate::output::words::ago;
+use crate::output::time::ago;
 use crate::output::{Output, note, or_dash};
 
 /// As the API has it.

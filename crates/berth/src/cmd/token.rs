@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
 
 use crate::client::{RECORDS_MAX, Remote, escaped};
-use crate::output::words::{ago, ahead};
+use crate::output::time::{ago, ahead};
 use crate::output::{harmless, note, or_dash, say};
 
 #[derive(clap::Args)]

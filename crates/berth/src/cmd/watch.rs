@@ -7,7 +7,7 @@ use berth_api::deployment::{Deployment, DeploymentStatus, Stage, StageStatus, St
 use berth_api::pipeline::Pipeline;
 
 use crate::client::{Client, Failure, escaped, exit_code};
-use crate::output::words::{ago, between, clock};
+use crate::output::time::{ago, between, clock};
 use crate::output::{Live, Output, bold, coloured, coloured_as, dim, harmless, say, word};
 
 /// How long a server may be away while it is watched.

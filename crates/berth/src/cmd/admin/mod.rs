@@ -6,7 +6,7 @@ mod doctor;
 mod raise_epoch;
 mod reset_password;
 mod restore;
-mod rotate;
+mod rotate_keys;
 mod sql;
 mod verify;
 
@@ -36,7 +36,7 @@ pub(crate) enum Command {
     /// Make a link with which a person sets a new password
     ResetPassword(reset_password::Args),
     /// Make a new root key and wrap everything by it; the server may go on running
-    RotateKeys(rotate::Args),
+    RotateKeys(rotate_keys::Args),
     /// Ask the database a question; it cannot be changed this way
     Sql(sql::Args),
 }
@@ -108,7 +108,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Copy(args) => copy::run(args),
         Command::RaiseEpoch(args) => raise_epoch::run(args),
         Command::ResetPassword(args) => reset_password::run(args),
-        Command::RotateKeys(args) => rotate::run(args),
+        Command::RotateKeys(args) => rotate_keys::run(args),
         Command::Sql(args) => sql::run(args),
     }
 }

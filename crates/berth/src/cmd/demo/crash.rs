@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::known::Known;
-use super::story::{is_ended, text, until};
+use super::running::Known;
+use super::scenario::{is_ended, text, until};
 use crate::client::Client;
 use crate::output::{dim, say};
 

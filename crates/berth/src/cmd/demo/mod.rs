@@ -1,21 +1,21 @@
 //! The demo: `berth serve --demo` keeps a server, the sites it deploys to and the people who use it; `berth demo` is for
 //! one that runs.
 
+mod announcement;
 mod crash;
-mod keeper;
-mod known;
+mod members;
 mod organizations;
-mod people;
 mod repository;
+mod running;
+mod scenario;
 mod send;
 mod server;
 mod sites;
-mod story;
-mod words;
+mod supervisor;
 
 use std::process::ExitCode;
 
-pub(crate) use keeper::keep;
+pub(crate) use supervisor::keep;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::keeper::reached;
+use super::supervisor::reached;
 use crate::cmd::serve;
 
 /// The server promises to end within ten seconds.

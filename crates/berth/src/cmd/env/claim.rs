@@ -9,13 +9,13 @@ use berth_api::session::{
     Claimed, EtaBasis, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus,
 };
 
-use super::hold::{self, Undo};
-use super::place::{Named, Place};
+use super::exec::{self, Undo};
+use super::target::{Named, Place};
 use super::terminal;
 use crate::client::{Client, Failure, Reply, exit_code};
 use crate::cmd::commit::commit_id;
 use crate::cmd::watch;
-use crate::output::words::{ago, ahead, clock, length, seconds};
+use crate::output::time::{ago, ahead, clock, length, seconds};
 use crate::output::{Live, Output, harmless};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -82,7 +82,7 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
     let body = SessionNew {
         commit_id: args.commit.as_deref().map(commit_id).transpose()?,
         context: args.why.clone(),
-        ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(hold::TTL_S) },
+        ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(exec::TTL_S) },
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
         wait_seconds: args.wait,
@@ -108,7 +108,7 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
         undo.forget();
         return settled(client, out, &place, &session, args.detach);
     }
-    hold::run(client, &place, &session.data, &undo, &args.command)
+    exec::run(client, &place, &session.data, &undo, &args.command)
 }
 
 /// Stands in line until it is their turn.

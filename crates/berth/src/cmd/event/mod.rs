@@ -11,7 +11,7 @@ use berth_api::event::{ChainHead, Event, EventsVerify, Verification};
 use berth_store::chain::Head;
 
 use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::words::clock;
+use crate::output::time::clock;
 use crate::output::{Output, dim, harmless, say};
 
 /// A stream that broke off is taken up again after so long.

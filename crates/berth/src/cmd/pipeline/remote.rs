@@ -10,7 +10,7 @@ use berth_api::pipeline::{
 
 use super::local;
 use crate::client::{Client, Failure, RECORDS_MAX, escaped};
-use crate::output::words::{ago, clock};
+use crate::output::time::{ago, clock};
 use crate::output::{Output, bold, coloured, dim, harmless, or_dash};
 
 fn path(pipeline: &str) -> String {

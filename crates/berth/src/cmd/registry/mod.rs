@@ -3,9 +3,9 @@
 mod copy;
 mod hints;
 mod interrupt;
-mod new;
+mod progress;
 mod remote;
-mod screen;
+mod scaffold;
 mod test;
 
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub(crate) struct Params(Map<String, Value>);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::New { name, lang } => return new::run(name, *lang),
+        Command::New { name, lang } => return scaffold::run(name, *lang),
         Command::Test(args) => return test::run(args),
         _ => {}
     }

@@ -15,7 +15,7 @@ use berth_server::limits::{REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX};
 use serde_json::{Map, Value};
 
 use super::interrupt::Interrupt;
-use super::screen::{Mark, Screen, shown};
+use super::progress::{Mark, Screen, shown};
 use super::{TestArgs, copy, hints};
 use crate::client::exit_code::{INTERRUPTED, NOT_FOUND, USAGE};
 use crate::config::SandboxLevel;

@@ -3,7 +3,7 @@
 //! It is the same engine and the same runner: a server of its own in a directory that goes away, asked through its
 //! API like any other. So nothing can work here and be otherwise there, except what is left out and told.
 
-mod show;
+mod progress;
 mod source;
 
 use std::net::SocketAddr;
@@ -237,7 +237,7 @@ fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {
             session.deployment_id.context("nothing was deployed")?
         }
     };
-    show::to_the_end(client, &id)
+    progress::to_the_end(client, &id)
 }
 
 fn wait_for_pipeline(client: &Client, repository: &str) -> anyhow::Result<()> {

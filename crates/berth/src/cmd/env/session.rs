@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use berth_api::deployment::Deployment;
 use berth_api::session::{DeployNew, Extend, HandOver, OnConflict, OverrideDrain, Session, Ticket};
 
-use super::place::{Named, Place};
+use super::target::{Named, Place};
 use crate::client::{Client, escaped};
 use crate::cmd::commit::commit_id;
 use crate::cmd::watch;
-use crate::output::words::{ahead, clock};
+use crate::output::time::{ahead, clock};
 use crate::output::{Output, harmless, word};
 
 #[derive(clap::Args)]

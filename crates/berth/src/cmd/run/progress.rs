@@ -7,7 +7,7 @@ use berth_api::deployment::{Attempt, AttemptStatus, Deployment, Stage, StageKind
 
 use crate::client::{Client, Reply, escaped};
 use crate::cmd::{logs, watch};
-use crate::output::words::between;
+use crate::output::time::between;
 use crate::output::{bold, coloured, dim, harmless, note, say, word};
 
 /// One after the other, also where they run side by side: what the next ones print meanwhile is kept.

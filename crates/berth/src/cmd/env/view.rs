@@ -7,9 +7,9 @@ use berth_api::environment::{Environment, EnvironmentState, HistoryEntry};
 use berth_api::session::{EtaBasis, Ticket};
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::target::Place;
 use crate::client::{Client, RECORDS_MAX, escaped};
-use crate::output::words::{ago, ahead, clock, length};
+use crate::output::time::{ago, ahead, clock, length};
 use crate::output::{Output, bold, coloured, dim, harmless, or_dash, word};
 
 /// Pipelines whose environments are listed at most.

@@ -17,14 +17,14 @@ use tokio::process::Child;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use super::known::{Known, PREFIX};
+use super::announcement::{self, Facts};
+use super::members::add_people;
 use super::organizations::{fill, shop_definition};
-use super::people::add_people;
 use super::repository::Sample;
+use super::running::{Known, PREFIX};
+use super::scenario::{self, Cast};
 use super::server::{self, Plan};
 use super::sites::{Bound, PLACES, Sites};
-use super::story::{self, Cast};
-use super::words::{self, Facts};
 use crate::client::{Client, Login};
 use crate::cmd::serve;
 use crate::cmd::{open, open_vault, told};
@@ -153,7 +153,7 @@ impl Scene {
         let cast = Cast { ada: Client::new(login(&created.token)), grace, linus, ci };
         let (server, email) = (base.clone(), created.user.email.to_string());
         let password = created.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default();
-        let sign_in = Box::new(move || words::signed_in(&server, &email, &password));
+        let sign_in = Box::new(move || announcement::signed_in(&server, &email, &password));
         let sites =
             Sites::start(bound, dashboard.clone(), sign_in).context("the demo's sites do not start")?;
         let facts = Facts { base, dashboard, organizations, sites: Some(sites), moved };
@@ -168,7 +168,11 @@ async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyho
     std::thread::spawn(move || {
         let begun = begin(&scene).and_then(|found| {
             let facts = &scene.facts;
-            say(&if is_json { words::as_json(facts, &found).to_string() } else { words::for_people(facts) })
+            say(&if is_json {
+                announcement::as_json(facts, &found).to_string()
+            } else {
+                announcement::for_people(facts)
+            })
         });
         let is_begun = begun.is_ok();
         let _ = tell.send(begun);
@@ -176,7 +180,7 @@ async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyho
             return;
         };
         if is_begun {
-            story::play(&cast, &sample, &sites, &|text| {
+            scenario::play(&cast, &sample, &sites, &|text| {
                 if !is_json && !stop.is_cancelled() {
                     let _ = say(text);
                 }
@@ -190,12 +194,12 @@ async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyho
 fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
     let Scene { facts, actors } = scene;
     let deadline = Instant::now() + READY_MAX;
-    while !words::is_up(&facts.base) {
+    while !announcement::is_up(&facts.base) {
         anyhow::ensure!(Instant::now() < deadline, "the server does not answer at {}", facts.base);
         std::thread::sleep(LOOK_AGAIN);
     }
     match (actors, &facts.sites) {
-        (Some((cast, sample)), Some(sites)) => story::prepare(cast, sample, sites),
+        (Some((cast, sample)), Some(sites)) => scenario::prepare(cast, sample, sites),
         _ => Ok(Vec::new()),
     }
 }

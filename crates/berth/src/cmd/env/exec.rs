@@ -15,7 +15,7 @@ use berth_api::session::{Extend, Session, SessionStatus};
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use super::place::Place;
+use super::target::Place;
 use super::terminal::{self, Terminal};
 use crate::client::{Client, Failure, exit_code};
 use crate::cmd::{signals, watch};
