@@ -1,4 +1,4 @@
-//! What the operator of the machine does for accounts.
+//! Account commands for operators.
 
 use serde_json::{Value, json};
 

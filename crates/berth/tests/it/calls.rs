@@ -1,4 +1,4 @@
-//! A custom step that is called again and again, by servers that are killed between and in its calls.
+//! A polling custom step survives `kill -9` of the server, both during a call and between calls.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const POLLS: usize = 5;
 
-/// Writes down every call; done after so many polls. A file named `hold` keeps the poll with that number from ending.
+/// A step that appends every call to a file and finishes after a fixed number of polls. A file named `hold` keeps the
+/// poll with that number running.
 fn program(outside: &Path) -> String {
     let ledger = outside.join("ledger");
     let hold = outside.join("hold");
@@ -79,7 +80,7 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
     assert_eq!(asked.status, 202, "{}", asked.text());
     let deployment = format!("{ORGANIZATION}/deployments/{}", text(&asked.json()["data"]["id"]));
     for round in 1..=POLLS {
-        // In every second round the poll itself is killed, in the others the server between two calls.
+        // Even rounds kill the server during a poll, odd rounds between two calls.
         let is_within = round % 2 == 0;
         if is_within {
             std::fs::write(outside.path().join("hold"), round.to_string()).expect("written");
@@ -107,7 +108,7 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
     assert!(attempts[0]["calls"].as_u64().is_some_and(|calls| calls > POLLS as u64), "{attempts:?}");
     assert_eq!(steps[0]["outputs"], json!({"polls": "5", "url": "https://shop.test"}));
     assert_eq!(steps[0]["uses"]["registry"], "tools");
-    // One log over all of its calls.
+    // One log spans all calls.
     let log = server.api.get(&format!("{deployment}/steps/deploy/logs?raw=true")).text();
     assert!(log.starts_with("began\n"), "{log}");
     for poll in 1..=POLLS {
@@ -115,7 +116,7 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
     }
     let log = server.api.get(&format!("{deployment}/steps/tell/logs?raw=true")).text();
     assert!(log.contains("it is at https://shop.test"), "{log}");
-    // All calls of an attempt are one reading.
+    // All calls of an attempt count as one secret read.
     let read = server.api.get(&format!("{ORGANIZATION}/events?kind=secret_read")).json();
     assert_eq!(read["data"].as_array().map(Vec::len), Some(1), "{read}");
     server.stop();
@@ -127,7 +128,7 @@ fn start(home: &Home, outside: &Path) -> Server {
     Server::start(&mut command, &home.token)
 }
 
-/// A registry in git, and its address.
+/// Creates a git repository with the registry and returns its URL.
 fn repository(outside: &Path) -> String {
     let source = outside.join("tools");
     std::fs::create_dir(&source).expect("a directory");

@@ -1,4 +1,4 @@
-//! Killed while people and time are waited for: what waits, waits on.
+//! Approvals and deployment windows stay pending across `kill -9`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn killed(home: &Home, mut server: Server) -> Server {
     start(home)
 }
 
-/// What the deployment waits for, as the kind of its first obstacle.
+/// Waits until the deployment's first obstacle has this kind, and returns the deployment.
 fn waits_for(server: &Server, id: &str, kind: &str) -> Value {
     until(PATIENCE, kind, || {
         let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();

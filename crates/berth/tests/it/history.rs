@@ -1,4 +1,4 @@
-//! The history as an operator keeps it: exported, checked offline and by the server, followed until the end.
+//! The audit log from an operator's view: export, offline and online verification, following.
 
 use std::io::BufRead as _;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(crate) fn verify(file: &Path, more: &[&str]) -> Ran {
     run(&[&["event", "verify", file.to_str().expect("a path in UTF-8")], more].concat())
 }
 
-/// `--json`, whatever it found.
+/// Runs `event verify --json` and returns exit code and output.
 fn verdict(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
     let ran = verify(file, &[&["--json"], more].concat());
     (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}")))

@@ -1,4 +1,5 @@
-//! Root keys: the right one or none, rotated while the server runs, and worth nothing to a thief of the database.
+//! Root keys: a wrong or missing key is refused, keys rotate online and offline, and a stolen database is useless
+//! without the key.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -84,7 +85,8 @@ fn a_rotation_that_was_cut_short_is_finished_at_the_next_start() {
     let server = home.serve();
     create(&server, "TOKEN");
     server.stop();
-    // As a crash leaves it: the new key is on disk, and nothing, or everything, is wrapped by it already.
+    // The state after a crash: the new key is on disk, and either no data key or every data key is already wrapped with
+    // it.
     let (key, next) = (home.path().join("root.key"), home.path().join("root.key.next"));
     let old = std::fs::read(&key).unwrap();
     std::fs::copy(&key, &next).unwrap();
@@ -151,7 +153,7 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let home = Home::over(postgres.url());
     let (server, key) = (home.serve(), home.path().join("root.key"));
     let before = std::fs::read(&key).unwrap();
-    // Without the address of the database the command cannot know that it is shared: the server does.
+    // Without the database URL the command cannot know that the database is shared; the server does.
     let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
     let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])

@@ -1,4 +1,4 @@
-//! Registries made by our own command, registered by address on a running server, and used in a pipeline.
+//! Registries created with `berth registry new`, registered on a running server and used in a pipeline.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Home, Server, berth, until};
 
-/// A build may have to fetch a compiler.
+/// Long enough for a build that downloads a compiler.
 const PATIENCE: Duration = Duration::from_secs(240);
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 
-/// Scaffolded, and committed as its author would.
+/// Scaffolds a registry and commits it; returns its URL.
 fn scaffold(outside: &Path, name: &str, language: &str) -> String {
     let made = berth(&["registry", "new", name, "--lang", language]).current_dir(outside).output();
     assert!(made.expect("the program").status.success());
@@ -27,14 +27,14 @@ fn scaffold(outside: &Path, name: &str, language: &str) -> String {
     dir.display().to_string()
 }
 
-/// In the sandbox that works here.
+/// Starts a server with a sandbox that works on this machine.
 fn start(home: &Home, outside: &Path) -> Server {
     let mut command = home.serve_command();
     command.arg("--repository-root").arg(outside).env("BERTH_LOG__LEVEL", "warn");
     Server::start(&mut command, &home.token)
 }
 
-/// Registers it and waits until it is built; answers its path.
+/// Registers it, waits until it is built and returns its path.
 fn register(server: &Server, name: &str, url: &str) -> String {
     let body = json!({"name": name, "url": url});
     let added = server.api.post(&format!("{ORGANIZATION}/step-registries"), &body);
@@ -49,7 +49,7 @@ fn register(server: &Server, name: &str, url: &str) -> String {
     path
 }
 
-/// All three steps of a scaffold, through to the end of a deployment.
+/// Deploys a pipeline with all three scaffolded steps.
 fn check(name: &str, language: &str) {
     let (home, outside) = (Home::new(), tempfile::tempdir().expect("a directory"));
     let url = scaffold(outside.path(), name, language);

@@ -1,4 +1,4 @@
-//! `berth run`: a stage on this machine, with the files as they are now, and nothing left behind.
+//! `berth run`: runs a stage locally with uncommitted files and leaves nothing behind.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +38,7 @@ pipeline:
     qa-1: { vars: { to: qa-1 } }
 ";
 
-/// Somebody's directory, and a place for temporary files that must be empty at the end.
+/// A project directory, and a temporary directory that must be empty at the end.
 struct Desk {
     files: TempDir,
     temp: TempDir,
@@ -93,7 +93,7 @@ impl Desk {
         assert!(left.is_empty(), "{left:?}");
     }
 
-    /// What it printed and its exit code, with what differs each time made equal.
+    /// Compares normalized output and exit code.
     fn check(&self, words: &[&str], code: i32, expected: &Expect) {
         let ran = self.run(words);
         let root = self.path().canonicalize().expect("a path").display().to_string();
@@ -159,7 +159,7 @@ pipeline:
     desk.write("other/in.txt", "behind the link\n");
     desk.git("init --quiet");
     desk.git("add .");
-    // A submodule of which nobody has the files.
+    // A submodule that is not checked out.
     desk.git("update-index --add --cacheinfo 160000,0123456789012345678901234567890123456789,module");
     desk.git("commit --quiet --message first");
     std::fs::create_dir(desk.path().join("module")).expect("a directory");
@@ -184,7 +184,7 @@ pipeline:
     );
 }
 
-/// A git that says that it takes the files, and waits until it may.
+/// A git that reports when it reads the files and then blocks.
 const SLOW_GIT: &str = "#!/bin/sh
 case \"$*\" in *'add --all'*) : > ../began; until test -e ../go; do sleep 0.05; done ;; esac
 PATH=${PATH#*:}
@@ -287,7 +287,7 @@ pipeline:
   steps: [{ name: Deploy, type: script, params: { run: 'sleep 600 & echo $!; wait' } }]
 ",
     );
-    // The numbers of processes are those of this machine only where steps are not kept apart from it.
+    // Only without a sandbox are the process ids those of this machine.
     let mut process = desk.start(&["--sandbox", "off"]);
     process.first_line();
     let sleeper = until(PATIENCE, "number of the process", || {

@@ -1,4 +1,5 @@
-//! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
+//! Integration tests of the `berth` binary: it is started, called over sockets, attacked, killed and restarted on the
+//! same files.
 
 mod accounts;
 mod calls;

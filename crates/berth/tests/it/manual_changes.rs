@@ -1,4 +1,4 @@
-//! What an operator changes in the database by hand.
+//! Manual changes to the database.
 
 use serde_json::json;
 

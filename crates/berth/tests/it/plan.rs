@@ -1,4 +1,4 @@
-//! Plans and the schema, on a machine without a server.
+//! `berth pipeline plan` and `berth pipeline schema`, without a server.
 
 use expect_test::{Expect, expect};
 

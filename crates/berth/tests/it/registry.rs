@@ -1,4 +1,4 @@
-//! The author's kit: what `berth registry new` makes works, and `berth registry test` says what does not.
+//! `berth registry new` creates a working registry, and `berth registry test` reports mistakes.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Process, Ran, berth};
 
-/// npm may have to fetch a compiler.
+/// Long enough for npm to download a compiler.
 const TEST_MAX: Duration = Duration::from_secs(240);
 
 fn run_in(dir: &Path, args: &[&str]) -> Ran {
@@ -28,7 +28,7 @@ fn check(ran: &Ran, code: i32, parts: &[&str]) {
     assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {}", ran.stdout);
 }
 
-/// The three steps of a scaffold, each to its end.
+/// Runs each of the three scaffolded steps to its end.
 fn check_steps(dir: &Path) {
     let ran = run_in(dir, &["registry", "test", "--step", "GREET", "--params", r#"{"who": "world"}"#]);
     check(
@@ -74,7 +74,7 @@ fn a_scaffold_in_typescript_works() {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
-    // It calls all three steps; here one is enough, because each build takes its time.
+    // `npm test` calls all three steps; one is enough here because each test builds the registry.
     assert!(succeeds(&dir, "npm", &["test"]), "its own test");
     let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];
     let ran = run_in(&dir, &wipe);
@@ -100,7 +100,7 @@ case "$input" in *SYNTHESIZE*) answer "$(cat steps.json)"; exit ;; esac
 const STEPS: &str = r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPLOY","jsonSchema":{"type":"object",
 "additionalProperties":false,"required":["to","size"],"properties":{"to":{"type":"string"},"size":{"type":"integer","default":1}}}}]}}"#;
 
-/// A registry whose only step does this.
+/// A registry with one step that runs this script.
 fn registry(body: &str) -> tempfile::TempDir {
     let temp = tempfile::tempdir().expect("directory");
     let write = |name: &str, text: &str| std::fs::write(temp.path().join(name), text).expect("file");

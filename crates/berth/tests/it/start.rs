@@ -1,4 +1,4 @@
-//! Starts that must be refused, and starts at the same moment. A refusal says why and changes nothing.
+//! Refused starts and concurrent starts. A refusal states the reason and changes nothing.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::harness::{Home, Process, berth, init, run};
 
-/// A second owner waits a few seconds before it gives up.
+/// A second process waits a few seconds for the data directory before it gives up.
 const REFUSAL_MAX: Duration = Duration::from_secs(10);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stopping while clients hold on: the server ends in time, whatever they do.
+//! The server shuts down in time, whatever its clients do.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::client::{Client, Request};
 use crate::harness::Home;
 
-/// With nothing left to finish there is nothing to wait for.
+/// Shutdown time when no request is in progress.
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
@@ -40,7 +40,7 @@ fn clients_without_a_request_are_let_go_at_once() {
     let mut kept = Client::connect(server.address);
     assert_eq!(kept.ask(&Request::new("GET", "/healthz")).unwrap().status, 200);
     let mut silent = Client::connect(server.address);
-    // Connections are accepted in order: once this one is answered, the silent one is held by the server.
+    // Connections are accepted in order, so once this request is answered the silent connection is open.
     server.check_well();
     let started = Instant::now();
     server.stop();

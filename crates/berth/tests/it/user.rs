@@ -1,4 +1,4 @@
-//! A server that is root runs steps and builds as an unprivileged user.
+//! A server running as root runs steps and builds as an unprivileged user.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn open_dir() -> tempfile::TempDir {
     dir
 }
 
-/// The server, or why it does not start.
+/// Starts the server, or returns why it does not start.
 fn serve(home: &Home, sandbox: &str, user: &str, work: Option<&Path>) -> Result<Server, String> {
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]).env("BERTH_RUNNER__USER", user);

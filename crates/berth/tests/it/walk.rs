@@ -1,4 +1,4 @@
-//! The walk of the README: make an organization, serve it, work with a pipeline, stop, and find everything again.
+//! The first steps of the README: create an organization, serve it, use a pipeline, stop, restart.
 
 use expect_test::{Expect, expect};
 use rustix::process::Signal;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Api, Request, Response};
 use crate::harness::{DEFINITION, Home, STOP_MAX, Server, berth, init, run};
 
-/// Ids, secrets and places replaced by words, so that the rest can be compared.
+/// Replaces ids, secrets and paths with placeholders.
 fn masked(text: &str, dir: &str) -> String {
     let word = |word: &str| match word {
         _ if word.starts_with("org_") => "ORG_ID".to_owned(),

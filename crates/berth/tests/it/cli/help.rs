@@ -1,4 +1,4 @@
-//! Every command explains itself, and its page in the documentation is what it says.
+//! Help texts, and the reference page generated from them.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use expect_test::expect_file;
 use super::PATIENCE;
 use crate::harness::{Process, berth, run};
 
-/// Levels of commands.
+/// Maximum nesting of commands.
 const DEPTH_MAX: usize = 3;
 
 #[test]
@@ -37,14 +37,14 @@ fn help(words: &[&str]) -> String {
     help.stdout
 }
 
-/// The commands that a page of help lists.
+/// Commands listed in a help text.
 fn below(help: &str) -> impl Iterator<Item = &str> {
     let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
     let lines = listed.lines().take_while(|line| line.starts_with("  "));
     lines.map(|line| line.split_whitespace().next().expect("a command"))
 }
 
-/// All that do something: "env claim", not "env".
+/// All leaf commands: "env claim", not "env".
 pub(super) fn commands() -> Vec<String> {
     let mut found = Vec::new();
     collect(&[], &mut found);

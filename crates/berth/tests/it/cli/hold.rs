@@ -1,4 +1,4 @@
-//! `berth env claim … -- command`: the lock is held while the command runs, and let go whatever happens.
+//! `berth env claim … -- COMMAND`: the session lasts while the command runs and is always released.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use super::{Desk, PATIENCE};
 use crate::harness::{Process, Server, berth, program, until};
 
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
-/// Says that it began, and goes on until it is stopped.
+/// Prints that it started and runs until it is stopped.
 const WAITS: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
 
 impl Desk {
@@ -126,7 +126,7 @@ fn those_in_line_get_their_turn_and_leave_it_when_interrupted() {
     assert!(desk.is_free());
 }
 
-/// As at a desk: `script` makes a terminal and runs it there.
+/// Runs the command in a pseudo-terminal made by `script`.
 fn on_a_terminal(desk: &Desk, script: &str) -> Command {
     let program = program().display().to_string();
     line_on_a_terminal(desk, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
@@ -183,7 +183,7 @@ fn on_a_terminal_that_stops_writers_in_the_background_a_takeover_is_told() {
 fn in_the_background_the_command_gets_the_terminal_when_it_is_brought_to_the_front() {
     let desk = Desk::new();
     let program = program().display().to_string();
-    // It has begun behind, and reads from a terminal that is not its standard input.
+    // The command starts in the background and reads from a terminal that is not its standard input.
     let command = "touch began; read line </dev/tty; echo got $line";
     let line = format!(
         "set -m; {program} env claim qa-1 -- sh -c '{command}' </dev/null & \
@@ -220,7 +220,7 @@ fn the_hold_outlives_a_restart_of_the_server_and_ends_by_itself_if_we_are_killed
     });
     assert_eq!(after["lock"]["sessionId"], before["lock"]["sessionId"]);
     process.kill();
-    // What it ran is not ours any more: nobody else would end it.
+    // The killed process can no longer stop its command; the test has to.
     let id = Pid::from_raw(command_id.parse().expect("a number")).expect("a process");
     kill_process(id, Signal::KILL).expect("it goes on");
     let session = format!("{ENVIRONMENT}/sessions/{}", after["lock"]["sessionId"].as_str().expect("an id"));

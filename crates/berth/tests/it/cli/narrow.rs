@@ -1,4 +1,4 @@
-//! Tables on a terminal that is narrower than they are.
+//! Tables on a narrow terminal.
 
 use super::hold::line_on_a_terminal;
 use super::{Desk, PATIENCE};

@@ -1,4 +1,4 @@
-//! `berth serve --demo`: everything is there at once, and nothing stays.
+//! `berth serve --demo`: complete at start, and cleaned up at the end.
 
 mod story;
 

@@ -1,4 +1,4 @@
-//! The first five minutes, as the README tells them: by the API, by the command line, and at the sites.
+//! The tour of docs/demo.md: through the API, the command line and the demo sites.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::{entries, start};
 use crate::client::{Api, Request};
 use crate::harness::{Process, Ran, STOP_MAX, berth, until};
 
-/// Of anything that people or their deployments do.
+/// Timeout for anything the scenario or a deployment does.
 const PATIENCE: Duration = Duration::from_secs(100);
 const ACME: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
 
-/// A demo in which everything has happened that happens by itself.
+/// A demo whose scenario has finished.
 struct Demo {
     process: Process,
     temp: TempDir,
@@ -69,7 +69,7 @@ impl Demo {
         Process::start(&mut command).wait(PATIENCE)
     }
 
-    /// The page of a site, once it has these words.
+    /// Returns a site's page once it contains this text.
     fn site(&self, place: &str, words: &str) -> String {
         let api = Api { address: address(&self.told["sites"][place]), token: String::new() };
         until(PATIENCE, &format!("{words:?} at {place}"), || {
@@ -77,7 +77,7 @@ impl Demo {
         })
     }
 
-    /// Grace's deployment can be told to stop, and then it writes late.
+    /// Waits until Grace's deployment runs, so that cancelling it causes a late write.
     fn wait_for_load_test(&self) {
         until(PATIENCE, "load test of Grace", || {
             let held = self.get(&format!("{ENVIRONMENTS}/qa-1"))["lock"]["sessionId"].clone();
@@ -97,7 +97,7 @@ impl Demo {
     }
 }
 
-/// Processes, times, ports and ids are others each time.
+/// Replaces process ids, times, ports and ids.
 fn without_numbers(text: &str) -> String {
     let mut plain = String::new();
     for word in text.split_inclusive([' ', '/', ':', '\n']) {
@@ -112,7 +112,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 fn address(url: &Value) -> std::net::SocketAddr {
-    // Browsers know where that is; other programs have to ask a resolver, which may not.
+    // Browsers resolve berth.localhost themselves; other programs need a resolver, which may not.
     let url = url.as_str().map(|it| it.replace("berth.localhost", "127.0.0.1"));
     let bare = url.as_deref().and_then(|it| it.strip_prefix("http://"));
     let address = bare.and_then(|it| it.split('/').next()?.parse().ok());
@@ -123,7 +123,8 @@ fn address(url: &Value) -> std::net::SocketAddr {
 fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
     let demo = Demo::ready();
 
-    // 1. The board: production is one behind, qa-1 is Grace's, Linus waits, qa-2 is free, something failed.
+    // 1. Initial state: production is one behind, Grace holds qa-1, Linus is queued, qa-2 is free, one deployment
+    // failed.
     let [qa_1, qa_2] = [0, 1].map(|index| demo.get(ENVIRONMENTS)[index].clone());
     assert_eq!(
         (&qa_1["lock"]["holder"]["name"], &qa_1["lock"]["context"]),
@@ -135,11 +136,12 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
     demo.site("qa-1", "version 1.2-load");
     let failed = demo.get("/deployments?status=failed")[0]["id"].as_str().unwrap().to_owned();
 
-    // 2. A free environment, by the command line.
+    // 2. Claim a free environment from the command line.
     demo.berth(&["env", "claim", "qa-2", "--commit", "feature/dark", "--why", "the shop at night"]);
     assert!(demo.site("qa-2", "data-colour=\"dark\"").contains("<dd>ada</dd>"));
 
-    // 3. One that is held: refused with who and why; taken over, the late write is refused, and Linus is still next.
+    // 3. A held environment: a claim is refused with holder and reason; after a takeover the late write is refused and
+    // Linus is still next.
     let (status, refused) = demo.post(&format!("{ENVIRONMENTS}/qa-1/sessions"), &json!({}));
     assert_eq!(
         (status, &refused["holder"]["name"], &refused["context"]),
@@ -157,7 +159,7 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
     let taken = demo.get(&format!("{ENVIRONMENTS}/qa-1"));
     assert_eq!((&taken["lock"]["holder"]["name"], &taken["queueLength"]), (&json!("ada"), &json!(1)));
 
-    // 4. Approved, production is green; rolled back, it is blue, and promotion is paused.
+    // 4. Approved, production is green; rolled back, it is blue and promotion is paused.
     let approval = demo.get("/approvals")[0]["id"].as_str().unwrap().to_owned();
     demo.berth(&["approve", &approval]);
     demo.site("production", "data-colour=\"green\"");
@@ -170,7 +172,7 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
     let production = demo.get("/pipelines/shop")["stages"][1].clone();
     assert_eq!(production["paused"]["by"]["name"], "ada", "{production}");
 
-    // 5. What failed says why, and its fix passes.
+    // 5. The failed deployment has a cause, and its fix passes.
     let analysed = demo.berth(&["analyze", &failed, "--fix"]);
     assert!(analysed.stdout.contains("it has lost its executable bit"), "{}", analysed.stdout);
     assert!(!analysed.stdout.contains("--fix"), "what is done is no advice: {}", analysed.stdout);

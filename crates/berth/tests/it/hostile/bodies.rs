@@ -1,4 +1,4 @@
-//! Bodies: too large, of the wrong type, not JSON, not what was asked for.
+//! Request bodies that are too large, have the wrong type, or are not the expected JSON.
 
 use berth_server::limits::{IDEMPOTENCY_KEY_BYTES_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX};
 
@@ -13,7 +13,7 @@ fn post(target: &Target, path: &str, body: impl Into<Vec<u8>>) -> Request {
     target.api().request("POST", path).header("Content-Type", "application/json").body(body)
 }
 
-/// The same body in chunks, without a length.
+/// The same body with chunked transfer encoding.
 fn chunked(mut request: Request) -> Vec<u8> {
     let body = request.body.take().expect("a body");
     let mut bytes = request.header("Transfer-Encoding", "chunked").bytes();

@@ -1,4 +1,4 @@
-//! Clients that are old, hasty, or gone before the answer.
+//! HTTP/1.0 clients, pipelining clients, and clients that disconnect early.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn requests_sent_without_waiting_are_answered_in_their_order() {
         let status = if verb(number) == "stop" { "stopped" } else { "active" };
         assert_eq!(answer.json()["data"]["status"], status, "no-{number}");
     }
-    // A refusal in the middle does not shift what follows.
+    // A refusal in the middle does not shift the later responses.
     let refused = target.api().request("POST", CREATE).json(&json!({ "slug": 7 })).bytes();
     let healthy = Request::new("GET", "/healthz").bytes();
     client.send(&[refused, healthy].concat()).unwrap();
@@ -66,7 +66,7 @@ fn a_client_that_leaves_in_the_middle_of_its_body_has_done_nothing() {
     let text = body.to_string();
     let chunk = [&chunked[..], format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()].concat();
     for round in 0..50 {
-        // All of it but the last byte; and every chunk but the one that says there are no more.
+        // Everything except the last byte, and every chunk except the terminating one.
         let cuts = [&whole[..whole.len() - 1], &whole[..whole.len() - text.len() / 2], &chunk];
         let mut client = Client::connect(target.server.address);
         client.send(cuts[round % cuts.len()]).unwrap();
@@ -80,7 +80,7 @@ fn a_client_that_never_reads_its_answers_keeps_nobody_waiting() {
     let mut clients: Vec<_> = (0..4).map(|_| Client::connect(target.server.address)).collect();
     let requests = target.api().request("GET", "/organizations/acme/events").bytes().repeat(200);
     for client in &mut clients {
-        // Until nothing more fits between us and the server.
+        // Until the socket buffers are full.
         client.stream.get_mut().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         while client.send(&requests).is_ok() {}
         target.server.check_well();

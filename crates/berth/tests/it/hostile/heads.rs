@@ -1,4 +1,4 @@
-//! Heads: too long, too many headers, or no HTTP at all.
+//! Header blocks that are too long, have too many headers, or are not HTTP.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,7 @@ use berth_server::limits::{HEADER_BYTES_MAX, HEADERS_MAX};
 use super::Target;
 use crate::client::{Client, Request, Response};
 
-/// The answer, or `None` for a closed connection.
+/// Returns the response; `None` if the connection was closed.
 fn sent(target: &Target, bytes: &[u8]) -> Option<Response> {
     let mut client = Client::connect(target.server.address);
     let _ = client.send(bytes);
@@ -17,7 +17,7 @@ fn sent(target: &Target, bytes: &[u8]) -> Option<Response> {
     answer.ok()
 }
 
-/// Refused by the protocol itself, before there is a request to answer.
+/// Expects a refusal by the HTTP layer, before routing.
 fn check_refused(target: &Target, what: &str, bytes: &[u8], status: u16) {
     if let Some(answer) = sent(target, bytes) {
         assert_eq!(answer.status, status, "{what}: {}", answer.text());
@@ -58,7 +58,7 @@ fn a_request_has_one_host() {
 #[test]
 fn a_head_may_have_100_headers_and_not_one_more() {
     let target = Target::new();
-    // `Host` is one of them.
+    // `Host` is one of the 100.
     let with = |count: usize| {
         let request = Request::new("GET", "/healthz");
         (1..count).fold(request, |request, number| request.header(&format!("X-{number}"), "x")).bytes()

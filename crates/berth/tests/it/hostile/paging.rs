@@ -1,4 +1,4 @@
-//! Query parameters: whole numbers in their range, given once, or a refusal that names the parameter.
+//! Query parameters: integers in range, given once, or a refusal that names the parameter.
 
 use berth_server::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{Target, pointers};
 
 const LISTS: [&str; 4] = ["pipelines", "events", "members", "api-tokens"];
 
-/// Wrong for every number.
+/// Invalid for every numeric parameter.
 const NO_NUMBERS: [&str; 17] = [
     "-1",
     "-0",

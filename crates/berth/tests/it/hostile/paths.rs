@@ -1,11 +1,11 @@
-//! Paths that try to be read in two ways: refused before anything looks at them, as JSON, never as a page.
+//! Ambiguous paths are refused before routing, as JSON and never as a page.
 
 use berth_server::limits::URI_BYTES_MAX;
 
 use super::{Target, check_problem};
 use crate::client::Request;
 
-/// Refused as they are, whatever they would lead to.
+/// Refused because they are ambiguous.
 const TRICKS: &[&str] = &[
     "/api/v1/organizations/acme/../acme/pipelines",
     "/api/v1/organizations/acme/./pipelines",
@@ -52,7 +52,7 @@ const TRICKS: &[&str] = &[
     "/organizations//acme/pipelines",
 ];
 
-/// Well formed, but nothing is there.
+/// Well-formed paths that do not exist.
 const NOWHERE: &[&str] = &[
     "/api",
     "/api/v1",

@@ -1,4 +1,4 @@
-//! The environments in use, the record of what happens to each, and clients that choose at random what to ask next.
+//! The environments in use, the recorded history of each, and clients that choose random calls.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,13 +8,13 @@ use std::time::Instant;
 use super::history::{Answer, Call, Hold, Operation, Outcome, Tick};
 use crate::random::Random;
 
-/// An environment is left alone after so many operations, or so many without an answer: the search stays small.
+/// An environment is retired after this many operations, or this many without a response, to keep the search small.
 const OPERATIONS_MAX: usize = 200;
 const LOST_MAX: usize = 6;
-/// Holders that clients remember, to name an old one now and then.
+/// Number of past sessions that clients remember, to use an old one now and then.
 const HOLDS_MAX: usize = 4;
 
-/// Asks a service; `None` when no answer came.
+/// Sends a call to the service; `None` if no response arrived.
 pub(crate) trait Service {
     fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer>;
 }
@@ -28,7 +28,7 @@ pub(crate) struct Environment {
 struct Record {
     history: Vec<Operation>,
     lost: usize,
-    /// The highest fences seen, newest first.
+    /// Sessions with the highest fences, newest first.
     holds: VecDeque<Hold>,
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// With so many environments in use at a time.
+    /// Uses this many environments at a time.
     pub(crate) fn new(width: usize) -> Self {
         let all: Vec<_> = (0..width).map(Environment::new).collect();
         let open = all.iter().cloned().map(Mutex::new).collect();
         Self { start: Instant::now(), open, all: Mutex::new(all), answered: AtomicUsize::new(0) }
     }
 
-    /// Answers so far.
+    /// Number of responses so far.
     pub(crate) fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// One client, until it gets no answer or is told to stop.
+    /// Runs one client until it gets no response or is told to stop.
     pub(crate) fn play(
         &self,
         service: &mut impl Service,
@@ -68,7 +68,7 @@ impl Board {
         }
     }
 
-    /// One question of a client that may send it several times: each time that could count is recorded.
+    /// One operation by a client that may send it several times; every send that could take effect is recorded.
     pub(crate) fn turn(&self, random: &mut Random, ask: impl FnOnce(usize, &Call) -> Vec<Option<Outcome>>) {
         let environment = self.pick(random);
         let call = environment.next_call(random);
@@ -79,7 +79,7 @@ impl Board {
         }
     }
 
-    /// Every environment in use is looked at once: after a crash, before anybody moves it again.
+    /// Reads every environment in use once, after a crash and before any other call.
     pub(crate) fn look_at_all(&self, service: &mut impl Service) {
         for open in &self.open {
             let environment = open.lock().expect("unpoisoned").clone();
@@ -88,7 +88,7 @@ impl Board {
         }
     }
 
-    /// The record of each environment, by number.
+    /// Returns the history of each environment, by number.
     pub(crate) fn histories(self) -> Vec<Vec<Operation>> {
         let all = self.all.into_inner().expect("unpoisoned");
         let taken = |environment: &Arc<Environment>| {
@@ -135,7 +135,7 @@ impl Environment {
         record.history.len() >= OPERATIONS_MAX || record.lost >= LOST_MAX
     }
 
-    /// Mostly what a well-behaved client would ask, with what was seen last.
+    /// Mostly what a well-behaved client would send, based on the last state it saw.
     fn next_call(&self, random: &mut Random) -> Call {
         let record = self.record.lock().expect("unpoisoned");
         let old = random.within(0..2 * HOLDS_MAX as u64) as usize;
@@ -153,7 +153,7 @@ impl Environment {
     fn record(&self, operation: Operation) {
         let mut record = self.record.lock().expect("unpoisoned");
         match operation.answer() {
-            // A look that nobody saw says nothing.
+            // A read without a response carries no information.
             None if operation.call == Call::Get => return,
             None => record.lost += 1,
             Some(Answer::Opened(hold) | Answer::Held(hold)) => {

@@ -1,4 +1,4 @@
-//! Many at once: a thousand who want the same environment, and ten thousand environments held together.
+//! Contention: a thousand concurrent claims of one environment, and ten thousand environments held at once.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -17,7 +17,7 @@ const CLAIMS: usize = 1_000;
 const THREADS: usize = 8;
 const PIPELINES: usize = 50;
 
-/// The server with a quiet log, and enough open files on both sides.
+/// Starts a server with a quiet log and a high open-file limit.
 fn start(home: &Home) -> Server {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -66,7 +66,7 @@ struct Claimed {
     took: Duration,
 }
 
-/// Every request is sent but for its last byte; those follow together.
+/// Sends every request except its last byte, then all last bytes together.
 fn claim_together(
     server: &Server,
     person: &Person,
@@ -116,7 +116,7 @@ fn ten_thousand_environments_are_held_at_once() {
     server.stop();
 }
 
-/// Does this for every pipeline, on several threads.
+/// Runs `work` for every pipeline on several threads.
 fn shared<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;
@@ -140,7 +140,7 @@ fn hold_all(server: &Server, pipeline: usize) -> Vec<Hold> {
     claims.collect()
 }
 
-/// The sessions in a pipeline's list of environments, which is never paged.
+/// Returns the sessions in a pipeline's environment list, which is never paged.
 fn listed(api: &Api, pipeline: usize) -> Vec<std::sync::Arc<str>> {
     let list = api.get(&format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments"));
     assert_eq!(list.status, 200, "{}", list.text());
@@ -150,7 +150,7 @@ fn listed(api: &Api, pipeline: usize) -> Vec<std::sync::Arc<str>> {
     environments.iter().map(|environment| hold(&environment["lock"]).session).collect()
 }
 
-/// It refuses a second holder; its end frees it and nothing beside it.
+/// Checks that the environment refuses a second holder and that a release frees only this one.
 fn check_one(api: &Api, environment: usize) {
     let (at, beside) = (path(environment), path(environment + 1));
     let seen = hold(&api.get(&at).json()["data"]["lock"]);

@@ -1,5 +1,5 @@
-//! A fake lock in memory, with mistakes that can be switched on. It is no part of the product: it shows that clients,
-//! record and checks together find such mistakes when threads race for real.
+//! In-memory fake lock with injectable bugs. It shows that clients, recorder and checks together find such bugs under
+//! real races.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,23 +13,23 @@ const CLIENTS: u64 = 8;
 const ENVIRONMENTS: usize = 3;
 const OPERATIONS: usize = 3_000;
 const CRASHES: usize = 2;
-/// A race needs luck. So many runs without finding it are no bad luck any more.
+/// Runs until a race must have been found.
 const RUNS_MAX: u64 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     None,
-    /// Looks whether it is free, and takes it a moment later.
+    /// Checks whether the lock is free, and takes it a moment later.
     ChecksThenActs,
     ForcesThroughFree,
     ForgetsIfMatch,
     ReleasesTheCurrent,
     KeepsTheFence,
     SkipsAFence,
-    /// A refusal names whoever held it before the present holder.
+    /// A refusal names the previous holder.
     NamesThePrevious,
     ReadsACopy,
-    /// The last change before a crash was acknowledged, but not kept.
+    /// The last change before a crash is acknowledged but lost.
     LosesTheLastChange,
     FenceRestartsWithCrash,
 }
@@ -38,10 +38,10 @@ enum Mistake {
 struct State {
     holder: Option<Hold>,
     fence: u64,
-    /// As it was one change ago.
+    /// The state one change ago.
     before: Option<Box<State>>,
     previous: Option<Hold>,
-    /// Every session ever.
+    /// Number of sessions ever opened.
     sessions: u64,
 }
 
@@ -130,7 +130,7 @@ impl FakeLocks {
         })
     }
 
-    /// Nobody is on the way when it comes up again.
+    /// Restarts with no calls in flight.
     fn restart(&self) {
         for state in &self.states {
             let mut state = state.lock().expect("unpoisoned");
@@ -153,7 +153,7 @@ impl Service for &FakeLocks {
     fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer> {
         let is_lost = self.is_down.load(Ordering::SeqCst);
         let answer = match call {
-            // A crash may come before the change or after it.
+            // A crash may come before or after the change.
             _ if is_lost && environment.is_multiple_of(2) => return None,
             Call::Claim => self.claim(environment),
             Call::Force { only } => self.force(environment, *only),
@@ -163,15 +163,15 @@ impl Service for &FakeLocks {
             }
             Call::Get => self.look(environment).shown(),
         };
-        // As real answers do, some wait before they arrive.
+        // Like real responses, some are delayed.
         std::thread::yield_now();
         (!is_lost).then_some(answer)
     }
 }
 
-/// One run with crashes: what the checks say.
+/// One run with crashes; returns the verdict of the checks.
 fn run(mistake: Mistake, seed: u64) -> Result<(), String> {
-    // An environment serves 200 operations, or fewer because of a crash. A crash may come late: as many again.
+    // An environment serves 200 operations, or fewer because of a crash. Twice as many for a late crash.
     let count = 2 * OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
     let states = (0..count).map(|_| Mutex::default()).collect();
     let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };

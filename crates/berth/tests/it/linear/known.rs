@@ -1,4 +1,4 @@
-//! Histories written by hand: right ones pass, and each kind of mistake is seen.
+//! Handwritten histories: correct ones pass, and each kind of error is detected.
 
 use super::check_history;
 use super::history::{Operation, parse};
@@ -6,7 +6,7 @@ use super::intervals;
 use super::lock::Lock;
 use super::search::{Specification, Verdict, search};
 
-/// Which of the two checks says no.
+/// Which of the two checks reports an error.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     by_search: bool,
@@ -116,7 +116,7 @@ fn a_fence_that_falls_stays_or_jumps_is_seen() {
 #[test]
 fn a_refusal_that_names_the_wrong_one_is_seen() {
     let first = "0-1 claim -> opened s1 #1\n";
-    // Somebody who came later, who left before, whom nobody knows, and a right name with a wrong fence.
+    // A later session, an earlier one, an unknown one, and the right session with a wrong fence.
     check(&BY_BOTH, &format!("{first}2-3 claim -> held s2 #2\n4-5 force -> opened s2 #2"));
     check(&BY_BOTH, &format!("{first}2-3 release s1 -> released\n4-5 claim -> held s1 #1"));
     check(&BY_BOTH, &format!("{first}2-3 claim -> held s9 #1"));
@@ -137,7 +137,7 @@ fn a_release_that_ends_another_session_is_seen() {
 
 #[test]
 fn an_acknowledged_claim_that_a_crash_has_lost_is_seen() {
-    // The crash is at 50: what was on its way then has no answer.
+    // The crash is at 50; calls in flight then have no response.
     let before =
         "0-1 claim -> opened s1 #1\n2-3 release s1 -> released\n4-5 claim -> opened s2 #2\n48-? get\n";
     check(&NOT_AT_ALL, &format!("{before}60-61 get -> held s2 #2"));
@@ -145,7 +145,7 @@ fn an_acknowledged_claim_that_a_crash_has_lost_is_seen() {
     check(&BY_BOTH, &format!("{before}60-61 get -> free #1"));
     check(&BY_BOTH, &format!("{before}60-61 claim -> opened s3 #2"));
     check(&BY_SEARCH, &format!("{before}60-61 claim -> opened s3 #3"));
-    // With a release on its way it is no longer a mistake.
+    // With a release in flight it is no longer an error.
     check(&NOT_AT_ALL, &format!("{before}49-? release s2\n60-61 claim -> opened s3 #3"));
 }
 
@@ -185,7 +185,7 @@ fn a_read_of_the_past_is_seen() {
 
 #[test]
 fn an_order_is_found_among_many_that_overlap() {
-    // All overlap. The only order is that of the fences, and it is hidden at the other end.
+    // All calls overlap. The only valid order is that of the fences, found at the far end of the search.
     let mut history = String::new();
     for number in (1..=60).rev() {
         history += &format!("0-1000 claim -> opened s{number} #{number}\n");
@@ -210,7 +210,7 @@ fn calls_without_answers_do_not_blow_up_the_search() {
     check(&BY_SEARCH, &format!("{history}2000-2001 release t99 -> not active\n2002-2003 get -> free #107"));
 }
 
-/// A counter that tells its value before it counts: the search knows nothing of locks.
+/// A counter that returns its value before it increments; shows that the search works without a lock.
 struct Counter;
 
 impl Specification for Counter {

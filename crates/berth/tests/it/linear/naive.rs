@@ -1,4 +1,4 @@
-//! The search against one without any cleverness: every order there is, on histories short enough for that.
+//! Compares the search with brute force over every order, on short histories.
 
 use super::history::{Answer, Call, Hold, Operation, Outcome, print};
 use super::intervals;
@@ -26,7 +26,7 @@ fn is_linearizable(state: &<Lock as Specification>::State, left: &[&Operation]) 
     })
 }
 
-/// Plausible nonsense: few sessions, few fences, times that overlap, answers that fit their calls.
+/// Random short history: few sessions and fences, overlapping calls, responses that match their calls.
 fn some_history(random: &mut Random) -> Vec<Operation> {
     let count = random.within(OPERATIONS);
     (0..count).map(|at| some_operation(random, at)).collect()

@@ -1,4 +1,4 @@
-//! Several holders: service accounts that may claim and take over.
+//! Service accounts that can claim and take over.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ pub(crate) struct Person {
 }
 
 impl Person {
-    /// The API of a server as they see it.
+    /// The server's API with this account's token.
     pub(crate) fn api(&self, server: &Server) -> Api {
         self.api_at(server.address)
     }

@@ -1,4 +1,5 @@
-//! Two servers over one PostgreSQL: one of them is killed, then the database, then the other, and it is one lock all the same.
+//! Two servers on one PostgreSQL stay linearizable while one server, the database and the other server are killed in
+//! turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
@@ -15,7 +16,7 @@ const CLIENTS: usize = 16;
 const PEOPLE: usize = 4;
 const ROUNDS: usize = 6;
 const ROUNDS_LONG: usize = 60;
-/// Answers between two kills.
+/// Responses between two kills.
 const ROUND: std::ops::Range<u64> = 300..700;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The real server under load, killed and started again: every answer of every client fits one order of events.
+//! The real server under load, killed and restarted: every response of every client fits one order of operations.
 
 use std::path::Path;
 use std::thread::ScopedJoinHandle;
@@ -18,14 +18,14 @@ use crate::random::Random;
 const CLIENTS: usize = 32;
 const PEOPLE: usize = 4;
 const KILLS: usize = 7;
-/// Servers that are taken through all of it, one after the other, in the long form.
+/// Servers tested one after the other in the long run.
 const REPEATS_LONG: usize = 50;
-/// Answers between two kills.
+/// Responses between two kills.
 const ROUND: std::ops::Range<u64> = 1_500..3_500;
 pub(crate) const ROUND_MAX: Duration = Duration::from_secs(60);
 /// Environments in use at a time.
 pub(crate) const WIDTH: usize = 6;
-/// As many as a pipeline may have.
+/// Maximum number of environments of a pipeline.
 pub(crate) const PER_PIPELINE: usize = 200;
 
 #[test]
@@ -41,7 +41,7 @@ fn lock_answers_are_linearizable_across_kills() {
     ));
 }
 
-/// How many calls were answered, and how many were not.
+/// Returns the number of calls with and without a response.
 fn check_one_server(random: &mut Random) -> (usize, usize) {
     let home = Home::new();
     let mut server = start(&home);
@@ -60,7 +60,7 @@ fn check_one_server(random: &mut Random) -> (usize, usize) {
                 scope.spawn(move || board.play(&mut service, &mut random, goes_on))
             };
             let clients: Vec<_> = (0..CLIENTS).map(play).collect();
-            // A client that ends before has failed, and the scope will say how.
+            // A client that ends early has panicked; the scope reports it.
             let is_over = || board.answered() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             if kill < KILLS {
@@ -82,7 +82,7 @@ fn check_one_server(random: &mut Random) -> (usize, usize) {
     (answered, lost)
 }
 
-/// What is wrong is kept whole.
+/// Checks every history; writes a failing one to a file.
 pub(crate) fn check_all(histories: &[Vec<super::history::Operation>]) {
     for (number, history) in histories.iter().enumerate() {
         if let Err(wrong) = check_history(history) {
@@ -103,7 +103,7 @@ pub(crate) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usi
     (answered.len(), lost.len())
 }
 
-/// A pipeline that declares as many environments as it may.
+/// Creates a pipeline with the maximum number of environments.
 pub(crate) fn create_pipeline(api: &Api, number: usize) {
     let environments: String = (0..PER_PIPELINE).map(|number| format!("    e{number}: {{}}\n")).collect();
     let definition = format!("{}  ephemeral_environments:\n{environments}", crate::harness::DEFINITION);
@@ -112,13 +112,13 @@ pub(crate) fn create_pipeline(api: &Api, number: usize) {
     assert_eq!(made.status, 201, "{}", made.text());
 }
 
-/// Environments are counted through all pipelines.
+/// Environments are numbered across all pipelines.
 pub(crate) fn path(environment: usize) -> String {
     let (pipeline, number) = (environment / PER_PIPELINE, environment % PER_PIPELINE);
     format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments/e{number}")
 }
 
-/// One client with one connection. It never asks twice.
+/// A client with one connection that never retries.
 pub(crate) struct Http {
     me: String,
     api: Api,
@@ -135,7 +135,7 @@ impl Http {
 impl Service for Http {
     fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer> {
         let response = self.client.ask(&request(&self.api, environment, call)).ok()?;
-        // 503: the server itself does not know.
+        // 503: the outcome is unknown to the server.
         (response.status != 503).then(|| answer(&self.me, call, &response))
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn request(api: &Api, environment: usize, call: &Call) -> Request {
         Call::Force { only } => {
             let request = api.request("POST", &format!("{path}/force-claim")).json(&json!({}));
             match only {
-                // Only the fence is compared; the version may be any.
+                // Only the fence is compared; the version is arbitrary.
                 Some(fence) => request.header("If-Match", &format!("\"{fence}.0\"")),
                 None => request,
             }
@@ -157,7 +157,7 @@ pub(crate) fn request(api: &Api, environment: usize, call: &Call) -> Request {
     }
 }
 
-/// What an answer says to somebody; one that says anything else is a mistake.
+/// Converts a response; panics on any status or body that the API does not allow.
 pub(crate) fn answer(me: &str, call: &Call, response: &Response) -> Answer {
     let body = response.json();
     let data = &body["data"];
@@ -201,7 +201,7 @@ fn shown(environment: &Value) -> Answer {
     }
 }
 
-/// The session that an answer names, together with its holder: both must be right.
+/// The session that a response names; checks that its holder matches.
 pub(crate) fn hold(body: &Value) -> Hold {
     let text =
         |value: &Value| value.as_str().unwrap_or_else(|| panic!("a text is missing: {body}")).to_owned();

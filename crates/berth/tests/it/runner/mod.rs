@@ -1,4 +1,4 @@
-//! Steps on another machine: a server that runs none, and `berth runner` beside it, both real and both killed.
+//! Steps on remote runners: a server without its own runner, and `berth runner` processes; both are killed.
 
 mod fences;
 mod patience;
@@ -72,7 +72,7 @@ fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact()
     });
     let started = yard.api().post(&format!("{ORG}/pipelines/web/deployments"), &json!({"ref": "main"}));
     assert_eq!(started.status, 202, "{}", started.text());
-    // Its first commit may have started one, too, which is first then.
+    // The first commit may have started a deployment too, which is then listed first.
     let waits = until(PATIENCE, "word of a missing runner", || {
         let list = yard.api().get(&format!("{ORG}/deployments")).json();
         let ids = list["data"].as_array().expect("a list").iter().map(|it| text(&it["id"]));
@@ -114,7 +114,7 @@ fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
     assert!(killed.elapsed() + Duration::from_secs(2) > LOST, "after {:?}", killed.elapsed());
     assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
     assert_eq!(yard.state("far"), "lost");
-    // Nothing adopts what it left, and it is gone before the next question for work.
+    // The process is adopted by nothing and killed before the runner asks for work again.
     assert!(is_alive(&process));
     let _again = yard.again("far");
     assert!(!is_alive(&process));
@@ -125,7 +125,7 @@ fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
 fn the_same_runner_back_ends_its_old_leases_at_once() {
     let home = Home::new();
     let mut command = home.serve_command();
-    // With the usual patience: 45 seconds.
+    // With the default timeout of 45 seconds.
     let yard = Yard::with(home, command.arg("--no-runner"));
     yard.pipeline(&yard.endless(", on_lost: fail"));
     let mut runner = yard.runner("far", &[]);
@@ -177,7 +177,7 @@ fn p4_a_takeover_stops_a_step_on_another_machine() {
         now["drain"]["completedAt"].is_string().then_some(now)
     });
     assert!(!is_alive(&process), "{drained}");
-    // It was told to; nobody had to be called lost.
+    // The runner was told to stop; it was not declared lost.
     assert!(took.elapsed() < LOST, "{:?}", took.elapsed());
     let id = text(&held.json()["data"]["deploymentId"]);
     let stopped = yard.until(&id, "end", |it| it["status"] == "cancelled");

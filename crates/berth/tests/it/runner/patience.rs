@@ -1,4 +1,4 @@
-//! Servers that were set to call runners lost after different times.
+//! Servers on one database with different timeouts for lost runners.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn l12_a_server_in_more_of_a_hurry_does_not_call_lost_what_another_one_has_told_
     };
     let database = Postgres::start(&bin).expect("a PostgreSQL");
     let home = Home::over(database.url("postgres"));
-    // The first one leads: it is the one that calls attempts lost.
+    // The first server is the leader, which declares attempts lost.
     let hasty = Server::start(&mut serve(&home, HASTY), &home.token);
     let mut patient = serve(&home, PATIENT);
     let mut yard = Yard::with(home, &mut patient);
@@ -34,7 +34,7 @@ fn l12_a_server_in_more_of_a_hurry_does_not_call_lost_what_another_one_has_told_
     let _runner = yard.runner("far", &[]);
     let id = yard.start();
     let process = yard.pid();
-    // The runner knows no other server than this one.
+    // The runner knows only this server.
     yard.server.process.kill();
     let cut = Instant::now();
     let lost = until(PATIENCE, "unknown outcome", || {

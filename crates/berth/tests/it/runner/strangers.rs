@@ -1,4 +1,4 @@
-//! Runners that are not who they should be, and what is said to them.
+//! Runners with wrong credentials or nonces, and the problems they get.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::yard::{Yard, first_step, is_alive, text};
 use crate::client::Request;
 use crate::harness::{Process, run};
 
-/// Another runner's way to the server, by hand.
+/// A handwritten client of the runner protocol.
 pub(super) struct Stranger<'a> {
     yard: &'a Yard,
     credential: String,
@@ -65,10 +65,10 @@ fn tn02_a_runner_can_do_nothing_about_the_attempt_of_another() {
         let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));
         assert_eq!(answer["detail"], "there is no such attempt", "{answer}");
     }
-    // The same nonce is another one under its own name, and brings nothing: there is no work for it.
+    // Under its own name the nonce is a different one and yields no work.
     let asked = json!({"boot": "b", "nonces": [nonce.split('.').next_back()], "labels": [], "waitMs": 0});
     assert_eq!(stranger.say("acquire", &asked)["data"]["assignments"], json!([]));
-    // With the boot id of the other it is refused.
+    // With the other runner's boot id it is refused.
     let boot = spool.lines().next().expect("a boot id");
     let asked = json!({"boot": boot, "nonces": ["n"], "labels": [], "waitMs": 0});
     assert_eq!(stranger.say("acquire", &asked)["code"], "invalid_state");

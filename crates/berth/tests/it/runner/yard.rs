@@ -1,4 +1,4 @@
-//! A server that runs no steps, runners beside it, and pipelines for them.
+//! Fixture: a server without its own runner, remote runners, and pipelines for them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,11 +11,11 @@ use crate::harness::{Home, Process, Server, berth, until};
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const ORG: &str = "/api/v1/organizations/acme";
-/// Short enough for a test: a runner stops its steps after three seconds of silence, and is lost after six.
+/// Short for tests: a runner stops its steps after three seconds without the server and is lost after six.
 pub(super) const LOST: Duration = Duration::from_secs(6);
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A server without a runner of its own, and a place for runners.
+/// A server without its own runner, and work directories for remote runners.
 pub(super) struct Yard {
     pub(super) server: Server,
     outside: tempfile::TempDir,
@@ -57,7 +57,7 @@ impl Yard {
         command
     }
 
-    /// A runner that works.
+    /// Starts a runner and waits until it is ready.
     pub(super) fn runner(&self, name: &str, more: &[&str]) -> Process {
         let mut process =
             Process::start(self.command(name).args(["--token", &self.token(Some(name))]).args(more));
@@ -66,7 +66,7 @@ impl Yard {
         process
     }
 
-    /// The same runner, started again.
+    /// Restarts the same runner.
     pub(super) fn again(&self, name: &str) -> Process {
         let mut process = Process::start(&mut self.command(name));
         process.first_line();
@@ -105,7 +105,7 @@ impl Yard {
         self.api().get(&format!("{ORG}/deployments/{id}/steps/{step}/logs?raw=true")).text()
     }
 
-    /// A step that tells its process id and then goes on until somebody stops it, or the test is over.
+    /// A step that prints its process id and runs until it is stopped or the test ends.
     pub(super) fn endless(&self, more: &str) -> String {
         let file = self.path("pid");
         format!(
@@ -121,7 +121,7 @@ impl Yard {
     }
 }
 
-/// Whether a process does anything. One that ended may have to wait for somebody to notice.
+/// Returns whether a process is running; a zombie is not.
 pub(super) fn is_alive(process: &Path) -> bool {
     let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());

@@ -1,4 +1,4 @@
-//! A PostgreSQL that acknowledges commits and forgets them: a proxy that turns every tenth COMMIT into an ABORT.
+//! A PostgreSQL proxy that loses acknowledged commits: it turns every tenth COMMIT into an ABORT.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const FORGETS_EVERY: u32 = 10;
 const COMMIT: &[u8] = b"COMMIT\0";
-/// As long as a COMMIT, so that the length in front of the message stays right.
+/// As long as a COMMIT, so that the message length stays valid.
 const ABORT: &[u8] = b"ABORT \0";
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A socket in a directory of its own that leads to the server's.
+/// A Unix socket in its own directory that forwards to the database's socket.
 pub(super) struct Amnesia {
     dir: tempfile::TempDir,
     is_on: Arc<AtomicBool>,
@@ -21,7 +21,7 @@ pub(super) struct Amnesia {
 }
 
 impl Amnesia {
-    /// In front of the server with this socket; it forgets nothing until [`Amnesia::begin`].
+    /// Forwards to the server with this socket; loses nothing until [`Amnesia::begin`].
     pub(super) fn before(server: &Path) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join(server.file_name().expect("a name"));
@@ -47,7 +47,7 @@ impl Amnesia {
         self.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// How many commits it has forgotten.
+    /// Number of lost commits.
     pub(super) fn forgotten(&self) -> u32 {
         self.commits.load(Ordering::Relaxed) / FORGETS_EVERY
     }
@@ -58,7 +58,7 @@ impl Amnesia {
     }
 }
 
-/// The driver sends a COMMIT as one message and waits for its answer, so it is never cut in two.
+/// The driver sends a COMMIT as one message and waits for the response, so a message is never split.
 fn forget(bytes: &mut [u8], commits: &AtomicU32) {
     let Some(at) = bytes.windows(COMMIT.len()).position(|part| part == COMMIT) else { return };
     if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(FORGETS_EVERY) {

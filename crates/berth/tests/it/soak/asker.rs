@@ -1,4 +1,4 @@
-//! A client that is not sure of its answers: it sends a request to several servers, and again after a lost answer.
+//! A client with unreliable responses: it sends a request to several servers, and again after a lost response.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::linear::people::Person;
 use crate::linear::served::{answer, request};
 use crate::random::Random;
 
-/// A server that was stopped for longer does not answer this one any more.
+/// Read timeout; a server that was stopped for longer is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 const TRIES_MAX: usize = 6;
 const TRY_PAUSE: Duration = Duration::from_millis(100);
@@ -27,17 +27,17 @@ pub(super) struct Asker<'a> {
     requests: usize,
 }
 
-/// What became of one time a request was sent.
+/// Outcome of sending a request once.
 enum Sent {
-    /// The server said what it did, or why not.
+    /// The server reported success or a refusal.
     Answered(Response),
-    /// It may have done it, or may do it yet.
+    /// The request may have taken effect, or may still do so.
     Unknown,
 }
 
-/// What is known of a request with a key after all the times it was sent.
+/// What is known about a request with an idempotency key after all sends.
 pub(super) struct Fate {
-    /// The answer to it: 2xx, and the same every time.
+    /// The successful response; identical for every send.
     pub(super) done: Option<Response>,
     refused: Vec<Response>,
     is_open: bool,
@@ -48,7 +48,7 @@ impl<'a> Asker<'a> {
         Self { shared, person, random, number, requests: 0 }
     }
 
-    /// One question to the locks.
+    /// Sends one random lock operation.
     pub(super) fn turn(&mut self) {
         let shared = self.shared;
         let mut random = Random::seeded(self.random.next());
@@ -82,18 +82,18 @@ impl<'a> Asker<'a> {
         told
     }
 
-    /// Unique among all clients.
+    /// Returns an idempotency key that is unique among all clients.
     pub(super) fn key(&mut self) -> String {
         self.requests += 1;
         format!("client-{}-{}", self.number, self.requests)
     }
 
     pub(super) fn request(&mut self, make: impl Fn(&crate::client::Api) -> Request) -> Request {
-        // Where it goes is decided when it is sent.
+        // The address is chosen when the request is sent.
         make(&self.person.api_at(([127, 0, 0, 1], 1).into()))
     }
 
-    /// Sends it, to two servers at once now and then, until it is answered; and often once more after that.
+    /// Sends the request, sometimes to two servers at once, until it is answered, and often once more after that.
     pub(super) fn settle(&mut self, asked: Request, key: &str) -> Fate {
         let asked = asked.header("Idempotency-Key", key);
         let mut fate = Fate { done: None, refused: Vec::new(), is_open: false };
@@ -167,7 +167,7 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// To this server, or the next one that takes a connection.
+/// Sends to this server, or to the next one that accepts a connection.
 fn send(doors: &Doors, first: usize, asked: &Request) -> Sent {
     let mut client = until(DOOR_MAX, "server that accepts", || {
         let mut there = (first..first + SERVERS).filter_map(|server| doors.address(server % SERVERS));

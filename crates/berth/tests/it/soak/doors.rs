@@ -1,4 +1,4 @@
-//! Where the servers are now, and an address in front of them for each runner, which can be cut off.
+//! Current addresses of the servers, and for each runner a proxy that can be cut off.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::SERVERS;
 
-/// The port of each server; none while it is away.
+/// Port of each server; 0 while it is down.
 #[derive(Default)]
 pub(super) struct Doors([AtomicU16; SERVERS]);
 
@@ -29,10 +29,10 @@ impl Doors {
 
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Passes every connection on to the next server that is there.
+/// Forwards every connection to the next server that is up.
 pub(super) struct Front {
     pub(super) address: SocketAddr,
-    /// Whoever passes something on reads it; whoever cuts it off writes.
+    /// Forwarding takes the read lock; a cut-off takes the write lock.
     open: Arc<RwLock<()>>,
 }
 
@@ -56,12 +56,12 @@ impl Front {
         Self { address, open }
     }
 
-    /// Until this is let go not a byte gets through, and no connection ends. What was on its way arrives late.
+    /// Blocks all traffic while the guard lives. Connections stay open, and bytes in flight arrive late.
     pub(super) fn shut(&self) -> RwLockWriteGuard<'_, ()> {
         self.open.write().expect("unpoisoned")
     }
 
-    /// The same for so long.
+    /// Blocks all traffic for this long.
     pub(super) fn cut_off(&self, ms: u64) {
         let open = self.open.clone();
         std::thread::spawn(move || {
@@ -82,7 +82,7 @@ fn pass(from: &TcpStream, to: &TcpStream, is_open: &Arc<RwLock<()>>) {
                 break;
             }
         }
-        // An end of one side is an end of both.
+        // Closing one side closes both.
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
     });

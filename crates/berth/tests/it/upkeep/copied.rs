@@ -1,4 +1,4 @@
-//! A database file that somebody copied back, and questions to one.
+//! A database file copied back by hand, `berth admin sql`, and `berth admin doctor`.
 
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn a_database_that_was_copied_back_is_refused_until_the_epoch_is_raised() {
     let server = home.serve();
     let (_, given) = claim(&server.api, "qa-1");
     server.stop();
-    // The second time the file knows nothing of the first time.
+    // The second copy does not contain the epoch raised after the first.
     let mut highest = given;
     for _ in 0..2 {
         std::fs::copy(&copy, &file).expect("the copy back");
@@ -76,7 +76,7 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     for name in ["data directory", "root key", "database", "clock"] {
         assert_eq!(state(&told, name).0, "ok", "{told}");
     }
-    // Whether a server runs is asked of the server: one that was killed leaves its socket behind.
+    // The server itself is asked whether it runs; a killed server leaves its socket behind.
     let mut server = home.serve();
     let says_so = || state(&ask().json(), "data directory").1.contains("a server is running");
     crate::harness::until(STOP_MAX, "its socket", || says_so().then_some(()));

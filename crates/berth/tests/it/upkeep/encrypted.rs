@@ -1,4 +1,4 @@
-//! TLS of the server itself: new files are taken while it runs, and bad ones are not.
+//! TLS: new certificates are loaded while the server runs; invalid ones are rejected.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("version").output().is_ok()
 }
 
-/// A new key and a certificate of its own for this machine.
+/// Creates a key and a self-signed certificate for this machine.
 fn make(dir: &Path, name: &str) {
     let made = Command::new("openssl")
         .args([
@@ -76,7 +76,7 @@ fn a_certificate_is_replaced_while_the_server_runs_and_a_bad_one_is_not_taken() 
     until(PATIENCE, "the new certificate", || is_served(&address, &file("two.pem")).then_some(()));
     assert!(!is_served(&address, &file("one.pem")));
 
-    // A key of another certificate, and then no key at all.
+    // A key of another certificate, then a file without a key.
     for (bad, count) in [("one.key", 1), ("one.pem", 2)] {
         std::fs::copy(file(bad), file("live.key")).expect("a copy");
         process.signal(Signal::HUP);
@@ -85,7 +85,7 @@ fn a_certificate_is_replaced_while_the_server_runs_and_a_bad_one_is_not_taken() 
         });
         assert!(is_served(&address, &file("two.pem")), "the old one stays");
     }
-    // Without being asked: it is noticed that the files have changed.
+    // Without a signal: the server notices the changed files.
     put("one");
     until(PATIENCE, "files that changed", || is_served(&address, &file("one.pem")).then_some(()));
     process.signal(Signal::TERM);

@@ -1,4 +1,4 @@
-//! Retention: logs and artifacts of what ended long ago go, and of nothing else.
+//! Retention of logs and artifacts.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::harness::{Home, Server, until};
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 3 * 24 * 60 * 60 * 1_000_000;
 const MORE_THAN_A_DAY_US: i64 = 25 * 60 * 60 * 1_000_000;
-/// What is built is the commit's name up to the dash.
+/// The build output is the commit's name up to the dash.
 const SITE: &str = "version: 1
 pipeline:
   name: Site
@@ -32,7 +32,7 @@ pipeline:
       params: { run: 'cat out/page' }
 ";
 
-/// The files of a deployment were written long ago. Says how many there are.
+/// Backdates the log files of a deployment; returns their number.
 fn grow_old(logs: &Path, deployment: &str) -> usize {
     let org =
         std::fs::read_dir(logs).expect("logs").next().expect("an organization").expect("an entry").path();
@@ -56,7 +56,7 @@ fn old_logs_go_and_say_so_and_younger_ones_and_those_of_what_runs_stay() {
     server.stop();
     let database = database(&home);
     let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
-    // It is older than the other one and looked at first, but its files are new: somebody writes them right now.
+    // The second deployment is older and checked first, but its files are new: a step is still writing them.
     for (deployment, by) in [(&old, LONG_AGO_US), (&written, 2 * LONG_AGO_US)] {
         let params = rusqlite::params![by, deployment["id"].as_str()];
         assert_eq!(database.execute(before, params).expect("a change"), 1);
@@ -92,7 +92,7 @@ fn serve(home: &Home) -> Server {
     Server::start(home.serve_command().env("BERTH_RETENTION__ARTIFACT_DAYS", DAYS), &home.token)
 }
 
-/// Through the stages, to its end.
+/// Deploys through the stages and waits for the end.
 fn roll_out(api: &Api, path: &str, body: &Value) -> Value {
     let asked = api.post(path, body);
     assert_eq!(asked.status, 202, "{}", asked.text());
@@ -104,7 +104,7 @@ fn roll_out(api: &Api, path: &str, body: &Value) -> Value {
     })
 }
 
-/// Where the page of a deployment lies.
+/// Path of a deployment's artifact.
 fn page(home: &Home, deployment: &Value) -> std::path::PathBuf {
     let steps = deployment["stages"].as_array().expect("stages").iter().flat_map(|it| it["steps"].as_array());
     let digest = steps.flatten().find_map(|it| it["artifacts"]["page"].as_str()).expect("a digest");
@@ -142,7 +142,7 @@ fn old_artifacts_go_and_what_is_needed_or_can_be_gone_back_to_stays() {
         file.set_modified(SystemTime::now() - old).expect("another time");
     }
 
-    // First they are given up; whoever makes a backup has a day.
+    // Artifacts are first marked as removed; a running backup has a day to copy them.
     let server = serve(&home);
     let question = "SELECT id FROM deployments WHERE artifacts_removed_at IS NOT NULL ORDER BY id";
     let given_up = until(PATIENCE, "artifacts that are given up", || {
@@ -164,13 +164,13 @@ fn old_artifacts_go_and_what_is_needed_or_can_be_gone_back_to_stays() {
         format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", second["id"].as_str().unwrap());
     let back = roll_out(&server.api, &back, &json!({}));
     assert_eq!((back["commitId"].as_str(), page(&home, &back)), (Some("first-1"), first_page));
-    // The same commit is built again: nobody takes over a build whose artifacts are gone.
+    // The same commit is built again, because the earlier build has no artifacts anymore.
     let again = in_session(&server.api, "gone-1");
     assert_eq!(page(&home, &again), gone_page);
     assert!(gone_page.exists());
     server.stop();
 
-    // Nobody goes back to what is not there any more.
+    // A rollback to removed artifacts is refused.
     let given_up = "UPDATE deployments SET artifacts_removed_at = finished_at WHERE id = ?1";
     assert_eq!(database(&home).execute(given_up, [first["id"].as_str()]).expect("a change"), 1);
     let server = serve(&home);

@@ -1,4 +1,4 @@
-//! Retention of events: the server cuts off what is old, says so, and everybody who looks at the rest agrees.
+//! Retention of events: the server truncates the audit log, records that, and the rest verifies everywhere.
 
 use std::io::BufRead as _;
 
@@ -19,7 +19,7 @@ const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 4 * 24 * 60 * 60 * 1_000_000;
 const STOPS: usize = 70;
 
-/// The whole history happened long ago: another time is another hash, so it is sealed anew.
+/// Backdates all events. The time is part of the hash, so the chain is recomputed.
 fn grow_old(home: &Home) -> Vec<Head> {
     let path = home.path().join("berth.db");
     let store = Store::open_sqlite(&path).expect("the database");
@@ -42,7 +42,7 @@ fn grow_old(home: &Home) -> Vec<Head> {
     history.into_iter().map(|it| Head { sequence: it.sequence, hash: it.hash }).collect()
 }
 
-/// An installation in which nothing happened for days, and every head its history had.
+/// An installation with old events, and every chain head it had.
 fn with_an_old_history() -> (Home, Vec<Head>) {
     let home = Home::on_sqlite();
     let server = home.serve();
@@ -95,7 +95,7 @@ fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
     let facts = json!({ "from": 1, "through": removed, "hash": heads[heads.len() - 2].hash, "days": 2 });
     assert_eq!(told["data"], facts);
 
-    // Who was away for longer goes on with the first that is kept.
+    // A client that was disconnected for longer continues with the first retained event.
     let mut client = Client::connect(server.address);
     let follow = server.api.request("GET", &format!("{ORGANIZATION}/events"));
     let follow = follow.header("Accept", "text/event-stream").header("Last-Event-ID", "5");

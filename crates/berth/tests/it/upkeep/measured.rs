@@ -1,4 +1,5 @@
-//! Metrics: real numbers, on an address of their own, without the names people chose; and alerts that name only what is.
+//! Metrics: correct values on their own address, no user-chosen names in labels, and alert rules that use existing
+//! metrics only.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use crate::harness::{Home, Server, until};
 
 const ALERTS: &str = include_str!("../../../../../packaging/alerts.yaml");
 
-/// Words that look like numbers of ours.
+/// Words that look like our metric names.
 fn names(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     text.split(|c| !is_part(c)).filter(|word| word.starts_with("berth_")).collect()

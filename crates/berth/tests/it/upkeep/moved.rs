@@ -1,4 +1,4 @@
-//! From SQLite to PostgreSQL and back, with what somebody holds.
+//! Migration from SQLite to PostgreSQL and back, with an active session.
 
 use berth_testkit::{Scratch, outcome};
 use serde_json::json;
@@ -23,7 +23,7 @@ fn everything_moves_to_postgresql_and_back_and_whoever_held_holds() {
     copy(&here, &there).refused(&["is in use by another berth"]);
     server.stop();
 
-    // A file that was copied there by hand has missed what happened since.
+    // A file copied by hand misses everything that happened since.
     let foreign = home.path().with_file_name("foreign");
     std::fs::create_dir(&foreign).expect("a directory");
     std::fs::copy(home.path().join("berth.db"), foreign.join("berth.db")).expect("a copy");

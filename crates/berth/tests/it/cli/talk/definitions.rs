@@ -1,4 +1,4 @@
-//! Definitions: checked here, run here, kept on a server, and read from repositories; and steps of one's own.
+//! Definitions: validated and run locally, applied to a server, read from repositories; custom steps.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +26,7 @@ fn git(dir: &Path, words: &str) -> String {
     String::from_utf8(done.stdout).expect("text").trim().to_owned()
 }
 
-/// Everything in it is a commit; gives its name.
+/// Commits everything in the directory and returns the commit id.
 fn commit(dir: &Path) -> String {
     git(dir, "init --quiet --initial-branch main");
     git(dir, "add .");

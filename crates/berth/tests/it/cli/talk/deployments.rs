@@ -1,11 +1,11 @@
-//! Deployments: started, watched, approved, stopped, tried again and put back.
+//! Deployments: started, watched, approved, cancelled, retried and rolled back.
 
 use expect_test::expect_file;
 
 use super::{Desk, PATIENCE, Talk};
 use crate::harness::{Server, until};
 
-/// Its outcome is known to nobody when its server was killed.
+/// The step's outcome is unknown after its server was killed.
 const ASKS: &str = "version: 1
 pipeline:
   name: Ask
@@ -18,7 +18,7 @@ pipeline:
       params: { run: 'echo begins; exec sleep 600' }
 ";
 
-/// The one member there is cannot approve what they deploy.
+/// The only member cannot approve their own deployment.
 const ALONE: &str = "version: 1
 pipeline:
   name: Alone
@@ -27,13 +27,13 @@ pipeline:
 ";
 
 impl Desk {
-    /// Starts one and gives its id.
+    /// Starts a deployment and returns its id.
     fn start(&self, words: &str) -> String {
         let started = self.run(&format!("deploy {words} --detach --json"));
         started.json()["id"].as_str().expect("an id").to_owned()
     }
 
-    /// The approval that a deployment waits for.
+    /// Returns the approval that a deployment waits for.
     fn asked(&self) -> String {
         until(PATIENCE, "approval", || {
             self.run("approve --json").json()["data"][0]["id"].as_str().map(str::to_owned)

@@ -1,4 +1,4 @@
-//! Environments: held, used, handed over and taken.
+//! Environments: claimed, deployed to, handed over and taken over.
 
 use expect_test::expect_file;
 

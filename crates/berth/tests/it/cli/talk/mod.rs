@@ -1,5 +1,5 @@
-//! Conversations: commands, what they answered, and their exit codes, all with a real server. Each command has one that
-//! went well and one that did not.
+//! Transcripts of commands, their output and exit codes against a real server. Every command has one that succeeds and
+//! one that fails.
 
 mod definitions;
 mod deployments;
@@ -15,10 +15,10 @@ use expect_test::ExpectFile;
 use super::{Desk, PATIENCE, help};
 use crate::harness::{Process, Ran};
 
-/// Lines shown of what is long and made by others.
+/// Lines recorded of long output.
 const HEAD_LINES: usize = 3;
 
-/// What is said to a server and answered, in order.
+/// A transcript.
 struct Talk<'a> {
     desk: &'a Desk,
     text: String,
@@ -32,7 +32,7 @@ impl<'a> Talk<'a> {
         Self { desk, text: String::new(), hidden: vec![(here, "HERE".into()), (data, "DATA".into())] }
     }
 
-    /// What differs each time is shown by another word.
+    /// Replaces a value that differs between runs.
     fn hide(&mut self, what: &str, shown: &str) {
         assert!(!what.is_empty());
         self.hidden.push((what.to_owned(), shown.to_owned()));
@@ -50,7 +50,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// As somebody whose token is worth nothing.
+    /// Runs a command with an invalid token.
     fn stranger_says(&mut self, command: &str) {
         let words: Vec<&str> = command.split(' ').collect();
         let mut program = self.desk.command(&words);
@@ -58,13 +58,13 @@ impl<'a> Talk<'a> {
         self.told(command, &[&ran.stdout, &ran.stderr], &ran);
     }
 
-    /// Without what is drawn while it goes on, which differs.
+    /// Runs a command without its live display, which differs between runs.
     fn watches(&mut self, command: &str) {
         let ran = self.desk.run(command);
         self.told(command, &[&ran.stdout], &ran);
     }
 
-    /// Of long answers, how they begin.
+    /// Runs a command and records the beginning of its output.
     fn begins(&mut self, command: &str) {
         let ran = self.desk.run(command);
         let head: Vec<&str> = ran.stdout.lines().take(HEAD_LINES).collect();
@@ -99,9 +99,9 @@ impl<'a> Talk<'a> {
     }
 }
 
-/// A failure is recorded where there is one; these have none of their own.
+/// Commands that cannot fail on their own.
 const NEVER_FAIL: &[&str] = &["logout", "pipeline schema"];
-/// Goes on until somebody ends it.
+/// Commands that run until interrupted.
 const UNTIL_INTERRUPTED: &[&str] = &["event follow"];
 
 #[test]
@@ -118,7 +118,7 @@ fn every_command_has_a_conversation_that_went_well_and_one_that_did_not() {
     assert_eq!(missing(&badly, NEVER_FAIL), [""; 0], "no conversation in talks/ went badly");
 }
 
-/// Commands of all conversations: those that went well, and those that did not.
+/// Commands in all transcripts: succeeded and failed ones.
 fn recorded() -> (BTreeSet<String>, BTreeSet<String>) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/talks");
     let commands = help::commands();

@@ -1,4 +1,4 @@
-//! What operators do: servers, runners, and looking after an installation.
+//! Operator commands: init, serve, runner, admin.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use super::{Desk, PATIENCE, Talk};
 use crate::harness::Process;
 
 impl Talk<'_> {
-    /// Goes on until it is told to end; what it logs differs.
+    /// Runs a command until it is stopped with a signal; its log is not recorded.
     fn ends_when_told(&mut self, shown: &str, command: &mut Command) -> String {
         let mut process = Process::start(command);
         let line = process.first_line();
@@ -21,7 +21,7 @@ impl Talk<'_> {
         line
     }
 
-    /// What is found depends on the machine for most of them.
+    /// Runs an admin command whose output depends on the machine.
     fn looks_after(&mut self, command: &str) {
         let ran = self.desk.run(command);
         let line = |line: &str| {
@@ -39,7 +39,7 @@ impl Talk<'_> {
     }
 }
 
-/// The word after these.
+/// Returns the word after this text.
 fn after<'a>(text: &'a str, words: &str) -> &'a str {
     let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("{words:?} is not in {text}"));
     rest.split([' ', '\n', ')', ';', '.']).next().unwrap_or_default()
@@ -70,7 +70,7 @@ fn an_installation_is_made_and_served_and_a_runner_works_for_it() {
     let at = format!("runner --server http://{} --sandbox off", desk.server.address);
     let runner = format!("{at} --work-dir far --token {token}");
     let line = talk.ends_when_told(&runner, &mut desk.command(&runner.split(' ').collect::<Vec<_>>()));
-    // What it can do is what the machine can.
+    // The labels and isolation depend on the machine.
     talk.hide(line.rsplit(": ").next().expect("what it can do"), "…");
     talk.says(&format!("{at} --work-dir near --token wrong"));
     talk.says("demo crash");

@@ -1,4 +1,4 @@
-//! Secrets, tokens, the history, who is logged in, and help in the shell.
+//! Secrets, tokens, events, login, completions and exit codes.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -122,7 +122,7 @@ fn a_login_is_kept_for_this_account_alone_and_forgotten() {
     let mode = std::fs::metadata(&file).expect("the file").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(run(&["env", "list"]).code, Some(0));
-    // What was kept for one server is not shown to another.
+    // A saved token is sent only to its own server.
     let elsewhere = run(&["env", "list", "--server", "http://127.0.0.1:9"]);
     assert_eq!(elsewhere.code, Some(4), "{elsewhere:?}");
     talk.stranger_says(&format!("login {address}"));
