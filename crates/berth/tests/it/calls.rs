@@ -55,7 +55,7 @@ pipeline:
 ";
 
 #[test]
-fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed() {
+fn custom_step_triggers_once_and_resumes_polling_after_kills() {
     let (home, outside) = (Home::new(), tempfile::tempdir().expect("a directory"));
     let ledger = outside.path().join("ledger");
     let url = repository(outside.path());

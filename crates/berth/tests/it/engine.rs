@@ -45,7 +45,7 @@ fn definition(ledger: &Path) -> String {
 }
 
 #[test]
-fn deployments_survive_kills_and_nothing_runs_that_should_not() {
+fn deployments_survive_kills_without_extra_step_runs() {
     let mut random = Random::from_env("ENGINE_SEED");
     let yard = Yard::new();
     let mut lost = 0;
@@ -62,7 +62,7 @@ fn deployments_survive_kills_and_nothing_runs_that_should_not() {
 }
 
 #[test]
-fn kill_on_either_side_of_a_commit_loses_nothing_and_repeats_nothing() {
+fn kill_before_or_after_a_commit_loses_and_repeats_nothing() {
     let yard = Yard::new();
     let preloaded = compile_kill_at_commit(yard.outside.path());
     for (round, (side, commit)) in points().enumerate() {

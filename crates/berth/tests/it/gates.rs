@@ -47,7 +47,7 @@ fn approve(server: &Server) -> Value {
 }
 
 #[test]
-fn what_waits_for_people_or_for_time_waits_on_after_a_kill() {
+fn approvals_and_windows_stay_pending_after_kill() {
     let home = Home::new();
     let server = start(&home);
     let made =

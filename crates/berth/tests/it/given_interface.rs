@@ -105,7 +105,7 @@ fn open() -> Shop {
 }
 
 #[test]
-fn given_interface_holds_from_its_first_statement_to_its_last() {
+fn given_interface_is_implemented_in_full() {
     let shop = open();
     let api = &shop.server.api;
     pipelines(api);

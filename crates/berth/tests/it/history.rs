@@ -49,7 +49,7 @@ fn verdict(file: &Path, more: &[&str]) -> (Option<i32>, Value) {
 }
 
 #[test]
-fn an_export_is_checked_offline_and_every_fault_is_named_with_its_line() {
+fn export_verified_offline_names_the_line_of_every_fault() {
     let home = Home::new();
     let server = home.serve();
     make_history(&server);
@@ -90,7 +90,7 @@ fn an_export_is_checked_offline_and_every_fault_is_named_with_its_line() {
 }
 
 #[test]
-fn what_is_no_export_is_refused_with_words() {
+fn verify_refuses_a_file_that_is_not_an_export() {
     let home = Home::new();
     let file = home.path().join("other.txt");
     verify(&file, &[]).refused(&["cannot read", "other.txt"]);
@@ -104,7 +104,7 @@ fn what_is_no_export_is_refused_with_words() {
 }
 
 #[test]
-fn a_database_changed_behind_the_servers_back_is_found_by_the_server() {
+fn server_detects_a_tampered_database() {
     let home = Home::new();
     let server = home.serve();
     make_history(&server);
@@ -136,7 +136,7 @@ fn a_database_changed_behind_the_servers_back_is_found_by_the_server() {
 }
 
 #[test]
-fn a_follower_hears_over_a_socket_and_does_not_keep_the_server() {
+fn event_stream_delivers_events_and_does_not_delay_shutdown() {
     let home = Home::new();
     let server = home.serve();
     let mut client = Client::connect(server.address);

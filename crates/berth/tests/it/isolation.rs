@@ -223,7 +223,7 @@ pub(crate) fn commit(source: &Path) {
 }
 
 #[test]
-fn hostile_step_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
+fn hostile_step_is_contained_by_bubblewrap_for_every_data_dir() {
     check_steps("bubblewrap", "/var/tmp", Named::Absolute, 1);
     check_steps("bubblewrap", "/var/tmp", Named::Relative, 2);
     check_steps("bubblewrap", "/var/tmp", Named::ThroughLink, 3);
@@ -232,20 +232,20 @@ fn hostile_step_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
 }
 
 #[test]
-fn hostile_build_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
+fn hostile_build_is_contained_by_bubblewrap_for_every_data_dir() {
     check_build("bubblewrap", "/var/tmp", Named::Absolute, 5);
     check_build("bubblewrap", "/var/tmp", Named::Relative, 6);
     check_build("bubblewrap", "/opt", Named::ThroughLink, 7);
 }
 
 #[test]
-fn hostile_step_reads_and_writes_no_file_of_others_with_landlock() {
+fn hostile_step_cannot_access_foreign_files_with_landlock() {
     check_steps("landlock", "/var/tmp", Named::Relative, 8);
     check_steps("landlock", "/opt", Named::ThroughLink, 9);
 }
 
 #[test]
-fn hostile_build_reads_and_writes_no_file_of_others_with_landlock() {
+fn hostile_build_cannot_access_foreign_files_with_landlock() {
     check_build("landlock", "/var/tmp", Named::Relative, 10);
     check_build("landlock", "/opt", Named::ThroughLink, 11);
 }
@@ -259,7 +259,7 @@ fn attempt_of(api: &Api, deployment: &str) -> Value {
 }
 
 #[test]
-fn network_of_a_step_follows_the_organization_unless_the_step_names_one() {
+fn step_network_defaults_to_the_organizations_setting() {
     let Some(attacked) = Attacked::start("bubblewrap", "/var/tmp", Named::Absolute) else { return };
     let api = attacked.api();
     let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
@@ -284,7 +284,7 @@ fn network_of_a_step_follows_the_organization_unless_the_step_names_one() {
 }
 
 #[test]
-fn isolation_is_shown_by_readiness_and_runner() {
+fn isolation_is_reported_by_readyz_and_the_runner() {
     for (sandbox, shown) in [("bubblewrap", "bubblewrap"), ("off", "process")] {
         let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
         let api = attacked.api();
@@ -295,7 +295,7 @@ fn isolation_is_shown_by_readiness_and_runner() {
 }
 
 #[test]
-fn network_none_fails_before_the_step_runs_where_nothing_could_keep_it() {
+fn network_none_without_a_sandbox_fails_before_the_step_runs() {
     let Some(attacked) = Attacked::start("off", "/var/tmp", Named::Absolute) else { return };
     let api = attacked.api();
     let step = json!({"name": "Ask", "type": "script", "network": "none", "params": {"run": "echo ran"}});
@@ -321,7 +321,7 @@ fn check_artifacts(sandbox: &'static str) {
 }
 
 #[test]
-fn link_in_place_of_a_workspace_keeps_no_file_of_the_server() {
+fn workspace_replaced_by_a_symlink_exposes_no_server_file() {
     check_artifacts("bubblewrap");
     check_artifacts("landlock");
 }

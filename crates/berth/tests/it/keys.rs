@@ -26,7 +26,7 @@ fn rotate(dir: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn a_database_with_another_root_key_is_refused_and_left_as_it_is() {
+fn database_with_another_root_key_is_refused_and_unchanged() {
     let home = Home::new();
     let server = home.serve();
     create(&server, "TOKEN");
@@ -45,7 +45,7 @@ fn a_database_with_another_root_key_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn keys_rotate_while_the_server_runs_and_while_it_does_not() {
+fn keys_rotate_online_and_offline() {
     let home = Home::new();
     let key = home.path().join("root.key");
     let read_key = || std::fs::read(&key).unwrap();
@@ -69,7 +69,7 @@ fn keys_rotate_while_the_server_runs_and_while_it_does_not() {
 }
 
 #[test]
-fn a_lost_root_key_is_not_replaced_by_a_new_one() {
+fn lost_root_key_is_not_replaced() {
     let home = Home::new();
     let key = home.path().join("root.key");
     std::fs::remove_file(&key).unwrap();
@@ -80,7 +80,7 @@ fn a_lost_root_key_is_not_replaced_by_a_new_one() {
 }
 
 #[test]
-fn a_rotation_that_was_cut_short_is_finished_at_the_next_start() {
+fn interrupted_key_rotation_is_finished_at_the_next_start() {
     let home = Home::new();
     let server = home.serve();
     create(&server, "TOKEN");
@@ -103,7 +103,7 @@ fn a_rotation_that_was_cut_short_is_finished_at_the_next_start() {
 }
 
 #[test]
-fn no_file_and_no_log_line_holds_a_value_or_a_token() {
+fn files_and_logs_contain_no_secret_or_token() {
     let home = Home::new();
     let server = home.serve();
     create(&server, "TOKEN");
@@ -126,7 +126,7 @@ fn no_file_and_no_log_line_holds_a_value_or_a_token() {
 }
 
 #[test]
-fn admin_socket_refuses_a_caller_without_its_password() {
+fn admin_socket_refuses_a_caller_without_the_password() {
     let home = Home::on_sqlite();
     let server = home.serve();
     let socket = home.path().join("admin.sock");

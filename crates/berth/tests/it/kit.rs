@@ -110,7 +110,7 @@ fn is_there(program: &str, args: &[&str]) -> bool {
 }
 
 #[test]
-fn a_scaffold_in_the_shell_is_used_in_a_pipeline() {
+fn shell_scaffold_runs_in_a_pipeline() {
     if !is_there("jq", &["--version"]) {
         outcome::skip("jq", "apt-get install jq");
         return;
@@ -119,7 +119,7 @@ fn a_scaffold_in_the_shell_is_used_in_a_pipeline() {
 }
 
 #[test]
-fn a_scaffold_in_typescript_is_used_in_a_pipeline() {
+fn typescript_scaffold_runs_in_a_pipeline() {
     if !is_there("npm", &["view", "typescript", "version"]) {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;

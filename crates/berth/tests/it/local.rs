@@ -113,7 +113,7 @@ impl Desk {
 }
 
 #[test]
-fn a_stage_runs_with_its_build_and_with_what_is_not_committed_yet() {
+fn local_run_includes_the_build_and_uncommitted_files() {
     let desk = Desk::new(SHOP);
     desk.write(".gitignore", "secret.txt\n");
     desk.write("gone.txt", "x");
@@ -146,7 +146,7 @@ fn a_stage_runs_with_its_build_and_with_what_is_not_committed_yet() {
 }
 
 #[test]
-fn what_was_tracked_and_is_something_else_now_is_taken_as_it_is() {
+fn local_run_takes_tracked_paths_as_they_are_on_disk() {
     let desk = Desk::new(
         "version: 1
 pipeline:
@@ -192,7 +192,7 @@ exec git \"$@\"
 ";
 
 #[test]
-fn whoever_interrupts_it_while_the_files_are_taken_finds_nothing_left() {
+fn local_run_interrupted_while_reading_files_leaves_nothing() {
     for signal in [Signal::INT, Signal::HUP] {
         let home = tempfile::tempdir().expect("a directory");
         let programs = home.path().join("programs");
@@ -214,7 +214,7 @@ fn whoever_interrupts_it_while_the_files_are_taken_finds_nothing_left() {
 }
 
 #[test]
-fn a_step_that_fails_says_how_and_a_directory_need_not_be_a_repository() {
+fn local_run_outside_git_reports_the_failed_step() {
     let desk = Desk::new(SHOP);
     desk.write("page.txt", "broken");
     desk.write("note.txt", "a note\n");
@@ -232,7 +232,7 @@ fn a_step_that_fails_says_how_and_a_directory_need_not_be_a_repository() {
 }
 
 #[test]
-fn an_environment_is_held_while_it_is_run() {
+fn local_run_of_an_environment_holds_a_session() {
     let desk = Desk::new(
         "version: 1
 pipeline:
@@ -255,7 +255,7 @@ pipeline:
 }
 
 #[test]
-fn what_cannot_be_run_is_told_before_anything_is() {
+fn local_run_refuses_invalid_input_before_any_step() {
     let desk = Desk::new(SHOP);
     let refused = |words: &[&str], code: i32, text: &str| {
         let ran = desk.run(words);
@@ -278,7 +278,7 @@ fn what_cannot_be_run_is_told_before_anything_is() {
 }
 
 #[test]
-fn whoever_interrupts_it_stops_everything() {
+fn local_run_interrupted_stops_everything() {
     let desk = Desk::new(
         "version: 1
 pipeline:

@@ -16,7 +16,7 @@ fn check(source: &str, args: &[&str], expected: &Expect) {
 }
 
 #[test]
-fn a_plan_names_every_stage_and_step_with_what_it_is_given() {
+fn plan_lists_stages_steps_and_inputs() {
     check(
         FULL,
         &[],
@@ -84,7 +84,7 @@ fn a_plan_names_every_stage_and_step_with_what_it_is_given() {
 }
 
 #[test]
-fn what_cannot_be_planned_is_an_error() {
+fn plan_of_an_invalid_definition_is_an_error() {
     check(
         FULL,
         &["--environment", "qa-9"],
@@ -116,7 +116,7 @@ fn what_cannot_be_planned_is_an_error() {
 }
 
 #[test]
-fn the_plan_and_the_schema_are_json_for_programs() {
+fn plan_and_schema_print_json() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("pipeline.yaml");
     std::fs::write(&file, FULL).unwrap();

@@ -224,7 +224,7 @@ fn check(proxied: &Proxied) {
 }
 
 #[test]
-fn ten_thousand_requests_through_nginx_meet_no_broken_connection() {
+fn nginx_passes_ten_thousand_requests_without_a_broken_connection() {
     let Some(proxied) = nginx() else { return };
     check(&proxied);
     let log = proxied.proxy.stderr();
@@ -233,7 +233,7 @@ fn ten_thousand_requests_through_nginx_meet_no_broken_connection() {
 }
 
 #[test]
-fn ten_thousand_requests_through_haproxy_meet_no_broken_connection() {
+fn haproxy_passes_ten_thousand_requests_without_a_broken_connection() {
     let Some(proxied) = haproxy() else { return };
     check(&proxied);
     let mut socket = UnixStream::connect(proxied.dir.path().join("stats")).expect("the statistics");
@@ -250,7 +250,7 @@ fn ten_thousand_requests_through_haproxy_meet_no_broken_connection() {
 }
 
 #[test]
-fn kept_connection_outlives_the_limit_of_a_header_block() {
+fn idle_connection_outlives_the_header_timeout() {
     let home = Home::new();
     let server = home.serve();
     let mut client = Client::connect(server.address);
@@ -261,7 +261,7 @@ fn kept_connection_outlives_the_limit_of_a_header_block() {
 }
 
 #[test]
-fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request() {
+fn keep_alive_timeout_closes_only_idle_connections() {
     const KEEP_ALIVE: Duration = Duration::from_secs(2);
     let home = Home::new();
     let mut serve = home.serve_command();
@@ -295,7 +295,7 @@ fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request(
 }
 
 #[test]
-fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
+fn connection_with_unread_body_is_kept_or_announced_closed() {
     let home = Home::new();
     let server = home.serve();
     let refused =
@@ -320,7 +320,7 @@ fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
 }
 
 #[test]
-fn keep_alive_of_zero_or_too_long_is_refused_at_start() {
+fn keep_alive_out_of_range_is_refused_at_start() {
     let home = Home::on_sqlite();
     for (bad, says) in [
         ("0", "is 0"),
@@ -338,7 +338,7 @@ fn keep_alive_of_zero_or_too_long_is_refused_at_start() {
 }
 
 #[test]
-fn waits_are_shorter_than_proxies_are_patient_and_keep_alive_is_longer() {
+fn long_polls_are_shorter_and_keep_alive_longer_than_proxy_timeouts() {
     assert!(Duration::from_secs(KEEP_ALIVE_S_DEFAULT) > PROXY_IDLE_MAX);
     assert!(Duration::from_secs(WAIT_S_MAX.unsigned_abs()) < PROXY_IDLE_MAX);
     assert!(STREAM_CHECK_EVERY < PROXY_IDLE_MAX / 2);

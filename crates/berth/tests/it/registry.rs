@@ -53,7 +53,7 @@ fn check_steps(dir: &Path) {
 }
 
 #[test]
-fn a_scaffold_in_the_shell_works() {
+fn shell_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
     check(&run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]), 0, &["made tools/"]);
     let dir = temp.path().join("tools");
@@ -66,7 +66,7 @@ fn a_scaffold_in_the_shell_works() {
 }
 
 #[test]
-fn a_scaffold_in_typescript_works() {
+fn typescript_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
     check(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["made tools/"]);
     let dir = temp.path().join("tools");
@@ -83,7 +83,7 @@ fn a_scaffold_in_typescript_works() {
 }
 
 #[test]
-fn what_is_there_is_not_overwritten() {
+fn scaffold_does_not_overwrite_an_existing_directory() {
     let temp = tempfile::tempdir().expect("directory");
     std::fs::create_dir(temp.path().join("tools")).expect("directory");
     run_in(temp.path(), &["registry", "new", "tools"]).refused(&["tools is there already"]);
@@ -111,7 +111,7 @@ fn registry(body: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn every_trap_has_its_verdict() {
+fn registry_test_reports_every_mistake() {
     let cases = [
         (r#"answer '{"status":"FAILED","error":"no quota"}'"#, 1, "WRONG FAILED: no quota"),
         (
@@ -184,7 +184,7 @@ fn every_trap_has_its_verdict() {
 }
 
 #[test]
-fn ctrl_c_ends_the_step_too() {
+fn registry_test_interrupted_stops_the_step() {
     let temp = registry("echo begun; sleep 60");
     let args = ["registry", "test", "--step", "deploy", "--params", r#"{"to":"x"}"#];
     let process = Process::start(berth(&args).current_dir(temp.path()));

@@ -40,7 +40,7 @@ fn log_of(api: &Api, deployment: &Value) -> String {
 }
 
 #[test]
-fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
+fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -89,7 +89,7 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
 }
 
 #[test]
-fn a_server_that_starts_before_its_database_waits_and_says_for_what() {
+fn server_started_before_its_database_waits_and_logs_why() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

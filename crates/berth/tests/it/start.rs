@@ -12,7 +12,7 @@ use crate::harness::{Home, Process, berth, init, run};
 const REFUSAL_MAX: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_second_program_on_the_same_directory_is_told_who_owns_it() {
+fn second_process_on_a_data_dir_is_refused_with_the_owner() {
     let home = Home::new();
     let server = home.serve();
     let dir = home.path();
@@ -32,7 +32,7 @@ fn a_second_program_on_the_same_directory_is_told_who_owns_it() {
 }
 
 #[test]
-fn two_organizations_made_at_the_same_moment_are_both_made() {
+fn concurrent_inits_create_both_organizations() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("data");
     let start = |org: &str| {
@@ -53,7 +53,7 @@ fn two_organizations_made_at_the_same_moment_are_both_made() {
 }
 
 #[test]
-fn a_database_that_is_newer_than_the_program_is_refused_and_left_as_it_was() {
+fn newer_database_is_refused_and_unchanged() {
     let home = Home::new();
     let file = home.path().join("berth.db");
     let database = Connection::open(&file).unwrap();
@@ -77,7 +77,7 @@ fn a_database_that_is_newer_than_the_program_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn database_of_a_development_version_is_refused_and_left_as_it_was() {
+fn database_of_a_development_version_is_refused_and_unchanged() {
     let home = Home::new();
     let file = home.path().join("berth.db");
     let database = Connection::open(&file).unwrap();
@@ -93,7 +93,7 @@ fn database_of_a_development_version_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn a_database_of_another_history_is_refused() {
+fn database_with_a_foreign_migration_history_is_refused() {
     let home = Home::new();
     let database = Connection::open(home.path().join("berth.db")).unwrap();
     database.execute("UPDATE schema_migrations SET checksum = 'edited' WHERE number = 1", []).unwrap();
@@ -106,7 +106,7 @@ fn a_database_of_another_history_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
+fn file_that_is_not_a_database_is_refused_and_unchanged() {
     let home = Home::new();
     let file = home.path().join("berth.db");
     let text = "this is no database\n".repeat(500);
@@ -116,7 +116,7 @@ fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
 }
 
 #[test]
-fn a_root_key_is_private_and_32_bytes_or_it_is_refused() {
+fn root_key_with_wrong_size_or_mode_is_refused() {
     let home = Home::new();
     let key = home.path().join("root.key");
     let good = std::fs::read(&key).unwrap();
@@ -139,7 +139,7 @@ fn a_root_key_is_private_and_32_bytes_or_it_is_refused() {
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn port_in_use_is_named_in_the_error() {
     let home = Home::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -151,7 +151,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn second_organization_is_refused_where_no_boundary_is_between_them() {
+fn second_organization_without_sandbox_is_refused() {
     let home = Home::on_sqlite();
     assert_eq!(init(&home.path(), "globex", "hank@globex.test").code, Some(0));
     let start = |level: &str| {

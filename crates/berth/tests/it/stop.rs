@@ -11,7 +11,7 @@ use crate::harness::Home;
 const AT_ONCE: Duration = Duration::from_secs(3);
 
 #[test]
-fn a_half_sent_request_does_not_keep_the_server() {
+fn shutdown_does_not_wait_for_a_partial_request() {
     let home = Home::new();
     let server = home.serve();
     let post = server.api.request("POST", "/api/v1/organizations/acme/pipelines");
@@ -34,7 +34,7 @@ fn a_half_sent_request_does_not_keep_the_server() {
 }
 
 #[test]
-fn clients_without_a_request_are_let_go_at_once() {
+fn shutdown_closes_idle_connections_immediately() {
     let home = Home::new();
     let server = home.serve();
     let mut kept = Client::connect(server.address);
@@ -49,7 +49,7 @@ fn clients_without_a_request_are_let_go_at_once() {
 }
 
 #[test]
-fn a_closed_terminal_does_not_end_a_server() {
+fn hangup_does_not_stop_the_server() {
     let home = Home::new();
     let server = home.serve();
     server.process.signal(Signal::HUP);

@@ -65,17 +65,17 @@ fn check(sandbox: &str) {
 }
 
 #[test]
-fn steps_and_builds_run_as_the_user_with_bubblewrap() {
+fn step_user_applies_with_bubblewrap() {
     check("bubblewrap");
 }
 
 #[test]
-fn steps_and_builds_run_as_the_user_without_a_sandbox() {
+fn step_user_applies_without_a_sandbox() {
     check("off");
 }
 
 #[test]
-fn user_who_cannot_be_had_is_refused_at_start() {
+fn step_user_that_is_not_usable_is_refused_at_start() {
     let home = Home::on_sqlite();
     if !rustix::process::geteuid().is_root() {
         let why = serve(&home, "off", "nobody", None).err().expect("refused");

@@ -30,7 +30,7 @@ fn keys(object: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn init_tells_a_person_what_it_made_and_what_to_do_next() {
+fn init_prints_credentials_and_next_steps() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let check = |org: &str, expected: Expect| {
@@ -65,7 +65,7 @@ fn init_tells_a_person_what_it_made_and_what_to_do_next() {
 }
 
 #[test]
-fn init_prints_one_json_object_and_makes_an_organization_only_once() {
+fn init_json_creates_an_organization_only_once() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     let acme = init(dir, "acme", "ada@acme.test");
@@ -96,7 +96,7 @@ fn init_prints_one_json_object_and_makes_an_organization_only_once() {
 }
 
 #[test]
-fn a_pipeline_is_made_stopped_resumed_and_found_again_after_a_restart() {
+fn pipeline_survives_a_restart() {
     let home = Home::new();
     let server = home.serve();
     check_every_spelling_of_a_path(&server.api, &[]);
@@ -206,7 +206,7 @@ fn check_events(events: &[Value]) {
 }
 
 #[test]
-fn a_server_ends_in_peace_on_sigterm_and_on_sigint() {
+fn server_exits_cleanly_on_sigterm_and_sigint() {
     let home = Home::new();
     for signal in [Signal::TERM, Signal::INT] {
         let server = home.serve();
@@ -220,7 +220,7 @@ fn a_server_ends_in_peace_on_sigterm_and_on_sigint() {
 }
 
 #[test]
-fn serve_without_init_says_what_is_missing() {
+fn serve_without_init_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let serve = ["serve", "--data-dir", dir, "--listen", "127.0.0.1:0"];
@@ -231,7 +231,7 @@ fn serve_without_init_says_what_is_missing() {
 }
 
 #[test]
-fn validate_shows_the_line_that_is_wrong() {
+fn validate_shows_the_faulty_line() {
     let temp = tempfile::tempdir().unwrap();
     let file = temp.path().join("pipeline.yaml");
     let check = |source: &str, code: i32, expected: Expect| {
@@ -270,7 +270,7 @@ fn validate_shows_the_line_that_is_wrong() {
 }
 
 #[test]
-fn output_that_nobody_reads_is_an_error_and_not_a_panic() {
+fn init_with_closed_stdout_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let mut command = berth(&["init", "--data-dir", dir, "--org", "acme", "--email", "ada@acme.test"]);
@@ -282,7 +282,7 @@ fn output_that_nobody_reads_is_an_error_and_not_a_panic() {
 }
 
 #[test]
-fn a_wrong_command_line_is_a_usage_error() {
+fn invalid_arguments_are_a_usage_error() {
     for args in [
         &[][..],
         &["sevre"],
@@ -308,7 +308,7 @@ fn a_wrong_command_line_is_a_usage_error() {
 }
 
 #[test]
-fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+fn flags_override_environment_which_overrides_the_file() {
     let home = Home::new();
     let file = home.path().join("berth.toml");
     let dir = home.path();

@@ -82,7 +82,7 @@ fn stop_and_resume(server: &Server) {
 }
 
 #[test]
-fn a_kill_between_delivery_and_bookkeeping_sends_the_same_id_again_and_loses_nothing() {
+fn webhook_after_kill_is_redelivered_with_the_same_id() {
     let home = Home::new();
     let (address, arrivals) = receive();
     let next = || arrivals.recv_timeout(PATIENCE).expect("a delivery");

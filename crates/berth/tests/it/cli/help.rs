@@ -11,7 +11,7 @@ use crate::harness::{Process, berth, run};
 const DEPTH_MAX: usize = 3;
 
 #[test]
-fn the_page_of_the_command_line_is_what_the_program_says() {
+fn cli_reference_matches_the_program() {
     let mut page = String::from(
         "# Every command\n\n\
          What `berth --help` says, of all commands. The guide is [cli.md](cli.md).\n",
@@ -63,7 +63,7 @@ fn collect(words: &[&str], found: &mut Vec<String>) {
 }
 
 #[test]
-fn completions_and_manual_pages_know_the_commands() {
+fn completions_and_man_pages_list_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let told = run(&["completion", shell]);
         assert_eq!(told.code, Some(0));
@@ -77,7 +77,7 @@ fn completions_and_manual_pages_know_the_commands() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_fault() {
+fn closed_stdout_is_not_an_error() {
     let mut command = berth(&["completion", "bash"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
     drop(child.stdout.take());
@@ -86,7 +86,7 @@ fn a_reader_who_has_seen_enough_is_no_fault() {
 }
 
 #[test]
-fn a_server_without_a_token_is_told_apart_from_no_server() {
+fn missing_token_and_missing_server_are_different_errors() {
     let home = tempfile::tempdir().expect("a directory");
     let asked = |server: Option<&str>| {
         let mut command = berth(&["env", "list"]);

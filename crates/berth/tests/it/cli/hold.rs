@@ -35,7 +35,7 @@ impl Desk {
 }
 
 #[test]
-fn the_command_runs_in_its_environment_and_its_exit_code_is_ours() {
+fn exec_passes_session_variables_and_the_exit_code() {
     let desk = Desk::new();
     let script = "echo $BERTH_ENVIRONMENT $BERTH_FENCE; exit 7";
     let ran = desk.hold(&["--commit", "v1"], script).wait(PATIENCE);
@@ -45,7 +45,7 @@ fn the_command_runs_in_its_environment_and_its_exit_code_is_ours() {
 }
 
 #[test]
-fn a_failed_deployment_starts_no_command() {
+fn exec_after_a_failed_deployment_does_not_start_the_command() {
     let desk = Desk::new();
     let ran = desk.hold(&["--commit", "bad"], "echo began").wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
@@ -54,7 +54,7 @@ fn a_failed_deployment_starts_no_command() {
 }
 
 #[test]
-fn a_crash_of_the_command_and_a_missing_program_leave_no_lock() {
+fn exec_releases_after_a_crash_or_a_missing_program() {
     let desk = Desk::new();
     let ran = desk.hold(&[], "kill -9 $$").wait(PATIENCE);
     assert_eq!(ran.code, Some(137), "{ran:?}");
@@ -66,7 +66,7 @@ fn a_crash_of_the_command_and_a_missing_program_leave_no_lock() {
 }
 
 #[test]
-fn whoever_is_told_to_stop_tells_the_command_and_releases() {
+fn exec_forwards_signals_and_releases() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let desk = Desk::new();
         let script = "trap '' HUP; trap 'exit 3' TERM INT; echo began; while :; do sleep 0.05; done";
@@ -80,7 +80,7 @@ fn whoever_is_told_to_stop_tells_the_command_and_releases() {
 }
 
 #[test]
-fn a_takeover_stops_the_command() {
+fn exec_stops_the_command_on_take_over() {
     let desk = Desk::new();
     let process = desk.holding();
     let taken = desk.run("env take-over qa-1 --why hotfix");
@@ -92,7 +92,7 @@ fn a_takeover_stops_the_command() {
 }
 
 #[test]
-fn a_takeover_stops_the_command_also_when_nothing_can_be_printed() {
+fn exec_stops_the_command_on_take_over_when_output_is_blocked() {
     let desk = Desk::new();
     let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
     let mut command = desk.command(&["env", "claim", "qa-1", "--", "sh", "-c", "echo began; exec sleep 600"]);
@@ -108,7 +108,7 @@ fn a_takeover_stops_the_command_also_when_nothing_can_be_printed() {
 }
 
 #[test]
-fn those_in_line_get_their_turn_and_leave_it_when_interrupted() {
+fn exec_waits_in_the_queue_and_leaves_it_on_interrupt() {
     let desk = Desk::new();
     assert_eq!(desk.run("env claim qa-1").code, Some(0));
     let waiting = desk.hold(&["--queue"], "echo my turn");
@@ -141,7 +141,7 @@ pub(super) fn line_on_a_terminal(desk: &Desk, line: &str) -> Command {
 }
 
 #[test]
-fn on_a_terminal_the_command_may_read_and_the_terminal_comes_back() {
+fn exec_gives_the_command_the_terminal_and_takes_it_back() {
     let desk = Desk::new();
     let mut terminal = on_a_terminal(&desk, "read line; echo got $line");
     terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -155,7 +155,7 @@ fn on_a_terminal_the_command_may_read_and_the_terminal_comes_back() {
 }
 
 #[test]
-fn on_a_terminal_a_takeover_stops_what_the_command_has_started_too() {
+fn exec_on_a_terminal_stops_child_processes_on_take_over() {
     let desk = Desk::new();
     let process = Process::start(&mut on_a_terminal(&desk, "sleep 600 & echo $!; wait"));
     let sleeper = until(PATIENCE, "number of the process", || {
@@ -169,7 +169,7 @@ fn on_a_terminal_a_takeover_stops_what_the_command_has_started_too() {
 }
 
 #[test]
-fn on_a_terminal_that_stops_writers_in_the_background_a_takeover_is_told() {
+fn exec_with_tostop_reports_a_take_over() {
     let desk = Desk::new();
     let process = Process::start(&mut on_a_terminal(&desk, "stty tostop; echo began; exec sleep 600"));
     until(PATIENCE, "begin", || process.stdout_now().contains("began").then_some(()));
@@ -180,7 +180,7 @@ fn on_a_terminal_that_stops_writers_in_the_background_a_takeover_is_told() {
 }
 
 #[test]
-fn in_the_background_the_command_gets_the_terminal_when_it_is_brought_to_the_front() {
+fn exec_in_background_gets_the_terminal_in_foreground() {
     let desk = Desk::new();
     let program = program().display().to_string();
     // The command starts in the background and reads from a terminal that is not its standard input.
@@ -202,7 +202,7 @@ fn in_the_background_the_command_gets_the_terminal_when_it_is_brought_to_the_fro
 }
 
 #[test]
-fn the_hold_outlives_a_restart_of_the_server_and_ends_by_itself_if_we_are_killed() {
+fn exec_session_survives_server_restart_and_expires_after_kill() {
     let mut desk = Desk::new();
     let mut process = desk.hold(&[], "echo $$; exec sleep 600");
     let command_id = process.first_line();

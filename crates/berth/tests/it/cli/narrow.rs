@@ -7,7 +7,7 @@ use crate::harness::{Process, program};
 const COMMIT: &str = "4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a";
 
 #[test]
-fn each_deployment_is_one_line_with_its_whole_id_on_80_columns() {
+fn deployment_list_on_80_columns_keeps_ids_complete() {
     let desk = Desk::new();
     let started = desk.run(&format!("deploy shop {COMMIT} --detach --json")).json();
     let id = started["id"].as_str().expect("an id");

@@ -22,7 +22,7 @@ fn entries(temp: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
+fn demo_json_has_working_tokens_and_leaves_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let mut demo = start(temp.path(), &["--json"]);
     let line: Value = serde_json::from_str(&demo.first_line()).unwrap();
@@ -59,7 +59,7 @@ fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
 }
 
 #[test]
-fn a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind() {
+fn demo_stopped_during_start_leaves_nothing() {
     for signal in [Signal::TERM, Signal::HUP] {
         let temp = tempfile::tempdir().unwrap();
         let demo = start(temp.path(), &["--json"]);
@@ -71,7 +71,7 @@ fn a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_demo_at_another_address_is_signed_in_to_there_and_its_sites_are_for_this_machine() {
+fn demo_on_another_address_logs_in_there_and_keeps_sites_on_loopback() {
     let temp = tempfile::tempdir().unwrap();
     let mut command = berth(&["serve", "--demo", "--json", "--listen", "127.0.0.3:0"]);
     let mut demo = Process::start(command.env("TMPDIR", temp.path()));
@@ -91,7 +91,7 @@ fn a_demo_at_another_address_is_signed_in_to_there_and_its_sites_are_for_this_ma
 }
 
 #[test]
-fn what_only_looks_like_a_demo_is_not_asked() {
+fn demo_lookup_ignores_foreign_directories() {
     let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let known = json!({
         "keeper": std::process::id(),
@@ -111,7 +111,7 @@ fn what_only_looks_like_a_demo_is_not_asked() {
 }
 
 #[test]
-fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
+fn demo_announcement_lists_urls_and_commands() {
     let temp = tempfile::tempdir().unwrap();
     let mut demo = start(temp.path(), &[]);
     assert!(demo.first_line().starts_with("Berth demo at http://berth.localhost:"));
@@ -130,7 +130,7 @@ fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
 }
 
 #[test]
-fn what_a_demo_lacks_is_told() {
+fn demo_errors_name_what_is_missing() {
     let temp = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -120,7 +120,7 @@ fn address(url: &Value) -> std::net::SocketAddr {
 }
 
 #[test]
-fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
+fn demo_tour_works_from_start_to_end() {
     let demo = Demo::ready();
 
     // 1. Initial state: production is one behind, Grace holds qa-1, Linus is queued, qa-2 is free, one deployment
@@ -197,7 +197,7 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
 }
 
 #[test]
-fn the_link_signs_in_once_and_the_server_says_that_it_is_a_demo() {
+fn demo_login_link_works_once() {
     let temp = tempfile::tempdir().unwrap();
     let mut process = start(temp.path(), &["--json"]);
     let told: Value = serde_json::from_str(&process.first_line()).unwrap();
@@ -219,7 +219,7 @@ fn the_link_signs_in_once_and_the_server_says_that_it_is_a_demo() {
 }
 
 #[test]
-fn a_demo_that_is_killed_takes_its_server_and_its_sites_along() {
+fn demo_killed_stops_its_server_and_sites() {
     let temp = tempfile::tempdir().unwrap();
     let mut process = start(temp.path(), &["--bare", "--json"]);
     process.first_line();

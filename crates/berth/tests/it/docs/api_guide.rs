@@ -24,7 +24,7 @@ pipeline:
 const CLOCKS: &[&str] = &["durationSeconds", "etaSeconds", "retryAfterSeconds"];
 
 #[test]
-fn the_guide_of_the_api_is_what_the_server_answers() {
+fn api_guide_matches_the_server() {
     let home = Home::new();
     let server = home.serve();
     let mut guide = Guide::new();

@@ -49,7 +49,7 @@ pages! {
 }
 
 #[test]
-fn every_page_with_blocks_to_run_is_run() {
+fn runnable_blocks_of_every_page_succeed() {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(docs()).expect("the documentation") {
         let name = entry.expect("a page").file_name().into_string().expect("a name");

@@ -11,7 +11,7 @@ use crate::harness::DEFINITION;
 const CREATE: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
-fn an_http_1_0_client_gets_its_answer_and_a_closed_connection() {
+fn http_1_0_client_gets_a_response_and_a_close() {
     let target = Target::new();
     let mut client = Client::connect(target.server.address);
     client.send(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
@@ -29,7 +29,7 @@ fn an_http_1_0_client_gets_its_answer_and_a_closed_connection() {
 }
 
 #[test]
-fn requests_sent_without_waiting_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let target = Target::new();
     let mut client = Client::connect(target.server.address);
     let verb = |number: usize| if number.is_multiple_of(2) { "stop" } else { "resume" };
@@ -58,7 +58,7 @@ fn requests_sent_without_waiting_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_its_body_has_done_nothing() {
+fn partial_body_has_no_effect() {
     let target = Target::new();
     let body = json!({ "slug": "half", "definition": DEFINITION });
     let whole = target.api().request("POST", CREATE).json(&body).bytes();
@@ -75,7 +75,7 @@ fn a_client_that_leaves_in_the_middle_of_its_body_has_done_nothing() {
 }
 
 #[test]
-fn a_client_that_never_reads_its_answers_keeps_nobody_waiting() {
+fn client_that_never_reads_does_not_block_others() {
     let target = Target::new();
     let mut clients: Vec<_> = (0..4).map(|_| Client::connect(target.server.address)).collect();
     let requests = target.api().request("GET", "/organizations/acme/events").bytes().repeat(200);

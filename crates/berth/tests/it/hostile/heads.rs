@@ -26,7 +26,7 @@ fn check_refused(target: &Target, what: &str, bytes: &[u8], status: u16) {
 }
 
 #[test]
-fn a_head_may_have_16_kib_and_not_a_byte_more() {
+fn header_block_is_limited_to_16_kib() {
     let target = Target::new();
     let padded = |size: usize| {
         let bare = Request::new("GET", "/healthz").header("X-Padding", "").bytes().len();
@@ -47,7 +47,7 @@ fn a_head_may_have_16_kib_and_not_a_byte_more() {
 }
 
 #[test]
-fn a_request_has_one_host() {
+fn request_needs_exactly_one_host() {
     let target = Target::new();
     for head in ["GET /healthz HTTP/1.1\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"] {
         assert_eq!(sent(&target, head.as_bytes()).map(|answer| answer.status), Some(400), "{head}");
@@ -56,7 +56,7 @@ fn a_request_has_one_host() {
 }
 
 #[test]
-fn a_head_may_have_100_headers_and_not_one_more() {
+fn header_count_is_limited_to_100() {
     let target = Target::new();
     // `Host` is one of the 100.
     let with = |count: usize| {
@@ -71,7 +71,7 @@ fn a_head_may_have_100_headers_and_not_one_more() {
 }
 
 #[test]
-fn what_is_not_http_is_refused() {
+fn non_http_bytes_are_refused() {
     let target = Target::new();
     let post = |headers: &str| {
         let token = &target.api().token;
@@ -122,7 +122,7 @@ fn what_is_not_http_is_refused() {
 }
 
 #[test]
-fn a_request_with_two_ideas_of_its_length_is_the_last_of_its_connection() {
+fn conflicting_lengths_close_the_connection() {
     let target = Target::new();
     let request = target.api().request("POST", "/api/v1/organizations/acme/pipelines/shop/resume");
     let request = request.header("Content-Length", "4").header("Transfer-Encoding", "chunked");

@@ -43,7 +43,7 @@ fn check(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Durat
 }
 
 #[test]
-fn slow_clients_are_let_go_in_time_and_keep_nobody_waiting() {
+fn slow_clients_time_out_and_do_not_block_others() {
     let target = Target::new();
     let address = target.server.address;
     let connected = |first: &[u8]| {

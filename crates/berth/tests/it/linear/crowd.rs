@@ -26,7 +26,7 @@ fn start(home: &Home) -> Server {
 }
 
 #[test]
-fn l03_of_a_thousand_claims_at_once_one_wins_and_the_others_name_it() {
+fn claim_contention_of_a_thousand_has_one_winner() {
     let home = Home::new();
     let server = start(&home);
     create_pipeline(&server.api, 0);
@@ -95,7 +95,7 @@ fn claim_together(
 }
 
 #[test]
-fn ten_thousand_environments_are_held_at_once() {
+fn claim_of_ten_thousand_environments_succeeds() {
     let home = Home::new();
     let server = start(&home);
     let begin = Instant::now();

@@ -54,7 +54,7 @@ mod tests {
     const LATER: u64 = 3 << COUNTER_BITS;
 
     #[test]
-    fn counters_go_on_in_a_later_epoch() {
+    fn counters_continue_in_a_later_epoch() {
         let second = LATER + 2;
         let history = parse(&format!(
             "0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #{second}\n4-5 force if #{second} -> moved"
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn epoch_that_goes_back_or_counter_with_two_epochs_is_seen() {
+    fn epoch_that_goes_back_or_counter_with_two_epochs_is_detected() {
         let first = LATER + 1;
         let back = parse(&format!("0-1 claim -> opened s1 #{first}\n2-3 force -> opened s2 #2"));
         assert!(take_off(&back).is_err_and(|why| why.contains("earlier epoch")));

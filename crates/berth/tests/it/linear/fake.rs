@@ -206,50 +206,50 @@ fn is_found(mistake: Mistake) {
 }
 
 #[test]
-fn a_lock_without_mistakes_passes() {
+fn fake_lock_without_bugs_passes() {
     for seed in 0..5 {
         assert_eq!(run(Mistake::None, seed), Ok(()));
     }
 }
 
 #[test]
-fn a_check_before_the_act_is_found() {
+fn fake_lock_check_then_act_is_detected() {
     is_found(Mistake::ChecksThenActs);
 }
 
 #[test]
-fn a_force_in_two_steps_is_found() {
+fn fake_lock_non_atomic_force_is_detected() {
     is_found(Mistake::ForcesThroughFree);
 }
 
 #[test]
-fn a_forgotten_if_match_is_found() {
+fn fake_lock_ignored_if_match_is_detected() {
     is_found(Mistake::ForgetsIfMatch);
 }
 
 #[test]
-fn a_release_of_the_successor_is_found() {
+fn fake_lock_release_of_the_successor_is_detected() {
     is_found(Mistake::ReleasesTheCurrent);
 }
 
 #[test]
-fn a_fence_used_twice_or_left_out_is_found() {
+fn fake_lock_repeated_or_skipped_fence_is_detected() {
     is_found(Mistake::KeepsTheFence);
     is_found(Mistake::SkipsAFence);
 }
 
 #[test]
-fn a_refusal_that_names_another_holder_is_found() {
+fn fake_lock_refusal_with_wrong_holder_is_detected() {
     is_found(Mistake::NamesThePrevious);
 }
 
 #[test]
-fn a_read_from_an_old_copy_is_found() {
+fn fake_lock_stale_read_is_detected() {
     is_found(Mistake::ReadsACopy);
 }
 
 #[test]
-fn a_change_lost_in_a_crash_is_found() {
+fn fake_lock_change_lost_in_a_crash_is_detected() {
     is_found(Mistake::LosesTheLastChange);
     is_found(Mistake::FenceRestartsWithCrash);
 }

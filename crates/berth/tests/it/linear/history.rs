@@ -161,7 +161,7 @@ fn parse_fence(text: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_printed_history_is_read_back() {
+fn history_print_and_parse_round_trip() {
     let text = "0-1 claim -> opened s1 #1\n2-5 claim -> held s1 #1\n3-4 get -> held s1 #1\n\
                 3-? force\n3-9 force if #1 -> moved\n3-9 release s1 -> released\n\
                 3-9 release s1 -> not active\n9-10 get -> free #1\n";

@@ -30,7 +30,7 @@ fn check(expected: &Seen, history: &str) {
 }
 
 #[test]
-fn one_after_the_other_is_right() {
+fn sequential_history_passes() {
     check(&NOT_AT_ALL, "");
     check(
         &NOT_AT_ALL,
@@ -49,7 +49,7 @@ fn one_after_the_other_is_right() {
 }
 
 #[test]
-fn answers_of_calls_that_overlap_may_come_in_any_order() {
+fn overlapping_calls_may_take_effect_in_any_order() {
     check(&NOT_AT_ALL, "0-9 claim -> held s1 #1\n1-10 claim -> opened s1 #1");
     check(&NOT_AT_ALL, "0-9 get -> free #0\n1-2 claim -> opened s1 #1");
     check(
@@ -71,7 +71,7 @@ fn answers_of_calls_that_overlap_may_come_in_any_order() {
 }
 
 #[test]
-fn a_call_without_an_answer_may_have_happened_later_or_never() {
+fn unanswered_call_may_take_effect_later_or_never() {
     let lost = "0-1 claim -> opened s1 #1\n2-? release s1\n";
     check(&NOT_AT_ALL, &format!("{lost}10-11 get -> held s1 #1\n12-13 get -> held s1 #1"));
     check(&NOT_AT_ALL, &format!("{lost}10-11 get -> held s1 #1\n12-13 get -> free #1"));
@@ -80,7 +80,7 @@ fn a_call_without_an_answer_may_have_happened_later_or_never() {
 }
 
 #[test]
-fn a_session_nobody_was_told_of_is_named_by_whoever_sees_it_first() {
+fn unacknowledged_session_is_identified_by_a_later_response() {
     let lost = "0-? claim\n0-? force if #1\n";
     check(&NOT_AT_ALL, &format!("{lost}10-11 claim -> held s7 #1\n12-13 release s7 -> released"));
     check(&NOT_AT_ALL, &format!("{lost}10-11 get -> held s8 #2\n12-13 force if #2 -> opened s9 #3"));
@@ -90,7 +90,7 @@ fn a_session_nobody_was_told_of_is_named_by_whoever_sees_it_first() {
 }
 
 #[test]
-fn two_holders_at_once_are_seen() {
+fn two_holders_at_once_are_detected() {
     check(&BY_BOTH, "0-1 claim -> opened s1 #1\n2-3 claim -> opened s2 #2\n4-5 release s1 -> released");
     check(&BY_SEARCH, "0-5 claim -> opened s1 #1\n1-6 claim -> opened s2 #2");
     check(&BY_BOTH, "0-5 claim -> opened s1 #1\n1-6 claim -> opened s2 #1");
@@ -103,7 +103,7 @@ fn two_holders_at_once_are_seen() {
 }
 
 #[test]
-fn a_fence_that_falls_stays_or_jumps_is_seen() {
+fn fence_that_falls_repeats_or_jumps_is_detected() {
     let first = "0-1 claim -> opened s1 #1\n2-3 release s1 -> released\n";
     let second = "4-5 claim -> opened s2 #2\n6-7 release s2 -> released\n";
     check(&NOT_AT_ALL, &format!("{first}{second}"));
@@ -114,7 +114,7 @@ fn a_fence_that_falls_stays_or_jumps_is_seen() {
 }
 
 #[test]
-fn a_refusal_that_names_the_wrong_one_is_seen() {
+fn refusal_that_names_the_wrong_holder_is_detected() {
     let first = "0-1 claim -> opened s1 #1\n";
     // A later session, an earlier one, an unknown one, and the right session with a wrong fence.
     check(&BY_BOTH, &format!("{first}2-3 claim -> held s2 #2\n4-5 force -> opened s2 #2"));
@@ -125,7 +125,7 @@ fn a_refusal_that_names_the_wrong_one_is_seen() {
 }
 
 #[test]
-fn a_release_that_ends_another_session_is_seen() {
+fn release_that_ends_another_session_is_detected() {
     let taken = "0-1 claim -> opened s1 #1\n2-3 force -> opened s2 #2\n";
     check(&NOT_AT_ALL, &format!("{taken}4-5 release s1 -> not active\n6-7 get -> held s2 #2"));
     check(&BY_BOTH, &format!("{taken}4-5 release s1 -> released\n6-7 get -> free #2"));
@@ -136,7 +136,7 @@ fn a_release_that_ends_another_session_is_seen() {
 }
 
 #[test]
-fn an_acknowledged_claim_that_a_crash_has_lost_is_seen() {
+fn acknowledged_claim_lost_in_a_crash_is_detected() {
     // The crash is at 50; calls in flight then have no response.
     let before =
         "0-1 claim -> opened s1 #1\n2-3 release s1 -> released\n4-5 claim -> opened s2 #2\n48-? get\n";
@@ -150,7 +150,7 @@ fn an_acknowledged_claim_that_a_crash_has_lost_is_seen() {
 }
 
 #[test]
-fn a_force_that_does_not_mind_if_match_is_seen() {
+fn force_claim_that_ignores_if_match_is_detected() {
     let taken = "0-1 claim -> opened s1 #1\n2-3 force -> opened s2 #2\n";
     check(&NOT_AT_ALL, &format!("{taken}4-5 force if #1 -> moved"));
     check(&BY_SEARCH, &format!("{taken}4-5 force if #1 -> opened s3 #3"));
@@ -163,19 +163,19 @@ fn a_force_that_does_not_mind_if_match_is_seen() {
 }
 
 #[test]
-fn a_force_that_passes_through_free_is_seen() {
+fn force_claim_that_frees_the_lock_in_between_is_detected() {
     let first = "0-1 claim -> opened s1 #1\n";
     check(&BY_SEARCH, &format!("{first}2-9 force -> opened s2 #2\n3-4 get -> free #1"));
     check(&BY_SEARCH, &format!("{first}2-9 force -> opened s3 #3\n3-4 claim -> opened s2 #2"));
 }
 
 #[test]
-fn a_name_given_twice_is_seen() {
+fn session_id_used_twice_is_detected() {
     check(&BY_INTERVALS, "0-1 claim -> opened s1 #1\n2-3 release s1 -> released\n4-5 claim -> opened s1 #2");
 }
 
 #[test]
-fn a_read_of_the_past_is_seen() {
+fn stale_read_is_detected() {
     let moved = "0-1 claim -> opened s1 #1\n2-3 release s1 -> released\n4-5 claim -> opened s2 #2\n";
     check(&NOT_AT_ALL, &format!("{moved}3-6 get -> free #1"));
     check(&BY_BOTH, &format!("{moved}6-7 get -> free #1"));
@@ -184,7 +184,7 @@ fn a_read_of_the_past_is_seen() {
 }
 
 #[test]
-fn an_order_is_found_among_many_that_overlap() {
+fn search_finds_the_order_of_many_overlapping_calls() {
     // All calls overlap. The only valid order is that of the fences, found at the far end of the search.
     let mut history = String::new();
     for number in (1..=60).rev() {
@@ -196,7 +196,7 @@ fn an_order_is_found_among_many_that_overlap() {
 }
 
 #[test]
-fn calls_without_answers_do_not_blow_up_the_search() {
+fn search_with_unanswered_calls_stays_small() {
     let mut history = String::from("0-1 claim -> opened s1 #1\n");
     for _ in 0..8 {
         history += "2-? force\n2-? claim\n2-? release s1\n2-? force if #1\n";
@@ -236,7 +236,7 @@ impl Specification for Counter {
 }
 
 #[test]
-fn the_search_follows_any_specification_and_says_where_it_is_stuck() {
+fn search_works_for_any_specification_and_explains_failures() {
     let history = |text: &str| search::<Counter>(&parse(text));
     assert_eq!(history("0-1 get -> free #0\n2-3 get -> free #1"), Verdict::Linearizable);
     assert_eq!(history("0-5 get -> free #1\n1-3 get -> free #0"), Verdict::Linearizable);

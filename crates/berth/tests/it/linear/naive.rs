@@ -52,7 +52,7 @@ fn some_operation(random: &mut Random, at: u64) -> Operation {
 }
 
 #[test]
-fn the_search_agrees_with_trying_every_order_and_the_cheap_check_cries_no_wolf() {
+fn search_agrees_with_brute_force() {
     let mut random = Random::from_env("LINEAR_SEED");
     let (mut right, mut seen_cheaply) = (0, 0);
     for _ in 0..HISTORIES {

@@ -20,7 +20,7 @@ const ROUNDS_LONG: usize = 60;
 const ROUND: std::ops::Range<u64> = 300..700;
 
 #[test]
-fn two_servers_are_one_lock_whatever_of_them_or_of_their_database_is_killed() {
+fn replicas_are_linearizable_across_server_and_database_kills() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

@@ -46,7 +46,7 @@ fn spool(yard: &Yard) -> PathBuf {
 }
 
 #[test]
-fn p3_a_server_that_hears_of_a_higher_epoch_gives_fences_above_it() {
+fn server_raises_its_epoch_above_a_runners() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: dummy }\n");
     let first = claim(&yard, &json!({}));
@@ -65,7 +65,7 @@ fn p3_a_server_that_hears_of_a_higher_epoch_gives_fences_above_it() {
 }
 
 #[test]
-fn a_runner_that_tells_stories_uses_no_epochs_up() {
+fn runner_with_an_invalid_epoch_does_not_consume_epochs() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: dummy }\n");
     let stranger = Stranger::new(&yard);
@@ -83,7 +83,7 @@ fn a_runner_that_tells_stories_uses_no_epochs_up() {
 }
 
 #[test]
-fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process() {
+fn runner_persists_seen_fences_across_restarts() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
     let runner = yard.runner("far", &[]);
@@ -103,7 +103,7 @@ fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process()
 }
 
 #[test]
-fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_takes_over() {
+fn runner_refuses_a_lower_fence_until_a_take_over() {
     let yard = Yard::open();
     let ledger = yard.path("ledger");
     yard.pipeline(&format!(
@@ -150,7 +150,7 @@ fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_tak
 }
 
 #[test]
-fn p3_a_runner_refuses_the_same_fence_to_another_session() {
+fn runner_refuses_the_same_fence_for_another_session() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
     let runner = yard.runner("far", &[]);
@@ -180,7 +180,7 @@ fn p3_a_runner_refuses_the_same_fence_to_another_session() {
 }
 
 #[test]
-fn p3_a_reset_passes_although_the_next_holder_has_a_higher_fence_already() {
+fn reset_runs_although_the_next_session_has_a_higher_fence() {
     let yard = Yard::open();
     let ledger = yard.path("ledger");
     let definition = format!(

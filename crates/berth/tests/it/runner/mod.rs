@@ -48,7 +48,7 @@ pipeline:
 "#;
 
 #[test]
-fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact() {
+fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
     let yard = Yard::open();
     let source = yard.path("source");
     std::fs::create_dir_all(source.join(".berth/web")).expect("a directory");
@@ -102,7 +102,7 @@ fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact()
 }
 
 #[test]
-fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
+fn killed_runner_is_lost_and_on_lost_applies() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let mut runner = yard.runner("far", &[]);
@@ -122,7 +122,7 @@ fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
 }
 
 #[test]
-fn the_same_runner_back_ends_its_old_leases_at_once() {
+fn restarted_runner_ends_its_old_leases_immediately() {
     let home = Home::new();
     let mut command = home.serve_command();
     // With the default timeout of 45 seconds.
@@ -141,7 +141,7 @@ fn the_same_runner_back_ends_its_old_leases_at_once() {
 }
 
 #[test]
-fn l12_a_runner_that_is_cut_off_stops_its_steps_before_it_is_called_lost() {
+fn disconnected_runner_stops_its_steps_before_it_is_lost() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let runner = yard.runner("far", &[]);
@@ -159,7 +159,7 @@ fn l12_a_runner_that_is_cut_off_stops_its_steps_before_it_is_called_lost() {
 }
 
 #[test]
-fn p4_a_takeover_stops_a_step_on_another_machine() {
+fn take_over_stops_a_step_on_a_remote_runner() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let _runner = yard.runner("far", &[]);
@@ -185,7 +185,7 @@ fn p4_a_takeover_stops_a_step_on_another_machine() {
 }
 
 #[test]
-fn a_runner_that_is_asked_to_end_finishes_what_it_runs_and_takes_nothing_more() {
+fn draining_runner_finishes_its_steps_and_accepts_no_more() {
     let yard = Yard::open();
     let go = yard.path("go");
     yard.pipeline(&format!(
@@ -209,7 +209,7 @@ fn a_runner_that_is_asked_to_end_finishes_what_it_runs_and_takes_nothing_more() 
 }
 
 #[test]
-fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
+fn removed_runner_exits_and_stops_its_steps() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let runner = yard.runner("far", &[]);
@@ -224,7 +224,7 @@ fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
 }
 
 #[test]
-fn runner_reports_how_it_isolates_steps() {
+fn runner_reports_its_isolation_level() {
     let yard = Yard::open();
     let shown = |name: &str| {
         let found = yard.api().get(&format!("{ORG}/runners/{name}")).json()["data"].clone();

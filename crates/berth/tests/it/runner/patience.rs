@@ -19,7 +19,7 @@ fn serve(home: &Home, lost: Duration) -> Command {
 }
 
 #[test]
-fn l12_a_server_in_more_of_a_hurry_does_not_call_lost_what_another_one_has_told_to_be_patient() {
+fn runner_lost_timeout_of_its_own_server_applies_on_every_server() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

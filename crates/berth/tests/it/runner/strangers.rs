@@ -38,7 +38,7 @@ impl<'a> Stranger<'a> {
 }
 
 #[test]
-fn tn02_a_runner_can_do_nothing_about_the_attempt_of_another() {
+fn runner_cannot_report_on_another_runners_attempt() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let _runner = yard.runner("far", &[]);
@@ -79,7 +79,7 @@ fn tn02_a_runner_can_do_nothing_about_the_attempt_of_another() {
 }
 
 #[test]
-fn what_is_wrong_with_a_runner_is_said_in_words() {
+fn runner_start_errors_explain_what_to_do() {
     let yard = Yard::open();
     let server = format!("http://{}", yard.server.address);
     let _runner = yard.runner("far", &[]);

@@ -93,7 +93,7 @@ struct Told {
 }
 
 #[test]
-fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
+fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -141,7 +141,7 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
 }
 
 #[test]
-fn commit_that_the_database_acknowledges_and_forgets_is_found() {
+fn soak_detects_commits_lost_by_the_database() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

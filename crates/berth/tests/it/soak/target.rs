@@ -116,7 +116,7 @@ fn read(line: &str) -> Write {
 }
 
 #[test]
-fn a_late_write_and_a_second_execution_are_found() {
+fn target_detects_late_writes_and_repeated_attempts() {
     let told = |lines: &[&str]| {
         let target = Target::default();
         lines.iter().for_each(|line| {

@@ -38,7 +38,7 @@ fn contains(dir: &Path, wanted: &[u8]) -> bool {
 }
 
 #[test]
-fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
+fn backup_under_load_restores_to_a_verified_server() {
     let home = Home::on_sqlite();
     let place = tempfile::tempdir().expect("a directory");
     let (dir, tar) = (place.path().join("one"), place.path().join("two.tar"));
@@ -118,7 +118,7 @@ fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
 }
 
 #[test]
-fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
+fn tampered_backup_is_refused_and_damage_is_detected() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -161,7 +161,7 @@ fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
 }
 
 #[test]
-fn a_restore_that_fails_leaves_nothing_to_serve_and_can_be_done_again() {
+fn failed_restore_leaves_no_database_and_can_be_repeated() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -197,7 +197,7 @@ fn a_restore_that_fails_leaves_nothing_to_serve_and_can_be_done_again() {
 }
 
 #[test]
-fn a_backup_is_not_made_while_the_root_key_is_rotated() {
+fn backup_during_key_rotation_is_refused() {
     let home = Home::on_sqlite();
     let server = home.serve();
     let secret = json!({ "name": "TOKEN", "value": "canary-3f1" });

@@ -6,7 +6,7 @@ use super::{ORGANIZATION, admin, claim, make_shop};
 use crate::harness::{Home, Process, STOP_MAX};
 
 #[test]
-fn a_database_that_was_copied_back_is_refused_until_the_epoch_is_raised() {
+fn copied_database_is_refused_until_the_epoch_is_raised() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -32,7 +32,7 @@ fn a_database_that_was_copied_back_is_refused_until_the_epoch_is_raised() {
 }
 
 #[test]
-fn questions_are_answered_and_change_nothing() {
+fn admin_sql_is_read_only() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -62,7 +62,7 @@ fn questions_are_answered_and_change_nothing() {
 }
 
 #[test]
-fn the_doctor_says_what_is_wrong_and_what_to_do() {
+fn doctor_reports_problems_with_advice() {
     let home = Home::on_sqlite();
     let ask = || admin(&["doctor", "--json"], &home.path());
     let well = ask();

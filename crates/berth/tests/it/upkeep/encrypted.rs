@@ -45,7 +45,7 @@ fn is_served(address: &str, trusted: &Path) -> bool {
 }
 
 #[test]
-fn a_certificate_is_replaced_while_the_server_runs_and_a_bad_one_is_not_taken() {
+fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
     if !is_there("openssl") || !is_there("curl") {
         outcome::skip("openssl or curl", "apt-get install openssl curl");
         return;

@@ -45,7 +45,7 @@ fn grow_old(logs: &Path, deployment: &str) -> usize {
 }
 
 #[test]
-fn old_logs_go_and_say_so_and_younger_ones_and_those_of_what_runs_stay() {
+fn log_retention_removes_only_old_logs_of_finished_deployments() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -114,7 +114,7 @@ fn page(home: &Home, deployment: &Value) -> std::path::PathBuf {
 }
 
 #[test]
-fn old_artifacts_go_and_what_is_needed_or_can_be_gone_back_to_stays() {
+fn artifact_retention_keeps_rollback_targets() {
     let home = Home::on_sqlite();
     let server = home.serve();
     let made =

@@ -62,7 +62,7 @@ fn serve(home: &Home) -> Server {
 }
 
 #[test]
-fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
+fn event_retention_truncates_a_chain_that_still_verifies() {
     let (home, heads) = with_an_old_history();
     let server = serve(&home);
     let ask = |head: Option<&Head>| {
@@ -131,7 +131,7 @@ fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
 }
 
 #[test]
-fn a_history_that_was_cut_moves_to_postgresql() {
+fn truncated_audit_log_moves_to_postgresql() {
     let Some(postgres) = Scratch::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

@@ -19,7 +19,7 @@ fn names(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn numbers_are_real_have_no_names_in_them_and_alerts_know_no_others() {
+fn metrics_are_correct_anonymous_and_match_the_alerts() {
     let home = Home::new();
     let mut command = home.serve_command();
     command.env("BERTH_METRICS__LISTEN", "127.0.0.1:0").env("BERTH_LOG__FORMAT", "json");

@@ -7,7 +7,7 @@ use super::{SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
 use crate::harness::{Home, Process, STOP_MAX, run};
 
 #[test]
-fn everything_moves_to_postgresql_and_back_and_whoever_held_holds() {
+fn migration_to_postgresql_and_back_keeps_sessions() {
     let Some(postgres) = Scratch::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

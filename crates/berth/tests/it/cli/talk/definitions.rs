@@ -43,7 +43,7 @@ fn site(desk: &Desk) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_definition_is_checked_applied_and_removed() {
+fn pipeline_validate_apply_remove() {
     let desk = Desk::new();
     std::fs::write(desk.config.path().join("wrong.yaml"), "version: 1\npipeline: { nam: x }\n")
         .expect("a file");
@@ -69,7 +69,7 @@ fn a_definition_is_checked_applied_and_removed() {
 }
 
 #[test]
-fn a_stage_is_run_here() {
+fn run_stage_locally() {
     let desk = Desk::new();
     let dir = site(&desk);
     let mut talk = Talk::new(&desk);
@@ -80,7 +80,7 @@ fn a_stage_is_run_here() {
 }
 
 #[test]
-fn a_repository_is_added_looked_at_and_forgotten() {
+fn repo_add_sync_remove() {
     let desk = Desk::new();
     let head = commit(&site(&desk));
     let mut talk = Talk::new(&desk);
@@ -99,7 +99,7 @@ fn a_repository_is_added_looked_at_and_forgotten() {
 }
 
 #[test]
-fn custom_steps_are_made_tried_registered_and_forgotten() {
+fn registry_new_test_add_remove() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.says_all(&[

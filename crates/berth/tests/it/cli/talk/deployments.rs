@@ -46,7 +46,7 @@ impl Desk {
 }
 
 #[test]
-fn a_commit_goes_through_the_stages() {
+fn deploy_through_the_stages_with_approval() {
     let desk = Desk::new();
     let id = desk.start("shop v1");
     let approval = desk.asked();
@@ -81,7 +81,7 @@ fn a_commit_goes_through_the_stages() {
 }
 
 #[test]
-fn a_deployment_is_rejected_stopped_tried_again_and_put_back() {
+fn deployment_reject_cancel_retry_rollback() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.says("reject");
@@ -118,7 +118,7 @@ fn a_deployment_is_rejected_stopped_tried_again_and_put_back() {
 }
 
 #[test]
-fn somebody_says_what_became_of_a_step_that_nobody_saw_the_end_of() {
+fn deployment_resolve_unknown_step() {
     let mut desk = Desk::new();
     std::fs::write(desk.config.path().join("ask.yaml"), ASKS).expect("a file");
     assert_eq!(desk.run("pipeline apply ask.yaml").code, Some(0));
@@ -143,7 +143,7 @@ fn somebody_says_what_became_of_a_step_that_nobody_saw_the_end_of() {
 }
 
 #[test]
-fn approval_that_too_few_members_can_give_says_so_and_the_way_out() {
+fn approval_without_enough_approvers_says_how_to_continue() {
     let desk = Desk::new();
     std::fs::write(desk.config.path().join("alone.yaml"), ALONE).expect("a file");
     assert_eq!(desk.run("pipeline apply alone.yaml").code, Some(0));

@@ -6,7 +6,7 @@ use super::{Desk, Talk};
 use crate::linear::people::invite;
 
 #[test]
-fn an_environment_is_claimed_used_and_released() {
+fn environment_claim_deploy_release() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.says_all(&[
@@ -31,7 +31,7 @@ fn an_environment_is_claimed_used_and_released() {
 }
 
 #[test]
-fn an_environment_goes_from_one_to_another() {
+fn environment_hand_over_queue_take_over() {
     let desk = Desk::new();
     invite(&desk.server.api, 1);
     let mut talk = Talk::new(&desk);
@@ -53,7 +53,7 @@ fn an_environment_goes_from_one_to_another() {
 }
 
 #[test]
-fn a_deployment_is_followed_to_its_end() {
+fn environment_deploy_is_watched_to_the_end() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.says("env claim qa-1");

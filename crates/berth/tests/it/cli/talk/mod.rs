@@ -105,7 +105,7 @@ const NEVER_FAIL: &[&str] = &["logout", "pipeline schema"];
 const UNTIL_INTERRUPTED: &[&str] = &["event follow"];
 
 #[test]
-fn every_command_has_a_conversation_that_went_well_and_one_that_did_not() {
+fn every_command_has_a_success_and_a_failure_transcript() {
     let (well, badly) = recorded();
     let commands = help::commands();
     assert!(commands.len() > 60, "{commands:?}");

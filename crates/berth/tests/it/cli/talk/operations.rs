@@ -46,7 +46,7 @@ fn after<'a>(text: &'a str, words: &str) -> &'a str {
 }
 
 #[test]
-fn an_installation_is_made_and_served_and_a_runner_works_for_it() {
+fn init_serve_runner() {
     let desk = Desk::on_sqlite();
     let mut talk = Talk::new(&desk);
     let other = desk.config.path().join("other").display().to_string();
@@ -78,7 +78,7 @@ fn an_installation_is_made_and_served_and_a_runner_works_for_it() {
 }
 
 #[test]
-fn an_installation_is_looked_after() {
+fn admin_commands() {
     let desk = Desk::on_sqlite();
     assert_eq!(desk.feed("secret set DEPLOY_TOKEN", "s3cr3t-value-of-some-length\n").code, Some(0));
     let mut talk = Talk::new(&desk);
@@ -116,7 +116,7 @@ fn an_installation_is_looked_after() {
 }
 
 #[test]
-fn a_database_moves() {
+fn admin_copy_between_databases() {
     let Some(postgres) = Scratch::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

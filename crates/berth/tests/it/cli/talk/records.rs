@@ -9,7 +9,7 @@ use super::{Desk, PATIENCE, Talk};
 use crate::harness::{Process, until};
 
 #[test]
-fn secrets_tokens_and_the_history() {
+fn secret_set_list_remove() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.feeds("secret set DEPLOY_TOKEN", "s3cr3t-value-of-some-length\n");
@@ -41,7 +41,7 @@ fn secrets_tokens_and_the_history() {
 }
 
 #[test]
-fn tokens_are_made_once_and_shown_by_how_they_begin() {
+fn token_create_list_revoke() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     let made = talk.says("token create ci --days 7");
@@ -55,7 +55,7 @@ fn tokens_are_made_once_and_shown_by_how_they_begin() {
 }
 
 #[test]
-fn the_history_is_followed_exported_and_checked() {
+fn event_list_follow_export_verify() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     let follow = Process::start(&mut desk.command(&["event", "follow", "--kind", "pipeline_stopped"]));
@@ -87,7 +87,7 @@ fn the_history_is_followed_exported_and_checked() {
 }
 
 #[test]
-fn whoever_is_not_known_is_told_so_by_every_list() {
+fn list_commands_with_an_invalid_token_fail() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     for command in [
@@ -106,7 +106,7 @@ fn whoever_is_not_known_is_told_so_by_every_list() {
 }
 
 #[test]
-fn a_login_is_kept_for_this_account_alone_and_forgotten() {
+fn login_saves_a_private_file_and_logout_removes_it() {
     let desk = Desk::new();
     let address = format!("http://{}", desk.server.address);
     let bare = |words: &[&str]| {
@@ -133,7 +133,7 @@ fn a_login_is_kept_for_this_account_alone_and_forgotten() {
 }
 
 #[test]
-fn help_for_the_shell_is_written_where_it_is_wanted() {
+fn completion_and_man_write_their_output() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.begins("completion bash");
@@ -143,7 +143,7 @@ fn help_for_the_shell_is_written_where_it_is_wanted() {
 }
 
 #[test]
-fn what_goes_wrong_has_its_exit_code_and_says_what_to_do() {
+fn errors_have_exit_codes_and_hints() {
     let desk = Desk::new();
     let mut talk = Talk::new(&desk);
     talk.says_all(&[
