@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Api, Request, Response};
 use crate::harness::{Home, Server, until};
-use crate::linear::people::invite;
+use crate::linear::accounts::invite;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments";

@@ -1,9 +1,9 @@
 //! The command line against a real server: output for people, output for programs, exit codes.
 
+mod exec;
 mod help;
-mod hold;
-mod narrow;
-mod talk;
+mod narrow_terminal;
+mod transcripts;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};

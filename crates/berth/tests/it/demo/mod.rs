@@ -1,6 +1,6 @@
 //! `berth serve --demo`: complete at start, and cleaned up at the end.
 
-mod story;
+mod tour;
 
 use std::path::Path;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 mod bodies;
 mod clients;
-mod heads;
+mod headers;
 mod paging;
 mod paths;
 mod slow;

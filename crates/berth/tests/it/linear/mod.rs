@@ -1,21 +1,21 @@
 //! Linearizability of the lock: many concurrent clients, a server that is killed in between, and a recorded history;
 //! then a search for one order of operations that explains every response.
 //!
-//! `known` and `fake` test the checks themselves, with handwritten histories and a lock with injected bugs.
+//! `known_histories` and `fake_lock` test the checks themselves, with handwritten histories and a lock with injected bugs.
 
-pub(crate) mod board;
-mod crowd;
+pub(crate) mod accounts;
+mod brute_force;
+mod contention;
 pub(crate) mod epochs;
-mod fake;
+mod fake_lock;
 pub(crate) mod history;
 mod intervals;
-mod known;
+mod known_histories;
 mod lock;
-mod naive;
-pub(crate) mod people;
+pub(crate) mod real_server;
+pub(crate) mod recorder;
 mod replicas;
 mod search;
-pub(crate) mod served;
 
 use history::Operation;
 use search::Verdict;

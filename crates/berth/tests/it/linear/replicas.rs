@@ -6,9 +6,9 @@ use std::thread::ScopedJoinHandle;
 
 use berth_testkit::{Server as Postgres, binaries, outcome};
 
-use super::board::Board;
-use super::people::invite;
-use super::served::{Http, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use super::accounts::invite;
+use super::real_server::{Http, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use super::recorder::Board;
 use crate::harness::{Home, until};
 use crate::random::Random;
 

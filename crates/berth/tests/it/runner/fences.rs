@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::strangers::Stranger;
-use super::yard::{ORG, PATIENCE, Yard, first_step, text};
+use super::fixture::{ORG, PATIENCE, Yard, first_step, text};
+use super::protocol::Stranger;
 use crate::harness::until;
 
 const QA: &str = "/pipelines/shop/ephemeral-environments/qa-1";

@@ -1,9 +1,9 @@
 //! Steps on remote runners: a server without its own runner, and `berth runner` processes; both are killed.
 
 mod fences;
-mod patience;
-mod strangers;
-mod yard;
+mod fixture;
+mod lost_timeout;
+mod protocol;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::{Home, Process, berth, until};
-use yard::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
+use fixture::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
 
 fn git(dir: &Path, args: &[&str]) {
     let who = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];

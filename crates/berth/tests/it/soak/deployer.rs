@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::asker::Asker;
+use super::client::Asker;
 use super::{PLACES, Taken};
-use crate::linear::served::hold;
+use crate::linear::real_server::hold;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const STAYS_MS: std::ops::Range<u64> = 300..5_000;

@@ -9,7 +9,7 @@ use berth_testkit::Server as Postgres;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::doors::{Doors, Front};
+use super::proxy::{Doors, Front};
 use super::{RUNNERS, SERVERS, audit};
 use crate::client::Api;
 use crate::harness::{Home, Process, Server, berth, until};

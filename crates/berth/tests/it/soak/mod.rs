@@ -3,12 +3,12 @@
 //!
 //! `cargo xtask soak --minutes N` runs it for longer.
 
-mod amnesia;
-mod asker;
 mod audit;
+mod client;
 mod deployer;
-mod doors;
 mod fleet;
+mod lost_commits;
+mod proxy;
 mod target;
 
 use std::collections::HashMap;
@@ -21,15 +21,15 @@ use serde_json::json;
 
 use crate::client::Api;
 use crate::harness::until;
-use crate::linear::board::Board;
+use crate::linear::accounts::invite;
 use crate::linear::history::{Answer, Operation, Tick};
-use crate::linear::people::invite;
-use crate::linear::served::{check_all, count, create_pipeline, id_of};
+use crate::linear::real_server::{check_all, count, create_pipeline, id_of};
+use crate::linear::recorder::Board;
 use crate::random::Random;
-use amnesia::Amnesia;
-use asker::Asker;
-use doors::Doors;
+use client::Asker;
 use fleet::{FAULTS, Fault, Fleet};
+use lost_commits::Amnesia;
+use proxy::Doors;
 use target::Target;
 
 const SERVERS: usize = 3;

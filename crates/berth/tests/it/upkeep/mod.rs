@@ -2,12 +2,12 @@
 //! SQL.
 
 mod backup;
-mod copied;
-mod encrypted;
-mod kept;
-mod kept_events;
-mod measured;
-mod moved;
+mod copied_database;
+mod event_retention;
+mod metrics;
+mod migration;
+mod retention;
+mod tls;
 
 use std::path::Path;
 use std::time::Duration;

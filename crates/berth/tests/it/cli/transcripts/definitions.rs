@@ -65,7 +65,7 @@ fn pipeline_validate_apply_remove() {
         "pipeline list",
     ]);
     talk.begins("pipeline schema");
-    talk.ends(&expect_file!["../talks/pipeline.txt"]);
+    talk.ends(&expect_file!["expected/pipeline.txt"]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn run_stage_locally() {
     talk.says_all(&["run staging --dir site", "run nowhere --dir site"]);
     std::fs::write(dir.join("broken"), "").expect("a file");
     talk.says("run prod --dir site");
-    talk.ends(&expect_file!["../talks/run.txt"]);
+    talk.ends(&expect_file!["expected/run.txt"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn repo_add_sync_remove() {
         &format!("repo rm {address}"),
         &format!("repo rm {address} --force"),
     ]);
-    talk.ends(&expect_file!["../talks/repository.txt"]);
+    talk.ends(&expect_file!["expected/repository.txt"]);
 }
 
 #[test]
@@ -123,5 +123,5 @@ fn registry_new_test_add_remove() {
         "registry rm shelly",
         "registry rm shelly",
     ]);
-    talk.ends(&expect_file!["../talks/registry.txt"]);
+    talk.ends(&expect_file!["expected/registry.txt"]);
 }

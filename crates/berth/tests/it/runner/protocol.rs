@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::yard::{Yard, first_step, is_alive, text};
+use super::fixture::{Yard, first_step, is_alive, text};
 use crate::client::Request;
 use crate::harness::{Process, run};
 

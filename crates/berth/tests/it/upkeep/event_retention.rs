@@ -11,9 +11,9 @@ use rusqlite::params;
 use serde_json::json;
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, make_shop, text};
+use crate::audit_log::{export, verify};
 use crate::client::Client;
 use crate::harness::{Home, Process, Server, berth, run, until};
-use crate::history::{export, verify};
 
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 4 * 24 * 60 * 60 * 1_000_000;

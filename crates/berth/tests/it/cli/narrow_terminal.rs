@@ -1,6 +1,6 @@
 //! Tables on a narrow terminal.
 
-use super::hold::line_on_a_terminal;
+use super::exec::line_on_a_terminal;
 use super::{Desk, PATIENCE};
 use crate::harness::{Process, program};
 

@@ -61,7 +61,7 @@ fn deploy_through_the_stages_with_approval() {
     ]);
     before.watches("status shop --watch");
     before.says(&format!("approve {approval}"));
-    before.ends(&expect_file!["../talks/stages-before.txt"]);
+    before.ends(&expect_file!["expected/stages-before.txt"]);
 
     let mut after = Talk::new(&desk);
     after.watches("deploy shop bad");
@@ -77,7 +77,7 @@ fn deploy_through_the_stages_with_approval() {
         "analyze shop",
         "analyze nothing",
     ]);
-    after.ends(&expect_file!["../talks/stages-after.txt"]);
+    after.ends(&expect_file!["expected/stages-after.txt"]);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn deployment_reject_cancel_retry_rollback() {
     talk.says(&format!("deployment rollback {newest} nowhere"));
     talk.watches(&format!("deployment rollback {newest} staging --why slow"));
     talk.says(&format!("deployment retry {newest}"));
-    talk.ends(&expect_file!["../talks/deployment.txt"]);
+    talk.ends(&expect_file!["expected/deployment.txt"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn deployment_resolve_unknown_step() {
         &format!("deployment resolve {id} {step} ran"),
     ]);
     assert_eq!(desk.watch(&id), Some(0));
-    talk.ends(&expect_file!["../talks/resolved.txt"]);
+    talk.ends(&expect_file!["expected/resolved.txt"]);
 }
 
 #[test]
@@ -152,5 +152,5 @@ fn approval_without_enough_approvers_says_how_to_continue() {
     let mut talk = Talk::new(&desk);
     talk.says_all(&["approve", "status alone", &format!("approve {id}")]);
     talk.watches("deploy alone v1 --bypass fire");
-    talk.ends(&expect_file!["../talks/unreachable.txt"]);
+    talk.ends(&expect_file!["expected/unreachable.txt"]);
 }

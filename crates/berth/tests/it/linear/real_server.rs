@@ -7,10 +7,10 @@ use std::time::Duration;
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
-use super::board::{Board, Service};
+use super::accounts::{Person, invite};
 use super::check_history;
 use super::history::{Answer, Call, Hold, print};
-use super::people::{Person, invite};
+use super::recorder::{Board, Service};
 use crate::client::{Api, Client, Request, Response};
 use crate::harness::{Home, Server, until};
 use crate::random::Random;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use berth_testkit::{Server as Postgres, binaries, outcome};
 
-use super::yard::{ORG, PATIENCE, Yard, first_step, is_alive};
+use super::fixture::{ORG, PATIENCE, Yard, first_step, is_alive};
 use crate::harness::{Home, Server, until};
 
 const PATIENT: Duration = Duration::from_secs(9);

@@ -4,9 +4,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::board::{Board, Service};
 use super::check_history;
 use super::history::{Answer, Call, Hold};
+use super::recorder::{Board, Service};
 use crate::random::Random;
 
 const CLIENTS: u64 = 8;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::doors::Doors;
+use super::proxy::Doors;
 use super::{SERVERS, Shared};
 use crate::client::{Client, Request, Response};
 use crate::harness::until;
+use crate::linear::accounts::Person;
 use crate::linear::history::{Call, Outcome};
-use crate::linear::people::Person;
-use crate::linear::served::{answer, request};
+use crate::linear::real_server::{answer, request};
 use crate::random::Random;
 
 /// Read timeout; a server that was stopped for longer is given up.

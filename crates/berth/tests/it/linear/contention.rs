@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
+use super::accounts::{Person, invite};
 use super::history::Hold;
-use super::people::{Person, invite};
-use super::served::{PER_PIPELINE, create_pipeline, hold, id_of, path};
+use super::real_server::{PER_PIPELINE, create_pipeline, hold, id_of, path};
 use crate::client::{Api, Client};
 use crate::harness::{Home, Server};
 

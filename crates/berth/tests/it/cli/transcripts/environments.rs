@@ -3,7 +3,7 @@
 use expect_test::expect_file;
 
 use super::{Desk, Talk};
-use crate::linear::people::invite;
+use crate::linear::accounts::invite;
 
 #[test]
 fn environment_claim_deploy_release() {
@@ -27,7 +27,7 @@ fn environment_claim_deploy_release() {
         "env extend qa-1",
         "env deploy qa-1 v1",
     ]);
-    talk.ends(&expect_file!["../talks/environment.txt"]);
+    talk.ends(&expect_file!["expected/environment.txt"]);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn environment_hand_over_queue_take_over() {
         "env list",
         "env history qa-1",
     ]);
-    talk.ends(&expect_file!["../talks/handed-over.txt"]);
+    talk.ends(&expect_file!["expected/handed-over.txt"]);
 }
 
 #[test]
@@ -59,5 +59,5 @@ fn environment_deploy_is_watched_to_the_end() {
     talk.says("env claim qa-1");
     talk.watches("env deploy qa-1 v1");
     talk.watches("env deploy qa-1 bad");
-    talk.ends(&expect_file!["../talks/followed.txt"]);
+    talk.ends(&expect_file!["expected/environment-deploy.txt"]);
 }

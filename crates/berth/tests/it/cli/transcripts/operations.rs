@@ -74,7 +74,7 @@ fn init_serve_runner() {
     talk.hide(line.rsplit(": ").next().expect("what it can do"), "…");
     talk.says(&format!("{at} --work-dir near --token wrong"));
     talk.says("demo crash");
-    talk.ends(&expect_file!["../talks/installation.txt"]);
+    talk.ends(&expect_file!["expected/installation.txt"]);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn admin_commands() {
     talk.hide(after(&refused.stderr, "(process "), "N");
     let raised = talk.says("admin raise-epoch --data-dir restored");
     talk.hide(&format!("epoch {}", after(&raised.stdout, "epoch ")), "epoch N");
-    talk.ends(&expect_file!["../talks/upkeep.txt"]);
+    talk.ends(&expect_file!["expected/admin.txt"]);
 }
 
 #[test]
@@ -132,5 +132,5 @@ fn admin_copy_between_databases() {
         &format!("admin copy --from sqlite:{other} --to {}", postgres.url()),
         &format!("admin copy --from {other} --to elsewhere"),
     ]);
-    talk.ends(&expect_file!["../talks/moved.txt"]);
+    talk.ends(&expect_file!["expected/database-copy.txt"]);
 }

@@ -37,7 +37,7 @@ fn secret_set_list_remove() {
         "open --print shop/qa-1",
         "open --print shop qa-1",
     ]);
-    talk.ends(&expect_file!["../talks/records.txt"]);
+    talk.ends(&expect_file!["expected/records.txt"]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn token_create_list_revoke() {
         talk.hide(line.split('\t').nth(1).expect("how it begins"), "BEGINS…");
     }
     talk.says("token create ci --days 367");
-    talk.ends(&expect_file!["../talks/tokens.txt"]);
+    talk.ends(&expect_file!["expected/tokens.txt"]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn event_list_follow_export_verify() {
     talk.hide(&format!("--head {count}:"), "--head N:");
     talk.hide(&format!("event {count}:"), "event N:");
     talk.says(&format!("event verify --head {count}:sha256:{}", "0".repeat(64)));
-    talk.ends(&expect_file!["../talks/history.txt"]);
+    talk.ends(&expect_file!["expected/events.txt"]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn list_commands_with_an_invalid_token_fail() {
     ] {
         talk.stranger_says(command);
     }
-    talk.ends(&expect_file!["../talks/strangers.txt"]);
+    talk.ends(&expect_file!["expected/invalid-token.txt"]);
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn login_saves_a_private_file_and_logout_removes_it() {
     talk.says("logout");
     assert!(!file.exists());
     talk.says("logout");
-    talk.ends(&expect_file!["../talks/login.txt"]);
+    talk.ends(&expect_file!["expected/login.txt"]);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn completion_and_man_write_their_output() {
     talk.begins("completion bash");
     talk.says_all(&["completion csh", "man pages", "man shop.yaml"]);
     assert!(desk.config.path().join("pages/berth-env-claim.1").is_file());
-    talk.ends(&expect_file!["../talks/shell.txt"]);
+    talk.ends(&expect_file!["expected/shell.txt"]);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn errors_have_exit_codes_and_hints() {
         "env claim qa-1 --commit HEAD",
         "pipeline apply missing.yaml",
     ]);
-    talk.ends(&expect_file!["../talks/wrong.txt"]);
+    talk.ends(&expect_file!["expected/errors.txt"]);
     let away = desk.run("env list --server http://127.0.0.1:9");
     assert_eq!(away.code, Some(1), "{away:?}");
     assert!(away.stderr.contains("cannot reach http://127.0.0.1:9"), "{away:?}");

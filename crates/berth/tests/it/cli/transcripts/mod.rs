@@ -120,7 +120,7 @@ fn every_command_has_a_success_and_a_failure_transcript() {
 
 /// Commands in all transcripts: succeeded and failed ones.
 fn recorded() -> (BTreeSet<String>, BTreeSet<String>) {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/talks");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/transcripts/expected");
     let commands = help::commands();
     let mut codes: BTreeMap<bool, BTreeSet<String>> = BTreeMap::new();
     for file in std::fs::read_dir(dir).expect("the conversations") {
