@@ -122,7 +122,7 @@ test("claim, take over, approve, roll back, mend: the list in the corner ticks i
   await dialog.getByLabel("Why you take over").fill("a hotfix");
   await page.screenshot({ path: "screenshots/demo-take-over.png" });
   await dialog.getByRole("button", { name: "Take over" }).click();
-  await site(page, "qa-1", "refused a late write: hold 1 of Grace is over");
+  await site(page, "qa-1", "refused a late write: fence 1 of Grace is lower than 2");
   await site(page, "qa-1", 'data-colour="dark"');
   await expect(page.getByRole("main")).toContainText("Linus");
   await page.screenshot({ path: "screenshots/demo-taken-over.png" });

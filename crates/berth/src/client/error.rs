@@ -1,12 +1,12 @@
-//! Why a request had no effect, in words for the terminal and as the exit code of the program.
+//! Client errors, their messages and exit codes.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// Exit codes; they are part of what scripts rely on.
+/// Exit codes. Scripts rely on them.
 pub(crate) mod exit_code {
-    /// What was watched failed, or something else went wrong.
+    /// The watched deployment failed, or any other error.
     pub(crate) const FAILED: u8 = 1;
     pub(crate) const USAGE: u8 = 2;
     pub(crate) const NOT_FOUND: u8 = 3;
@@ -15,28 +15,28 @@ pub(crate) mod exit_code {
     pub(crate) const INTERRUPTED: u8 = 130;
 }
 
-/// How the sentence begins with which the API says what can be done about a held environment.
-const ADVICE: &str = " Wait in line with \"queue\"";
+/// Marks the sentence in which the API advises programs how to proceed with a held environment.
+const API_ADVICE_MARK: &str = "\"queue\": true";
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The server said no.
+    /// The server refused the request.
     Problem(Box<Problem>),
     Unreachable {
         server: String,
         cause: String,
     },
-    /// Nobody said which server.
+    /// No server is configured.
     NotLoggedIn,
-    /// Nobody said for whom, on this server.
+    /// No token is configured for this server.
     NoToken(String),
-    /// No such thing, as far as we looked ourselves.
+    /// The client found no such record.
     NotFound(String),
-    /// The words of the command do not say what is meant.
+    /// The arguments are ambiguous or incomplete.
     Unclear(String),
 }
 
-/// A problem body, read with patience: what answers may be a proxy.
+/// Problem body. Every member is optional, because a proxy may have sent the response.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Problem {
@@ -45,10 +45,10 @@ pub(crate) struct Problem {
     detail: String,
     request_id: String,
     errors: Vec<InputError>,
-    /// The caller holds the environment themselves.
+    /// The caller already holds the environment.
     #[serde(rename = "self")]
     is_own: bool,
-    /// What can be done about it, from whoever asked.
+    /// Advice added by the command.
     #[serde(skip)]
     hint: String,
 }
@@ -64,7 +64,7 @@ impl Failure {
     pub(super) fn answered(server: &str, status: u16, text: &str) -> Self {
         let mut problem: Problem = serde_json::from_str(text).unwrap_or_default();
         if problem.detail.is_empty() && problem.code.is_empty() {
-            problem.detail = format!("{server} answered {status}; is this the address of a Berth server?");
+            problem.detail = format!("{server} returned HTTP {status}; is it a Berth server?");
         }
         problem.status = status;
         Failure::Problem(Box::new(problem))
@@ -77,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// An environment is held by the very person who asked for it.
+    /// Returns whether the caller already holds the environment.
     pub(crate) fn is_own(&self) -> bool {
         matches!(self, Failure::Problem(problem) if problem.is_own)
     }
@@ -85,9 +85,10 @@ impl Failure {
     #[must_use]
     pub(crate) fn with_hint(mut self, text: String) -> Self {
         if let Failure::Problem(problem) = &mut self {
-            // What the API advises is meant for programs.
-            if let Some(at) = problem.detail.find(ADVICE) {
-                problem.detail.truncate(at);
+            // The API's own advice is written for programs.
+            let advice = problem.detail.find(API_ADVICE_MARK);
+            if let Some(end) = advice.and_then(|at| problem.detail[..at].rfind(". ")) {
+                problem.detail.truncate(end + 1);
             }
             problem.hint = text;
         }
@@ -98,7 +99,7 @@ impl Failure {
         matches!(self, Failure::Problem(problem) if problem.status == 304)
     }
 
-    /// Nobody knows whether the server is there: asking again later may help.
+    /// Returns whether a retry may succeed.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Failure::Unreachable { .. } => true,
@@ -131,19 +132,18 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Unreachable { server, cause } => {
-                write!(f, "cannot reach {server}: {cause}. Is the server running, and the address right?")
+                write!(f, "cannot reach {server}: {cause}. Check the URL and that the server is running.")
             }
-            Failure::NotLoggedIn => f.write_str(
-                "no server is known. `berth login URL` keeps one for this account; scripts set BERTH_SERVER and BERTH_TOKEN.",
-            ),
-            Failure::NoToken(server) => write!(
-                f,
-                "there is no token for {server}. `berth login {server}` keeps one for this account; scripts set BERTH_TOKEN."
-            ),
+            Failure::NotLoggedIn => {
+                f.write_str("not logged in. Run `berth login URL`, or set BERTH_SERVER and BERTH_TOKEN.")
+            }
+            Failure::NoToken(server) => {
+                write!(f, "no token for {server}. Run `berth login {server}`, or set BERTH_TOKEN.")
+            }
             Failure::NotFound(text) | Failure::Unclear(text) => f.write_str(text),
             Failure::Problem(problem) => {
                 f.write_str(&in_words_of_commands(&problem.detail))?;
-                // One that stands alone is what the detail says.
+                // A single error repeats the detail.
                 for error in problem.errors.iter().filter(|_| problem.errors.len() > 1) {
                     write!(f, "\n  {}: {}", error.pointer, error.detail)?;
                 }
@@ -159,7 +159,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The server speaks of requests; here it is an option of every command that removes something.
+/// Replaces query parameters in a problem's detail with the flags of this program.
 fn in_words_of_commands(detail: &str) -> String {
     detail.replace("send ?force=true", "use --force").replace("?force=true", "--force")
 }

@@ -1,23 +1,23 @@
-//! Server-sent events, as the API sends them: one `data` line per message.
+//! Server-sent events, with one `data` line per message.
 //!
-//! The server gives a sign of life every 15 seconds. A connection that has been silent for much longer is dead without
-//! knowing it, as after a sleep of this machine: whoever follows is told, and takes it up again.
+//! The server sends a heartbeat every 15 seconds. A stream that stays silent for much longer is broken, for example
+//! after the machine slept; reading it then fails, and the caller reconnects.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Of one line.
+/// Maximum length of a line.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Three signs of life that did not come.
+/// Three missed heartbeats.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Read and not yet asked for.
+/// Lines read ahead of the consumer.
 const LINES_AHEAD_MAX: usize = 64;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) id: Option<String>,
-    /// Empty for one without a name.
+    /// Empty for a message without an event name.
     pub(crate) kind: String,
     pub(crate) data: String,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Read by a thread of its own: a read cannot be given up. It ends with its connection.
+    /// Reads on a separate thread, because a blocking read cannot time out. The thread ends with the connection.
     pub(super) fn new(body: impl Read + Send + 'static) -> std::io::Result<Self> {
         Self::with_limit(body, SILENCE_MAX)
     }
@@ -88,7 +88,7 @@ impl Iterator for Messages {
                 "id" => message.id = Some(value.to_owned()),
                 "event" => message.kind = value.to_owned(),
                 "data" => message.data.push_str(value),
-                // A comment, or what a later version adds.
+                // A comment, or a field that a later version adds.
                 _ => continue,
             }
             is_begun = true;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_told_apart_and_comments_passed_over() {
+    fn stream_splits_messages_and_skips_comments() {
         let body: &[u8] = b": hello\n\nid: 7\nevent: lines\ndata: {\"text\":\"a\"}\n\n: still here\n\ndata: x\r\n\r\nid: 9\n";
         let read: Vec<_> = Messages::new(body).unwrap().map(Result::unwrap).collect();
         let message = |id: Option<&str>, kind: &str, data: &str| Message {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_has_gone_silent_is_told() {
+    fn stream_without_heartbeats_times_out() {
         let (mut speak, hear) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut messages = Messages::with_limit(hear, Duration::from_millis(100)).unwrap();
         speak.write_all(b": hello\n\ndata: a\n\n").unwrap();

@@ -1,12 +1,12 @@
-//! What a step printed, for a terminal: colours stay, and whatever else would steer the terminal is shown instead.
+//! Sanitizes step output for a terminal: keeps colours and makes other control sequences visible.
 
 use std::io::{IsTerminal as _, Write as _};
 
-/// Of one colour: `38;2;255;255;255`, with room to spare.
+/// Longer than any colour sequence, such as `38;2;255;255;255`.
 const COLOUR_BYTES_MAX: usize = 32;
 const RESET: &[u8] = b"\x1b[0m";
 
-/// Prints to standard output: as it is into a pipe, and calm on a terminal.
+/// Prints step output: unchanged to a pipe, sanitized on a terminal.
 pub(crate) struct Printer {
     calm: Option<Calm>,
 }
@@ -25,7 +25,7 @@ impl Printer {
         out.flush()
     }
 
-    /// Whatever comes next is printed as if nothing had been.
+    /// Flushes incomplete sequences and resets colours.
     pub(crate) fn end(&mut self) -> std::io::Result<()> {
         let Some(calm) = self.calm.replace(Calm::default()).filter(|_| self.calm.is_some()) else {
             self.calm = None;
@@ -35,7 +35,7 @@ impl Printer {
     }
 }
 
-/// Goes on where it was: a colour may be in two pieces.
+/// Keeps its state between chunks, because a sequence may be split.
 #[derive(Default)]
 struct Calm {
     state: State,
@@ -46,11 +46,11 @@ struct Calm {
 enum State {
     #[default]
     Text,
-    /// Perhaps the end of a line.
+    /// May be followed by a newline.
     Return,
     Escape,
     Colour(Vec<u8>),
-    /// A character of several bytes, as far as it has come.
+    /// First bytes of a multi-byte character.
     Wide(Vec<u8>),
 }
 
@@ -67,7 +67,7 @@ impl Calm {
         match std::mem::take(&mut self.state) {
             State::Text => self.text(byte, out),
             State::Return => {
-                // A bar that draws over itself becomes a line each time.
+                // Progress bars that redraw a line become one line each.
                 out.push(b'\n');
                 if byte != b'\n' {
                     self.text(byte, out);
@@ -122,7 +122,7 @@ impl Calm {
         }
     }
 
-    /// What was begun and never ended; and the colours are ours again.
+    /// Returns the incomplete sequence and a colour reset.
     fn rest(self) -> Vec<u8> {
         let mut out = Vec::new();
         match self.state {
@@ -139,7 +139,7 @@ impl Calm {
     }
 }
 
-/// Of a character that begins with this.
+/// Length of a UTF-8 character by its first byte.
 fn wide_bytes(first: u8) -> usize {
     match first {
         0xf0.. => 4,
@@ -148,7 +148,7 @@ fn wide_bytes(first: u8) -> usize {
     }
 }
 
-/// Control characters have two bytes here, or one where the terminal does not read UTF-8: both are shown as one.
+/// C1 control characters are shown as one escaped byte, in their UTF-8 form and in their raw form.
 fn wide(begun: &[u8], out: &mut Vec<u8>) {
     match (begun, std::str::from_utf8(begun)) {
         ([0xc2, control @ 0x80..=0x9f], _) => stray(*control, out),
@@ -157,7 +157,7 @@ fn wide(begun: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A byte that is no UTF-8.
+/// A byte that is not valid UTF-8.
 fn stray(byte: u8, out: &mut Vec<u8>) {
     match byte {
         0x80..=0x9f => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
@@ -169,7 +169,7 @@ fn stray(byte: u8, out: &mut Vec<u8>) {
 mod tests {
     use super::Calm;
 
-    /// In pieces of every size, always the same.
+    /// Checks every chunk size.
     fn check(given: &str, wanted: &str) {
         check_bytes(given.as_bytes(), wanted.as_bytes());
     }
@@ -188,14 +188,14 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_text_stay() {
+    fn sanitizer_keeps_text_and_colours() {
         check("plain ü € 🚢 Ý À text\tand\nlines\r\n", "plain ü € 🚢 Ý À text\tand\nlines\n");
         check("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
         check("\u{1b}[38:2:1:2:3mx", "\u{1b}[38:2:1:2:3mx\u{1b}[0m");
     }
 
     #[test]
-    fn whatever_else_steers_a_terminal_is_shown() {
+    fn sanitizer_shows_other_control_sequences() {
         check("\u{1b}]0;title\u{7}", "^[]0;title^G");
         check("\u{1b}[2J\u{1b}[1;1Hgone", "^[[2J^[[1;1Hgone");
         check("10%\r20%\r", "10%\n20%\n");

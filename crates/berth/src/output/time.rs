@@ -1,10 +1,10 @@
-//! Times as people say them.
+//! Formats times and durations for people.
 
 use berth_core::pipeline::seconds::Seconds;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 
-/// "14:02" today, "Nov 14 14:02" on another day.
+/// "14:02" today, "Nov 14 14:02" on other days.
 pub(crate) fn clock(time: &str) -> String {
     let Ok(time) = time.parse::<Timestamp>() else { return time.to_owned() };
     let zone = TimeZone::system();
@@ -22,7 +22,7 @@ pub(crate) fn ago(time: &str) -> String {
     }
 }
 
-/// "in 12 min"; a minute that has begun counts, so that two hours are not at once an hour and 59 minutes.
+/// "in 12 min", rounded up so that a fresh two-hour session does not show 1 h 59 min.
 pub(crate) fn ahead(time: &str) -> String {
     match seconds_since(time) {
         None => time.to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn ahead(time: &str) -> String {
     }
 }
 
-/// Two units at most: "45 s", "12 min", "1 h 30 min", "3 days".
+/// At most two units: "45 s", "12 min", "1 h 30 min", "3 days".
 pub(crate) fn length(seconds: i64) -> String {
     match seconds {
         ..90 => format!("{seconds} s"),
@@ -45,7 +45,7 @@ pub(crate) fn length(seconds: i64) -> String {
     }
 }
 
-/// From one time to another, or up to now.
+/// Time between two timestamps, or until now.
 pub(crate) fn between(from: Option<&str>, to: Option<&str>) -> Option<String> {
     let from: Timestamp = from?.parse().ok()?;
     let to = to.map_or_else(|| Some(Timestamp::now()), |to| to.parse().ok())?;
@@ -57,10 +57,10 @@ fn seconds_since(time: &str) -> Option<i64> {
     Some(Timestamp::now().as_second() - time.parse::<Timestamp>().ok()?.as_second())
 }
 
-/// "30m", "2h", "1h30m" as seconds.
+/// Parses "30m", "2h" or "1h30m".
 pub(crate) fn seconds(text: &str) -> Result<i64, String> {
     let seconds = Seconds::parse(text).map_err(|error| error.to_string())?;
-    i64::try_from(seconds.as_secs()).map_err(|_| "that is too long".into())
+    i64::try_from(seconds.as_secs()).map_err(|_| "too long".into())
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_said_in_one_or_two_units() {
+    fn duration_has_at_most_two_units() {
         let said: Vec<_> = [0, 45, 90, 3_599, 3_600, 5_400, 259_200].map(length).into();
         assert_eq!(said, ["0 s", "45 s", "1 min", "59 min", "1 h", "1 h 30 min", "3 days"]);
     }

@@ -46,7 +46,7 @@ fn init_prints_credentials_and_next_steps() {
             Password      PASSWORD
             API token     TOKEN
 
-            Password and token are shown only now. Next:
+            Save the password and the token; they are not shown again. Next:
               berth serve --data-dir DIR
         "#]],
     );
@@ -55,10 +55,10 @@ fn init_prints_credentials_and_next_steps() {
         expect![[r#"
             Organization  globex  ORG_ID
             Owner         ada@acme.test
-            Password      (as before)
+            Password      (unchanged)
             API token     TOKEN
 
-            Password and token are shown only now. Next:
+            Save the password and the token; they are not shown again. Next:
               berth serve --data-dir DIR
         "#]],
     );
@@ -224,7 +224,7 @@ fn serve_without_init_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
     let serve = ["serve", "--data-dir", dir, "--listen", "127.0.0.1:0"];
-    run(&serve).refused(&["there is no database", "berth init"]);
+    run(&serve).refused(&["no database", "berth init"]);
     assert_eq!(init(temp.path(), "acme", "ada@acme.test").code, Some(0));
     std::fs::remove_file(temp.path().join("root.key")).unwrap();
     run(&serve).refused(&["root.key"]);
@@ -251,20 +251,20 @@ fn validate_shows_the_faulty_line() {
         &DEFINITION.replace("type: dummy", "typ: dummy"),
         1,
         expect![[r#"
-        error: `type` is missing
-         --> FILE:7:7
-          |
-        7 |     - name: Pretend
-          |       ^^^^^^^^^^^^^
+            error: `type` is missing
+             --> FILE:7:7
+              |
+            7 |     - name: Pretend
+              |       ^^^^^^^^^^^^^
 
-        error: unknown field `typ`; did you mean `type`?
-         --> FILE:8:7
-          |
-        8 |       typ: dummy
-          |       ^^^
+            error: unknown field `typ`; did you mean `type`?
+             --> FILE:8:7
+              |
+            8 |       typ: dummy
+              |       ^^^
 
-        FILE: not valid (2 errors, 0 warnings)
-    "#]],
+            FILE: invalid (2 errors, 0 warnings)
+        "#]],
     );
     run(&["pipeline", "validate", "/nowhere/pipeline.yaml"]).refused(&["cannot read /nowhere/pipeline.yaml"]);
 }
@@ -336,5 +336,5 @@ fn flags_override_environment_which_overrides_the_file() {
     server.stop();
 
     std::fs::write(&file, "lisen = \"127.0.0.2:0\"\n").unwrap();
-    run(&["serve", "--config", file.to_str().unwrap()]).refused(&["the configuration is not valid", "lisen"]);
+    run(&["serve", "--config", file.to_str().unwrap()]).refused(&["invalid configuration", "lisen"]);
 }

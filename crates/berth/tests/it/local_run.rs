@@ -127,8 +127,8 @@ fn local_run_includes_the_build_and_uncommitted_files() {
     desk.check(
         &["production", "--secret", "TOKEN"],
         0,
-        &expect![[r"
-            berth: production of shop, with 4 files of HERE
+        &expect![[r#"
+            berth: running production of shop with 4 files from HERE
             berth: production asks for 2 approvals: nobody is asked here
             berth: the step watch is left out: nothing is waited for here
             ── build · Build
@@ -141,7 +141,7 @@ fn local_run_includes_the_build_and_uncommitted_files() {
             not committed
                succeeded in N s
             production succeeded in N s
-        "]],
+        "#]],
     );
 }
 
@@ -170,8 +170,8 @@ pipeline:
     desk.check(
         &[],
         0,
-        &expect![[r"
-            berth: staging of shop, with 4 files of HERE
+        &expect![[r#"
+            berth: running staging of shop with 4 files from HERE
             ── staging · Look
             a directory now
             behind the link
@@ -180,7 +180,7 @@ pipeline:
             ./page.txt/new.txt
                succeeded in N s
             staging succeeded in N s
-        "]],
+        "#]],
     );
 }
 
@@ -222,7 +222,7 @@ fn local_run_outside_git_reports_the_failed_step() {
         &["--step", "check"],
         1,
         &expect![[r#"
-            berth: staging of shop, with 3 files of HERE
+            berth: running staging of shop with 3 files from HERE
             ── staging · Check
             a note
                failed in N s: exited with 7
@@ -244,13 +244,13 @@ pipeline:
     desk.check(
         &["--env", "qa-1"],
         0,
-        &expect![[r"
-            berth: qa-1 of shop, with 2 files of HERE
+        &expect![[r#"
+            berth: running qa-1 of shop with 2 files from HERE
             ── qa-1 · Deploy
             qa-1 1
                succeeded in N s
             qa-1 succeeded in N s
-        "]],
+        "#]],
     );
 }
 
@@ -265,12 +265,12 @@ fn local_run_refuses_invalid_input_before_any_step() {
     refused(&["stagin"], 3, "there is no stage `stagin`; did you mean `staging`?");
     refused(&["--env", "qa-9"], 3, "there is no environment `qa-9`; did you mean `qa-1`?");
     refused(&["--step", "nothing"], 3, "there is no step `nothing`");
-    refused(&["--pipeline", "blog"], 3, "there is no pipeline blog here, but: shop");
-    refused(&[], 2, "these secrets are used and were not given: TOKEN");
-    refused(&["--secret", "NOT_SET"], 2, "there is no environment variable NOT_SET");
-    refused(&["--dir", "/"], 3, "so there is nothing to run");
+    refused(&["--pipeline", "blog"], 3, "no pipeline blog here; pipelines: shop");
+    refused(&[], 2, "missing secrets: TOKEN");
+    refused(&["--secret", "NOT_SET"], 2, "environment variable NOT_SET is not set");
+    refused(&["--dir", "/"], 3, "or its parent directories");
     desk.write(".berth/blog/pipeline.yaml", SHOP);
-    refused(&[], 2, "several pipelines are here: choose with --pipeline: blog, shop");
+    refused(&[], 2, "several pipelines found; choose one with --pipeline: blog, shop");
     desk.write(".berth/blog/pipeline.yaml", "version: 1\npipeline: { nam: x }\n");
     let wrong = desk.run(&["--pipeline", "blog"]);
     assert_eq!(wrong.code, Some(1));

@@ -73,13 +73,13 @@ fn plan_lists_stages_steps_and_inputs() {
         &several,
         &["--commit", "main"],
         &expect![[r#"
-        sandbox
-          One (one, dummy), skipped: its condition is false here, on linux
-          Two (two, dummy), at once
-          Three (three, dummy), after one and two
-              param message: main …
-          Pretend (pretend, dummy), if steps.three.x
-        exit 0"#]],
+            sandbox
+              One (one, dummy), skipped: condition is false, on linux
+              Two (two, dummy), immediately
+              Three (three, dummy), after one and two
+                  param message: main …
+              Pretend (pretend, dummy), if steps.three.x
+            exit 0"#]],
     );
 }
 
@@ -89,27 +89,27 @@ fn plan_of_an_invalid_definition_is_an_error() {
         FULL,
         &["--environment", "qa-9"],
         &expect![[r#"
-        berth: cannot plan FILE: the definition has no environment `qa-9`
-        exit 1"#]],
+            error: cannot plan FILE: the definition has no environment `qa-9`
+            exit 1"#]],
     );
     check(
         &DEFINITION.replace("type: dummy", "typ: dummy"),
         &[],
         &expect![[r#"
-        error: `type` is missing
-         --> FILE:7:7
-          |
-        7 |     - name: Pretend
-          |       ^^^^^^^^^^^^^
+            error: `type` is missing
+             --> FILE:7:7
+              |
+            7 |     - name: Pretend
+              |       ^^^^^^^^^^^^^
 
-        error: unknown field `typ`; did you mean `type`?
-         --> FILE:8:7
-          |
-        8 |       typ: dummy
-          |       ^^^
+            error: unknown field `typ`; did you mean `type`?
+             --> FILE:8:7
+              |
+            8 |       typ: dummy
+              |       ^^^
 
-        FILE: not valid (2 errors, 0 warnings)
-        exit 1"#]],
+            FILE: invalid (2 errors, 0 warnings)
+            exit 1"#]],
     );
     let ran = run(&["pipeline", "plan", "/nowhere/pipeline.yaml"]);
     ran.refused(&["cannot read /nowhere/pipeline.yaml"]);

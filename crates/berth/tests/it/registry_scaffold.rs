@@ -58,7 +58,7 @@ fn check(name: &str, language: &str) {
     let steps = server.api.get(&format!("{path}/steps")).json()["data"].clone();
     let shown = serde_json::to_string(&steps).expect("JSON");
     for part in
-        ["GREET", "ROLLOUT", "WIPE", "Who is greeted", "Begins a rollout", &format!("type: {name}/wipe")]
+        ["GREET", "ROLLOUT", "WIPE", "Whom to greet", "Starts a rollout", &format!("type: {name}/wipe")]
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -101,7 +101,7 @@ pipeline:
     assert_eq!(steps[1]["outputs"], json!({"id": "rollout-v1", "ready": "2"}));
     assert_eq!(steps[1]["attempts"][0]["calls"], 3, "{ended}");
     let log = server.api.get(&format!("{deployment}/steps/rollout/logs?raw=true")).text();
-    assert_eq!(log, "begins the rollout of v1\n1 of 2 are there\n2 of 2 are there\n");
+    assert_eq!(log, "starting the rollout of v1\n1 of 2 are ready\n2 of 2 are ready\n");
     server.stop();
 }
 

@@ -1,4 +1,4 @@
-//! `berth admin rotate-keys`: a new root key.
+//! `berth admin rotate-keys`: replaces the root key.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +15,10 @@ use crate::cmd::{open, say};
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// File with the root key, if the server is not running [default: DIR/root.key]
+    /// Root key file, if the server is not running [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find_present()?;
     let database = found.database.as_deref();
-    // Servers that share a database would not all hear of it: there they are stopped first.
+    // Servers on a shared database would keep using the old key, so they have to be stopped.
     let asked = if database.is_none() { admin::ask(&found.data_dir, &Request::RotateKeys)? } else { None };
     let answer = match asked {
         Some(answer) => answer,
@@ -42,13 +42,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match &answer {
         Answer::Failed(why) => anyhow::bail!("{why}"),
-        Answer::ResetLink { .. } => anyhow::bail!("the server answered another command"),
+        Answer::ResetLink { .. } => anyhow::bail!("unexpected response from the server"),
         Answer::Rotated { root_key_id, data_keys } => {
             say(&if args.json {
                 serde_json::json!({ "rootKeyId": root_key_id, "dataKeys": data_keys }).to_string()
             } else {
                 format!(
-                    "The root key is now {root_key_id}; {data_keys} data keys were wrapped anew. Keep a copy of the new file."
+                    "The root key is now {root_key_id}; re-encrypted {data_keys} data keys. Store a copy of the new key file."
                 )
             })?;
         }

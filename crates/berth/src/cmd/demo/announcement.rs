@@ -1,4 +1,4 @@
-//! What the demo says about itself, to people and to programs.
+//! Prints URLs, logins and example commands when the demo has started.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -15,18 +15,18 @@ use super::sites::{PLACES, Sites};
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Facts {
-    /// For programs.
+    /// Base URL for programs.
     pub(super) base: String,
-    /// For browsers.
+    /// Base URL for browsers.
     pub(super) dashboard: String,
     pub(super) organizations: Vec<DemoOrganization>,
-    /// A bare demo has none.
+    /// `None` with --bare.
     pub(super) sites: Option<Sites>,
-    /// The port that was wanted, if another program has it.
+    /// The default address, if it was in use.
     pub(super) moved: Option<SocketAddr>,
 }
 
-/// `found`: pipelines of the first organization that came after the server had started.
+/// `found`: pipelines of the first organization that were created after the server started.
 pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
     let pipeline = |pipeline: &Pipeline| {
         json!({
@@ -69,11 +69,11 @@ pub(super) fn for_people(facts: &Facts) -> String {
     let password = created.password.as_ref().map_or("", Redacted::reveal);
     let mut text = format!("Berth demo at {}\n", facts.dashboard);
     if let Some(wanted) = facts.moved {
-        let _ = writeln!(text, "(another program has {wanted})");
+        let _ = writeln!(text, "({wanted} is in use)");
     }
     text.push('\n');
     if let Some(sites) = &facts.sites {
-        let _ = writeln!(text, "Sign in   {}  (works once)", sites.link());
+        let _ = writeln!(text, "Log in    {}  (one-time link)", sites.link());
     }
     let _ = writeln!(text, "Login     {}  {password}\nToken     {token}", created.user.email);
     if let Some(sites) = &facts.sites {
@@ -92,7 +92,7 @@ pub(super) fn for_people(facts: &Facts) -> String {
          berth env list\n  \
          {}\n  \
          {curl}/approvals\n\n\
-         Ctrl-C ends it and removes everything.",
+         Press Ctrl-C to stop the demo and remove its data.",
         if facts.sites.is_some() {
             "berth env claim qa-2 --commit feature/dark --why \"the shop at night\""
         } else {
@@ -106,14 +106,14 @@ pub(super) fn is_up(base: &str) -> bool {
     agent().get(format!("{base}/healthz")).call().is_ok_and(|answer| answer.status().is_success())
 }
 
-/// The cookie of a browser that signs in, or why there is none.
+/// Logs in and returns the session cookie, or an error message.
 pub(super) fn signed_in(base: &str, email: &str, password: &str) -> Result<String, String> {
     let body = json!({ "email": email, "password": password }).to_string();
     let request =
         agent().post(format!("{base}/api/v1/auth/login")).header("content-type", "application/json");
     let answer = request.send(body).map_err(|error| format!("{error}."))?;
     let cookie = answer.headers().get("set-cookie").and_then(|it| it.to_str().ok()).map(str::to_owned);
-    cookie.ok_or_else(|| format!("the server answered {}.", answer.status()))
+    cookie.ok_or_else(|| format!("the server returned {}.", answer.status()))
 }
 
 fn agent() -> Agent {

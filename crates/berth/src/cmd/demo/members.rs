@@ -1,4 +1,4 @@
-//! Who else works here: colleagues with tokens, so that the demo can act as each of them.
+//! Members of the demo organization, with tokens so that the scenario can act as each of them.
 
 use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};

@@ -1,4 +1,4 @@
-//! What a running demo writes down, so that `berth demo` finds it. It lies in the data directory, for one's own eyes.
+//! `demo.json` in a demo's data directory, by which `berth demo` finds a running demo. Readable only by its owner.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -15,12 +15,12 @@ pub(super) const PREFIX: &str = "berth-demo-";
 const FILE: &str = "demo.json";
 const FILE_BYTES_MAX: u64 = 16 * 1024;
 const NO_LINK_NO_WAIT: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
-/// Demos that are looked at; more are not found on any sane machine.
+/// Maximum number of demos to look at.
 const DEMOS_MAX: usize = 100;
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Known {
-    /// The process that keeps the server.
+    /// Process id of the supervisor.
     pub(super) keeper: u32,
     pub(super) login: Login,
     #[serde(skip)]
@@ -36,7 +36,7 @@ impl Known {
         written.with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// The demo that runs for this account, or the one at this address where there are several.
+    /// Finds the running demo of this user, or the one at this URL if there are several.
     pub(super) fn find(address: Option<&str>) -> anyhow::Result<Self> {
         let temp = std::env::temp_dir();
         let entries = std::fs::read_dir(&temp).with_context(|| format!("cannot read {}", temp.display()))?;
@@ -49,11 +49,9 @@ impl Known {
         let count = found.len();
         match (found.pop(), count) {
             (Some(only), 1) => Ok(only),
-            (None, _) => anyhow::bail!(
-                "no demo is running here; `cargo xtask demo` or `berth serve --demo` starts one"
-            ),
+            (None, _) => anyhow::bail!("no demo is running; start one with `berth serve --demo`"),
             _ => {
-                anyhow::bail!("{count} demos are running here; say which with --server http://127.0.0.1:PORT")
+                anyhow::bail!("{count} demos are running; choose one with --server http://127.0.0.1:PORT")
             }
         }
     }
@@ -72,16 +70,16 @@ impl Known {
         Client::new(self.login.clone())
     }
 
-    /// The process that has the data directory: the server.
+    /// Returns the server's process id from the lock file of the data directory.
     pub(super) fn server(&self) -> anyhow::Result<Pid> {
         let path = self.dir.join("berth.lock");
         let text =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        text.trim().parse().ok().and_then(pid).context("the demo has no server at the moment; try again")
+        text.trim().parse().ok().and_then(pid).context("the demo's server is restarting; try again")
     }
 }
 
-/// Anybody may make something of this name where temporary files are.
+/// Any user may create a directory with this name in the temporary directory.
 fn is_own_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
 }

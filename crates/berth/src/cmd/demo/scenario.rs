@@ -1,4 +1,4 @@
-//! What people do in the demo by themselves, through the public API, so that there is something to look at.
+//! The scripted scenario that fills the demo, played through the public API.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ use super::sites::Sites;
 use crate::client::Client;
 
 const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
-/// Of one thing that is waited for: a build, a deployment, a sync.
+/// Timeout for a build, a deployment or a sync.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
-/// How often Grace measures again, a minute and a half each time, so that her hold is worth taking over.
+/// Deployments of Grace's load test, 90 seconds each, so that there is something to take over.
 const ROUNDS_MAX: u32 = 40;
-/// While the server is away, for example killed by somebody who wants to see it come back.
+/// Failed calls in a row, for example while the server is restarted.
 const MISSES_MAX: u32 = 30;
 const MISS_PAUSE: Duration = Duration::from_secs(2);
 const LINUS_WAITS_S: u32 = 8 * 60 * 60;
 
-/// Everybody with a token of their own.
+/// API clients of the demo's members.
 pub(super) struct Cast {
     pub(super) ada: Client,
     pub(super) grace: Client,
@@ -29,11 +29,11 @@ pub(super) struct Cast {
     pub(super) ci: Client,
 }
 
-/// The sites hear of claims, and the repository brings its pipeline. Answers the pipelines, the quiet one first.
+/// Creates the webhook, the repository and the playground. Returns the pipelines as JSON, the playground first.
 pub(super) fn prepare(cast: &Cast, sample: &Sample, sites: &Sites) -> anyhow::Result<Vec<Value>> {
     let webhook = json!({ "name": "sites", "url": sites.webhook(), "kinds": ["session_claimed"] });
     cast.ada.post::<Value>("/webhooks", &webhook)?;
-    let url = sample.dir.to_str().context("the demo's data is in a place whose name is not text")?;
+    let url = sample.dir.to_str().context("the demo's data directory is not valid UTF-8")?;
     cast.ada.post::<Value>("/repositories", &json!({ "url": url, "pollSeconds": 10 }))?;
     let pipeline = until("the pipeline of the repository", || {
         let all = cast.ada.get::<Value>("/pipelines")?.data;
@@ -44,7 +44,7 @@ pub(super) fn prepare(cast: &Cast, sample: &Sample, sites: &Sites) -> anyhow::Re
     [playground, pipeline].iter().map(|it| shown(&cast.ada, it)).collect()
 }
 
-/// A pipeline as programs are told of it.
+/// Formats a pipeline for `--json`.
 fn shown(client: &Client, pipeline: &Value) -> anyhow::Result<Value> {
     let (id, slug) = (&pipeline["id"], text(&pipeline["slug"])?);
     let environments = client.get::<Value>(&format!("/pipelines/{slug}/ephemeral-environments"))?.data;
@@ -52,46 +52,46 @@ fn shown(client: &Client, pipeline: &Value) -> anyhow::Result<Value> {
     Ok(json!({ "id": id, "slug": slug, "environments": names.collect::<Vec<_>>() }))
 }
 
-/// Until the board is as the README tells it; and then Grace goes on. What goes wrong is told and ends it.
+/// Plays the scenario, then keeps Grace's load test running. Reports an error and stops if a call fails.
 pub(super) fn play(cast: &Cast, sample: &Sample, sites: &Sites, say: &dyn Fn(&str)) {
     let begin = Instant::now();
     let step = |text: &str| {
         say(&format!("  {:>3} s  {text}", begin.elapsed().as_secs()));
         sites.tell(|story| story.steps.push(text.to_owned()));
     };
-    say("\nMeanwhile, in the harbour:");
+    say("\nSetting up the demo:");
     match set_up(cast, sample, &step) {
         Ok(session) => {
-            step("everything is ready: sign in and look around");
+            step("ready: log in and look around");
             sites.tell(|story| story.done = true);
             go_on(&cast.grace, &session);
         }
         Err(error) => {
-            say(&format!("The rest of the board cannot be set up: {error:#}"));
+            say(&format!("Cannot finish setting up the demo: {error:#}"));
             sites.tell(|story| story.failed = Some(format!("{error:#}")));
         }
     }
 }
 
-/// Answers Grace's session in qa-1.
+/// Returns Grace's session in qa-1.
 fn set_up(cast: &Cast, sample: &Sample, step: &dyn Fn(&str)) -> anyhow::Result<String> {
     let qa_1 = format!("{ENVIRONMENTS}/qa-1/sessions");
     let held: Value = cast.grace.post(&qa_1, &json!({ "commitId": "slow", "context": "load test" }))?.data;
-    step("Grace holds qa-1 for a load test and deploys the branch slow");
+    step("Grace claims qa-1 for a load test and deploys the branch slow");
     let wish = json!({ "queue": true, "commitId": "main", "context": "checking the prices", "waitSeconds": LINUS_WAITS_S });
     cast.linus.post::<Value>(&qa_1, &wish)?;
-    step("Linus waits in line for qa-1");
+    step("Linus joins the queue for qa-1");
 
     let qa_2 = format!("{ENVIRONMENTS}/qa-2/sessions");
     let nightly: Value =
         cast.ci.post(&qa_2, &json!({ "commitId": "broken", "context": "nightly check" }))?.data;
     ended(&cast.ci, text(&nightly["deploymentId"])?)?;
     cast.ci.delete::<Value>(&format!("{qa_2}/{}", text(&nightly["sessionId"])?))?;
-    step("ci has tried the branch broken in qa-2: its check failed");
+    step("ci deploys the branch broken to qa-2; its check fails");
 
     let first = rollout(&cast.ada, 1)?;
     waiting(&cast.ada, &first)?;
-    step("the new prices are in staging");
+    step("the new prices are deployed to staging");
     let asked: Value = cast.grace.get(&format!("/approvals?deployment={first}"))?.data;
     let approval = text(&asked[0]["id"])?;
     cast.grace.post::<Value>(
@@ -99,7 +99,7 @@ fn set_up(cast: &Cast, sample: &Sample, step: &dyn Fn(&str)) -> anyhow::Result<S
         &json!({ "comment": "prices are right" }),
     )?;
     ended(&cast.ada, &first)?;
-    step("Grace has approved them: they are in production");
+    step("Grace approves them; they are deployed to production");
 
     sample.push_green()?;
     let repositories: Value = cast.ada.get("/repositories")?.data;
@@ -107,11 +107,11 @@ fn set_up(cast: &Cast, sample: &Sample, step: &dyn Fn(&str)) -> anyhow::Result<S
     cast.ada.post::<Value>(&format!("/repositories/{repository}/sync"), &json!({}))?;
     let second = rollout(&cast.ada, 2)?;
     waiting(&cast.ada, &second)?;
-    step("a green shop was pushed: it is in staging and waits for your approval");
+    step("a green shop is pushed; it is in staging and waits for your approval");
     Ok(text(&held["sessionId"])?.to_owned())
 }
 
-/// Grace measures again and again, as long as qa-1 is hers.
+/// Deploys again and again while Grace holds qa-1.
 fn go_on(grace: &Client, session: &str) {
     let session = format!("{ENVIRONMENTS}/qa-1/sessions/{session}");
     let mut misses = 0;
@@ -135,9 +135,9 @@ fn go_on(grace: &Client, session: &str) {
     }
 }
 
-/// The deployment through the stages with this number.
+/// Waits for the pushed deployment with this number.
 fn rollout(client: &Client, number: u64) -> anyhow::Result<String> {
-    until("a deployment of a push", || {
+    until("the deployment of a push", || {
         let all = client.get::<Value>("/pipelines/shop/deployments")?.data;
         let found =
             all.as_array().into_iter().flatten().find(|it| it["number"] == number && it["trigger"] == "push");
@@ -146,7 +146,7 @@ fn rollout(client: &Client, number: u64) -> anyhow::Result<String> {
 }
 
 fn waiting(client: &Client, deployment: &str) -> anyhow::Result<()> {
-    until("a deployment that waits for an approval", || {
+    until("a pending approval", || {
         let found = client.get::<Value>(&format!("/deployments/{deployment}"))?.data;
         anyhow::ensure!(!is_ended(&found), "deployment {deployment} ended: {}", found["detail"]);
         Ok((found["status"] == "waiting").then_some(()))
@@ -166,17 +166,21 @@ pub(super) fn is_ended(deployment: &Value) -> bool {
 }
 
 pub(super) fn text(value: &Value) -> anyhow::Result<&str> {
-    value.as_str().context("the server's answer lacks something")
+    value.as_str().context("unexpected response from the server")
 }
 
-/// Looks again and again, until there is something or the time is over.
+/// Polls until `look` returns a value; fails after [`WAIT_MAX`].
 pub(super) fn until<T>(what: &str, mut look: impl FnMut() -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
     let deadline = Instant::now() + WAIT_MAX;
     loop {
         if let Some(found) = look()? {
             return Ok(found);
         }
-        anyhow::ensure!(Instant::now() < deadline, "no {what} within {} s", WAIT_MAX.as_secs());
+        anyhow::ensure!(
+            Instant::now() < deadline,
+            "timed out after {} s waiting for {what}",
+            WAIT_MAX.as_secs()
+        );
         std::thread::sleep(LOOK_AGAIN);
     }
 }

@@ -1,5 +1,5 @@
-//! `berth serve --demo`: keeps a server and the sites it deploys to, starts the server again when it is killed, and leaves
-//! nothing behind.
+//! `berth serve --demo`: runs the server and the sites, restarts the server when it is killed, and removes all data at
+//! the end.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -30,7 +30,7 @@ use crate::cmd::serve;
 use crate::cmd::{open, open_vault, told};
 use crate::output::{note, say};
 
-/// A server that is killed so often has a reason that another start does not mend.
+/// A server that is killed more often has a problem that a restart does not solve.
 const RESTARTS_MAX: u32 = 100;
 const READY_MAX: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -44,14 +44,17 @@ pub(crate) fn keep(
     berth_engine::git::check()?;
     let temp = tempfile::Builder::new().prefix(PREFIX).tempdir().with_context(|| {
         let place = std::env::temp_dir();
-        format!("there is no room for the demo's data in {}; set TMPDIR to another place", place.display())
+        format!(
+            "cannot create the demo's data directory in {}; set TMPDIR to another directory",
+            place.display()
+        )
     })?;
     let kept = set_up(args, listen, temp.path(), &runtime)
         .and_then(|(plan, scene)| runtime.block_on(run(args, plan, scene, stop)));
-    // Threads that still talk to the server have nothing to say any more.
+    // Does not wait for threads that still call the server.
     runtime.shutdown_background();
     let path = temp.path().to_owned();
-    temp.close().with_context(|| format!("the demo's data could not be removed from {}", path.display()))?;
+    temp.close().with_context(|| format!("cannot remove the demo's data from {}", path.display()))?;
     kept
 }
 
@@ -64,7 +67,7 @@ fn set_up(
     let (listener, moved) = bind(listen, args.listen.is_some())?;
     let _inside = runtime.enter();
     let scene = Scene::make(args, listener.local_addr()?, moved, dir);
-    let scene = scene.with_context(|| format!("the demo cannot be set up in {}", dir.display()))?;
+    let scene = scene.with_context(|| format!("cannot set up the demo in {}", dir.display()))?;
     let addresses = scene.facts.sites.iter().flat_map(|it| it.addresses.iter().map(String::as_str));
     let places: Vec<_> = PLACES.into_iter().zip(addresses).collect();
     Ok((Plan::new(args, listener, dir, &places)?, scene))
@@ -85,36 +88,36 @@ async fn run(
     kept(&plan, child, stop).await
 }
 
-/// Until somebody stops us, or the server cannot be kept up.
+/// Restarts the server until the demo is stopped or the server exits on its own.
 async fn kept(plan: &Plan, mut child: Child, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
     for _ in 0..RESTARTS_MAX {
         let ended = tokio::select! {
             () = stop.cancelled() => {
                 let ended = server::stop(child).await?;
-                // One that had just begun ends by the signal itself.
+                // A server that was still starting is terminated by the signal itself.
                 let is_well = ended.success() || ended.signal() == Some(Signal::TERM.as_raw());
                 return Ok(if is_well { ExitCode::SUCCESS } else { failed(ended) });
             }
             ended = child.wait() => ended?,
         };
-        // Who ends by itself has said why, and would do so again.
+        // A server that exits on its own has printed why, and would exit again.
         if ended.signal().is_none() {
             return Ok(failed(ended));
         }
         child = plan.start()?;
     }
-    anyhow::bail!("the server was killed {RESTARTS_MAX} times; that is enough")
+    anyhow::bail!("the server was killed {RESTARTS_MAX} times; giving up")
 }
 
 fn failed(ended: std::process::ExitStatus) -> ExitCode {
-    note(&format!("berth: the demo's server ended: {ended}"));
+    note(&format!("error: the demo's server exited: {ended}"));
     ExitCode::FAILURE
 }
 
-/// Everything that is there before the server is.
+/// Everything that is created before the server starts.
 struct Scene {
     facts: Facts,
-    /// A bare demo has nobody.
+    /// `None` with --bare.
     actors: Option<(Cast, Sample)>,
 }
 
@@ -127,8 +130,8 @@ impl Scene {
     ) -> anyhow::Result<Self> {
         let (data, store) = open(dir, None)?;
         open_vault(&store, &data, None, WhenMissing::Create)?;
-        let bound = Bound::next_to(reached(address)).context("there are no ports for the demo's sites")?;
-        let program = std::env::current_exe().context("cannot find my own program")?;
+        let bound = Bound::next_to(reached(address)).context("cannot bind ports for the demo's sites")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         let definition = shop_definition(&bound.addresses()?, &program.to_string_lossy());
         let base = format!("http://{}", reached(address));
         let dashboard = local_dashboard(&reached(address).to_string()).unwrap_or_else(|| base.clone());
@@ -155,16 +158,16 @@ impl Scene {
         let password = created.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default();
         let sign_in = Box::new(move || announcement::signed_in(&server, &email, &password));
         let sites =
-            Sites::start(bound, dashboard.clone(), sign_in).context("the demo's sites do not start")?;
+            Sites::start(bound, dashboard.clone(), sign_in).context("cannot start the demo's sites")?;
         let facts = Facts { base, dashboard, organizations, sites: Some(sites), moved };
         Ok(Self { facts, actors: Some((cast, sample)) })
     }
 }
 
-/// Says where everything is as soon as the server answers, and then lets people work.
+/// Prints the announcement once the server responds, then plays the scenario.
 async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyhow::Result<()> {
     let (tell, heard) = tokio::sync::oneshot::channel();
-    // A thread of its own, not of the runtime: it waits for answers, and nobody waits for it.
+    // Not a runtime thread: it blocks on API calls, and the runtime does not wait for it.
     std::thread::spawn(move || {
         let begun = begin(&scene).and_then(|found| {
             let facts = &scene.facts;
@@ -187,15 +190,15 @@ async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyho
             });
         }
     });
-    heard.await.context("the demo broke while it started")?
+    heard.await.context("the demo failed to start")?
 }
 
-/// Waits for the server; answers the pipelines of the first organization that were not there before it.
+/// Waits for the server; returns pipelines that were created after it started.
 fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
     let Scene { facts, actors } = scene;
     let deadline = Instant::now() + READY_MAX;
     while !announcement::is_up(&facts.base) {
-        anyhow::ensure!(Instant::now() < deadline, "the server does not answer at {}", facts.base);
+        anyhow::ensure!(Instant::now() < deadline, "the server does not respond at {}", facts.base);
         std::thread::sleep(LOOK_AGAIN);
     }
     match (actors, &facts.sites) {
@@ -204,7 +207,8 @@ fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
     }
 }
 
-/// Where it listens, and whether that is not where it was wanted. A port that nobody asked for may be another.
+/// Binds the address; falls back to a free port unless the port was requested. Returns the occupied address in that
+/// case.
 fn bind(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, Option<SocketAddr>)> {
     match TcpListener::bind(wanted) {
         Ok(listener) => Ok((listener, None)),
@@ -212,13 +216,13 @@ fn bind(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, 
             Ok((TcpListener::bind((wanted.ip(), 0))?, Some(wanted)))
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse => anyhow::bail!(
-            "cannot listen on {wanted}: another program has this port. Leave --listen away, or name another port; 0 picks a free one"
+            "cannot listen on {wanted}: the port is in use. Omit --listen, or choose another port (0 picks a free one)"
         ),
         Err(error) => Err(error).with_context(|| format!("cannot listen on {wanted}")),
     }
 }
 
-/// Whoever listens everywhere is reached on this machine, too.
+/// Replaces an unspecified address with loopback.
 pub(super) fn reached(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
     SocketAddr::new(ip, address.port())

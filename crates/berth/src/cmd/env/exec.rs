@@ -1,8 +1,8 @@
-//! A command that holds an environment while it runs, and lets go of it whatever happens.
+//! Runs a command while holding a session and always releases the session.
 //!
-//! The hold is short and is made longer again and again: if this process is killed, it ends by itself within
-//! [`TTL_S`]. Cut off from the server for that long, the environment may be somebody else's, so the command is stopped
-//! before.
+//! The session has a short TTL and is renewed in the background. If this process is killed, the session expires within
+//! [`TTL_S`]. If the server cannot be reached for that long, another caller may get the environment, so the command is
+//! stopped before the session can expire.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -21,24 +21,24 @@ use crate::client::{Client, Failure, exit_code};
 use crate::cmd::{signals, watch};
 use crate::output::{harmless, note};
 
-/// How long a hold lasts that nobody makes longer.
+/// TTL of the session, renewed while the command runs.
 pub(super) const TTL_S: i64 = 60;
 const TTL: Duration = Duration::from_secs(60);
 const EXTEND_EVERY: Duration = Duration::from_secs(20);
 const EXTEND_AGAIN: Duration = Duration::from_secs(2);
-/// Of one try.
+/// Timeout of one renewal.
 const EXTEND_MAX: Duration = Duration::from_secs(5);
-/// Before the hold may be over, the command is told to stop.
+/// The command is stopped this long before the session can expire.
 const STOP_BEFORE: Duration = Duration::from_secs(15);
-/// From TERM to KILL.
+/// From SIGTERM to SIGKILL.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
-/// For the sentence that says why; then whoever does not read it goes without.
+/// How long to wait for a blocked terminal before exiting without the message.
 const TELL_MAX: Duration = Duration::from_secs(2);
-/// Before a command goes on that wants the terminal and cannot have it now.
+/// Pause before a command that waits for the terminal is continued.
 const TERMINAL_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is taken back when somebody interrupts, and the command that is told.
+/// Releases the session or ticket on interrupt, and forwards signals to the command.
 #[derive(Clone)]
 pub(super) struct Undo {
     client: Client,
@@ -48,31 +48,31 @@ pub(super) struct Undo {
 #[derive(Default)]
 struct State {
     is_interrupted: bool,
-    /// The ticket or the session.
+    /// API path of the ticket or session to release.
     path: Option<String>,
     child: Option<Child>,
-    /// Why the environment is no longer ours.
+    /// Why the environment was lost.
     lost: Option<String>,
-    /// And whoever looks at the terminal has read it.
+    /// The message about the loss was printed.
     is_told: bool,
     is_over: bool,
-    /// There is nothing to take back: whoever interrupts leaves at once.
+    /// Nothing to release: an interrupt exits immediately.
     is_settled: bool,
 }
 
-/// The command and all that it starts: a process group of its own.
+/// Process group of the command.
 #[derive(Clone, Copy)]
 struct Child(Pid);
 
 impl Child {
-    // It may have ended: then there is nobody to tell.
+    // Errors are ignored, because the group may have ended.
     fn tell(self, signal: Signal) {
         kill_process_group(self.0, signal).ok();
     }
 }
 
 impl Undo {
-    /// Signals are heard from now on.
+    /// Installs the signal handlers.
     pub(super) fn listen(client: &Client) -> anyhow::Result<Self> {
         let undo = Self { client: client.clone(), state: Arc::default() };
         let teller = undo.clone();
@@ -80,13 +80,15 @@ impl Undo {
         Ok(undo)
     }
 
-    /// While a command runs it is told, and its end ends us. Before, what was got is given back.
+    /// Forwards the signal to the command if it runs, otherwise releases the session or ticket and exits.
     fn interrupted(&self, heard: Signal) {
         let mut state = self.state.lock();
-        // A second time it is meant; but of a terminal that is closed, more than one may tell us.
+        // A second signal kills the command. Closing a terminal may send SIGHUP more than once, so SIGHUP does not
+        // count.
         let again = std::mem::replace(&mut state.is_interrupted, true) && heard != Signal::HUP;
         if let Some(child) = state.child {
-            // (On a terminal Ctrl-C goes to the command, and not to us.) For many programs HUP is no reason to end.
+            // On a terminal Ctrl-C reaches the command directly. SIGHUP is sent as SIGTERM because many programs ignore
+            // SIGHUP.
             child.tell(match heard {
                 _ if again => Signal::KILL,
                 Signal::HUP => Signal::TERM,
@@ -101,20 +103,20 @@ impl Undo {
         if let Some(path) = &path {
             give_back(&self.client, path);
         }
-        // Without a path it may be on its way: then whoever gets it gives it back.
+        // Without a path the claim may be in flight; it is released when it arrives.
         if path.is_some() || state.is_settled || again {
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
     }
 
-    /// Takes back what there is.
+    /// Releases the session or ticket, if there is one.
     pub(super) fn now(&self) {
         if let Some(path) = self.state.lock().path.take() {
             give_back(&self.client, &path);
         }
     }
 
-    /// From here on this is taken back. Whoever was interrupted before it was known is sent home now.
+    /// From here on, an interrupt releases this path. If one arrived earlier, releases it now and exits.
     pub(super) fn set(&self, path: String) {
         let mut state = self.state.lock();
         if state.is_interrupted {
@@ -124,13 +126,14 @@ impl Undo {
         state.path = Some(path);
     }
 
-    /// What was got is kept.
+    /// Keeps the session; an interrupt no longer releases it.
     pub(super) fn forget(&self) {
         let mut state = self.state.lock();
         (state.path, state.is_settled) = (None, true);
     }
 
-    /// The environment is somebody else's, or may be. Nothing that can fail or wait comes before the end of the command.
+    /// The environment is, or may be, held by another caller. The command is signalled before anything that could fail
+    /// or block.
     fn lose(&self, why: String) {
         let text = format!("berth: {why}");
         {
@@ -162,7 +165,7 @@ impl Undo {
         }
     }
 
-    /// The sentence is another thread's, which ends with us.
+    /// The message is printed by another thread, which ends with the process.
     fn wait_until_told(&self) {
         let until = Instant::now() + TELL_MAX;
         while !self.state.lock().is_told && Instant::now() < until {
@@ -175,7 +178,7 @@ impl Undo {
     }
 }
 
-/// A session, or a place in line; one whose turn has come meanwhile has become a session.
+/// Deletes a session or ticket. A ticket that was granted in the meantime is released as a session.
 fn give_back(client: &Client, path: &str) {
     let given = client.delete::<serde_json::Value>(path).and_then(|given| {
         let granted = given.data["status"] == "granted";
@@ -187,7 +190,7 @@ fn give_back(client: &Client, path: &str) {
         }
     });
     if let Err(error) = given {
-        note(&format!("berth: cannot give it back: {error:#}. `berth env show` tells how it stands."));
+        note(&format!("berth: cannot release the environment: {error:#}. Check it with `berth env show`."));
     }
 }
 
@@ -198,7 +201,7 @@ pub(super) fn run(
     undo: &Undo,
     command: &[String],
 ) -> anyhow::Result<ExitCode> {
-    note(&format!("berth: {} is yours, hold no. {}. {}", place.name, session.fence, place.page(client)));
+    note(&format!("berth: claimed {}, fence {}. {}", place.name, session.fence, place.page(client)));
     let (over, is_over) = mpsc::channel();
     let claimed = Instant::now();
     let path = place.session(&session.session_id);
@@ -227,7 +230,10 @@ fn run_held(client: &Client, session: &Session, undo: &Undo, command: &[String])
     if let Some(id) = session.deployment_id.clone().or(first) {
         let deployed = watch::until_over(client, &id)?.data;
         if deployed.status != DeploymentStatus::Succeeded {
-            note(&format!("berth: the command was not started.\n{}", watch::line(client, &deployed)));
+            note(&format!(
+                "berth: the deployment did not succeed, so the command was not started.\n{}",
+                watch::line(client, &deployed)
+            ));
             return Ok(ExitCode::from(exit_code::FAILED));
         }
     }
@@ -237,7 +243,7 @@ fn run_held(client: &Client, session: &Session, undo: &Undo, command: &[String])
     Ok(ExitCode::from(status_code(status)))
 }
 
-/// Runs the command; `None` if it was not started any more.
+/// Runs the command; `None` if it was interrupted before the start.
 fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<Option<ExitStatus>> {
     let (program, args) = command.split_first().context("no command")?;
     let mut process = Command::new(program);
@@ -261,7 +267,7 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
         terminal.hand_to(group.0);
     }
     let ended = wait(group, terminal.as_mut()).with_context(|| format!("cannot wait for {program}"));
-    // What it left behind in its group ends with it.
+    // Kill background processes that the command left in its group.
     undo.state.lock().child = None;
     group.tell(Signal::KILL);
     drop(terminal);
@@ -269,17 +275,18 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
     Ok(Some(child.wait()?))
 }
 
-/// Seen to have ended, but not yet removed: until then its number is nobody else's.
+/// Waits for the exit without reaping, so that the process group id stays valid.
 fn wait(command: Child, mut terminal: Option<&mut Terminal>) -> rustix::io::Result<()> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
     loop {
         match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
-            // A pause would cost the others the time, and nobody could wake it: we are no shell.
+            // Continue a stopped command: it holds an environment that others wait for, and there is no shell to
+            // continue it.
             Ok(Some(seen)) if seen.stopped() => {
                 waitid(WaitId::Pid(command.0), WaitIdOptions::STOPPED)?;
                 let wants = [Signal::TTIN, Signal::TTOU].map(|it| Some(it.as_raw()));
                 let mut has = || terminal.as_mut().is_some_and(|it| it.hand_to(command.0));
-                // In the background it would be stopped again at once. Whoever brings us to the front helps it.
+                // In the background it would be stopped again immediately; retry until we are in the foreground.
                 if wants.contains(&seen.stopping_signal()) && !has() {
                     std::thread::sleep(TERMINAL_AGAIN);
                 }
@@ -297,7 +304,7 @@ fn status_code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILED)
 }
 
-/// Makes the hold longer again and again, and stops the command before it may be over.
+/// Renews the session, and stops the command before the session can expire.
 fn keep(client: &Client, path: &str, claimed: Instant, undo: &Undo, is_over: &mpsc::Receiver<()>) {
     let mut ends = claimed + TTL;
     let mut pause = EXTEND_EVERY;
@@ -310,11 +317,11 @@ fn keep(client: &Client, path: &str, claimed: Instant, undo: &Undo, is_over: &mp
                 pause = EXTEND_AGAIN;
                 if Instant::now() + STOP_BEFORE > ends {
                     return undo.lose(format!(
-                        "the server could not be asked for too long, so the hold may be over: {error:#}. The command is stopped."
+                        "lost contact with the server, so the session may have expired: {error:#}. Stopping the command."
                     ));
                 }
             }
-            // The other thread says who took it.
+            // The watching thread reports the reason.
             Err(_) => pause = EXTEND_AGAIN,
         }
         if undo.is_lost() {
@@ -323,7 +330,7 @@ fn keep(client: &Client, path: &str, claimed: Instant, undo: &Undo, is_over: &mp
     }
 }
 
-/// Hears of a takeover at once. Left behind when the command ends: it only looks.
+/// Long-polls the session to notice a takeover immediately. The thread is left behind when the command ends.
 fn watch_over(client: &Client, path: &str, undo: &Undo) {
     let (client, path, undo) = (client.clone(), path.to_owned(), undo.clone());
     let look = move || {
@@ -339,7 +346,7 @@ fn watch_over(client: &Client, path: &str, undo: &Undo) {
         }
     };
     if let Err(error) = std::thread::Builder::new().name("watch".into()).spawn(look) {
-        note(&format!("berth: a takeover is noticed late: {error}"));
+        note(&format!("berth: takeovers will be noticed with a delay: {error}"));
     }
 }
 
@@ -351,9 +358,9 @@ fn ended(session: &Session) -> String {
                 .override_reason
                 .as_ref()
                 .map_or_else(String::new, |why| format!(": {}", harmless(why)));
-            format!("{name} was taken over by {}{why}. The command is stopped.", harmless(&by.name))
+            format!("{name} was taken over by {}{why}. Stopping the command.", harmless(&by.name))
         }
-        (SessionStatus::Expired, _) => format!("the hold of {name} has run out. The command is stopped."),
-        _ => format!("the hold of {name} was ended by somebody. The command is stopped."),
+        (SessionStatus::Expired, _) => format!("the session in {name} expired. Stopping the command."),
+        _ => format!("the session in {name} was released. Stopping the command."),
     }
 }

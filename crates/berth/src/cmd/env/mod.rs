@@ -1,4 +1,4 @@
-//! `berth env`: shared environments, held by one at a time.
+//! `berth env`: shared environments, held by one session at a time.
 
 mod claim;
 mod exec;
@@ -22,53 +22,56 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Who holds what, since when, why and until when
+    /// List environments with their holders
     List {
-        /// Of this pipeline alone
+        /// Only environments of this pipeline
         #[arg(long, short, env = "BERTH_PIPELINE")]
         pipeline: Option<String>,
     },
-    /// One environment: its holder, its state, and who waits
+    /// Show an environment, its holder and its queue length
     Show(target::Named),
-    /// Hold an environment; with a command behind `--`, only while that runs
+    /// Claim an environment; with -- COMMAND, only while the command runs
     ///
-    /// With a command the lock is short and kept alive: the command starts when the environment is yours and the
-    /// commit is deployed, it is stopped if somebody takes the environment over, and the lock is released at its end,
-    /// whatever happens.
+    /// With a command, the environment is claimed, the commit is deployed and then the command runs. Its session is
+    /// renewed while it runs and released when it ends. If the environment is taken over, the command is stopped.
+    #[command(
+        after_help = "Examples:\n  berth env claim qa-1 --commit HEAD --why \"load test\"\n  berth env claim qa-1 --commit HEAD --queue -- ./run-tests.sh"
+    )]
     Claim(claim::Claim),
-    /// Deploy a commit in an environment you hold
+    /// Deploy a commit to an environment you hold
     Deploy(session::Deploy),
-    /// Hold it longer
+    /// Extend your session
     Extend {
         #[command(flatten)]
         named: target::Named,
-        /// From now on, for example 2h [default: as long as it was claimed for]
+        /// New time to live from now on, for example 2h [default: as claimed]
         #[arg(long, value_parser = seconds)]
         ttl: Option<i64>,
     },
-    /// Give it to somebody else
+    /// Hand your session over to another member
     HandOver {
         #[command(flatten)]
         named: target::Named,
-        /// E-mail address or id of a member
+        /// Email address or id of a member
         to: String,
     },
-    /// Let it go; whoever waits first gets it
+    /// Release an environment; the next in the queue gets it
     Release(target::Named),
-    /// Take it from whoever holds it; their running work is stopped
+    /// Take over an environment from its holder and stop their running deployment
     TakeOver(claim::TakeOver),
-    /// Who held it, newest first
+    /// List past sessions, newest first
     History {
         #[command(flatten)]
         named: target::Named,
+        /// Page number
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         page: u32,
     },
-    /// Who waits for it
+    /// List the queue of an environment
     Queue {
         #[command(flatten)]
         named: target::Named,
-        /// Leave the line
+        /// Leave the queue
         #[arg(long, value_name = "TICKET")]
         leave: Option<String>,
     },

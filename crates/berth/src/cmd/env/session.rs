@@ -1,4 +1,4 @@
-//! What a holder does.
+//! Commands for the holder of an environment: deploy, extend, hand over, release, leave the queue.
 
 use std::process::ExitCode;
 
@@ -16,29 +16,29 @@ use crate::output::{Output, harmless, word};
 pub(super) struct Deploy {
     #[command(flatten)]
     named: Named,
-    /// A commit, branch or tag; HEAD is that of the repository you are in
+    /// Commit, branch or tag; HEAD is the one of your git repository
     commit: String,
-    /// What for: shown with the deployment
+    /// Reason, shown with the deployment
     #[arg(long, short = 'm')]
     why: Option<String>,
-    /// What to do with deployments here that have not ended
+    /// What to do if earlier deployments have not finished
     #[arg(long, value_enum, default_value = "queue")]
     on_conflict: Conflict,
-    /// Do not wait for the work of former holders, and say why
+    /// Do not wait for deployments of previous sessions to stop; the reason is recorded
     #[arg(long, value_name = "REASON")]
     override_drain: Option<String>,
-    /// Do not wait for its end
+    /// Do not wait for the deployment to finish
     #[arg(long)]
     detach: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Conflict {
-    /// After them
+    /// Start after them
     Queue,
-    /// In place of those that have not started
+    /// Replace those that have not started
     Supersede,
-    /// Refuse
+    /// Fail
     Reject,
 }
 
@@ -72,8 +72,8 @@ pub(super) fn extend(
     let path = format!("{}/extend", place.session(&place.held(client)?));
     let session = client.post::<Session>(&path, &Extend { ttl_seconds })?;
     out.told(&session.raw, || match &session.data.expires_at {
-        Some(at) => format!("{} is yours until {} ({}).", place.name, clock(at), ahead(at)),
-        None => format!("{} is yours until you release it.", place.name),
+        Some(at) => format!("Extended {} until {} ({}).", place.name, clock(at), ahead(at)),
+        None => format!("Extended {} until you release it.", place.name),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -83,7 +83,7 @@ pub(super) fn hand_over(client: &Client, out: &Output, place: &Place, to: &str) 
     let session = client.post::<Session>(&path, &HandOver { to: to.to_owned() })?;
     out.told(&session.raw, || {
         format!(
-            "{} is held by {} now, hold no. {}.",
+            "Handed {} over to {}, fence {}.",
             place.name,
             harmless(&session.data.holder.name),
             session.data.fence
@@ -95,21 +95,23 @@ pub(super) fn hand_over(client: &Client, out: &Output, place: &Place, to: &str) 
 pub(super) fn release(client: &Client, out: &Output, place: &Place) -> anyhow::Result<ExitCode> {
     let session = client.delete::<Session>(&place.session(&place.held(client)?))?;
     out.told(&session.raw, || match (session.data.released, &session.data.environment.lock) {
-        (Some(true), None) => format!("{} is free.", place.name),
+        (Some(true), None) => format!("Released {}.", place.name),
         (Some(true), Some(lock)) => {
             format!(
-                "{} is released; {} was next in line and holds it now.",
+                "Released {}; {} was next in the queue and holds it now.",
                 place.name,
                 harmless(&lock.holder.name)
             )
         }
-        _ => format!("The hold had ended already: {}.", word(session.data.status)),
+        _ => format!("The session had already ended: {}.", word(session.data.status)),
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn leave(client: &Client, out: &Output, place: &Place, ticket: &str) -> anyhow::Result<ExitCode> {
     let left = client.delete::<Ticket>(&format!("{}/queue/{}", place.path(), escaped(ticket)))?;
-    out.told(&left.raw, || format!("You no longer wait for {}: {}.", place.name, word(left.data.status)))?;
+    out.told(&left.raw, || {
+        format!("Left the queue for {} (ticket {}).", place.name, word(left.data.status))
+    })?;
     Ok(ExitCode::SUCCESS)
 }

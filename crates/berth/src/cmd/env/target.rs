@@ -1,4 +1,4 @@
-//! Which environment is meant.
+//! Resolves the environment named on the command line.
 
 use berth_api::deployed::Deployed;
 use berth_api::environment::Environment;
@@ -7,10 +7,10 @@ use crate::client::{Client, Failure, RECORDS_MAX, Reply, escaped};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Named {
-    /// Its name, or PIPELINE/NAME
+    /// Environment name, or PIPELINE/NAME
     #[arg(value_name = "ENVIRONMENT")]
     name: String,
-    /// Where several pipelines have one of this name
+    /// Pipeline, if several have an environment with this name
     #[arg(long, short, env = "BERTH_PIPELINE")]
     pipeline: Option<String>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 }
 
 impl Named {
-    /// As it was said; where the pipeline was left out, the one that has such an environment.
+    /// Resolves the pipeline if it was not given; fails if several have such an environment.
     pub(crate) fn find(&self, client: &Client) -> anyhow::Result<Place> {
         if let Some((pipeline, name)) = self.name.split_once('/') {
             return Ok(Place { pipeline: pipeline.to_owned(), name: name.to_owned() });
@@ -37,13 +37,16 @@ impl Named {
         match found.as_slice() {
             [one] => Ok(Place { pipeline: one.slug.clone(), name }),
             [] => Err(Failure::NotFound(format!(
-                "no pipeline has an environment called {name}; `berth env list` shows all"
+                "environment {name} not found; list environments with `berth env list`"
             ))
             .into()),
             several => {
                 let names: Vec<_> = several.iter().map(|it| format!("{}/{name}", it.slug)).collect();
-                Err(Failure::Unclear(format!("{name} is in several pipelines: say {}", names.join(" or ")))
-                    .into())
+                Err(Failure::Unclear(format!(
+                    "several pipelines have an environment {name}; specify {}",
+                    names.join(" or ")
+                ))
+                .into())
             }
         }
     }
@@ -66,12 +69,12 @@ impl Place {
         client.page(&format!("/environments/{}/{}", escaped(&self.pipeline), escaped(&self.name)))
     }
 
-    /// The session that holds it now.
+    /// Returns the id of the active session.
     pub(crate) fn held(&self, client: &Client) -> anyhow::Result<String> {
         match self.view(client)?.data.lock {
             Some(lock) => Ok(lock.session_id),
             None => Err(anyhow::anyhow!(
-                "nobody holds {}. `berth env claim {}/{}` does.",
+                "{} is not claimed; claim it with `berth env claim {}/{}`",
                 self.name,
                 self.pipeline,
                 self.name

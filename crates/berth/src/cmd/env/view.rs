@@ -1,4 +1,4 @@
-//! Looking at environments.
+//! Lists and shows environments, their history and their queue.
 
 use std::process::ExitCode;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::target::Place;
 use crate::client::{Client, RECORDS_MAX, escaped};
 use crate::output::time::{ago, ahead, clock, length};
-use crate::output::{Output, bold, coloured, dim, harmless, or_dash, word};
+use crate::output::{Output, bold, coloured, dim, harmless, or_dash, short_commit, word};
 
-/// Pipelines whose environments are listed at most.
+/// Maximum number of pipelines whose environments are listed.
 const PIPELINES_MAX: usize = 200;
 
 pub(super) fn list(client: &Client, out: &Output, pipeline: Option<&str>) -> anyhow::Result<ExitCode> {
@@ -34,8 +34,8 @@ pub(super) fn list(client: &Client, out: &Output, pipeline: Option<&str>) -> any
             raws.extend(records);
         }
     }
-    let heading = ["environment", "held by", "since", "until", "commit", "state", "waiting", "why"];
-    let empty = "No environments yet. A pipeline declares them:\n  pipeline:\n    ephemeral_environments:\n      qa-1: { ttl: 2h }";
+    let heading = ["environment", "holder", "since", "expires", "commit", "state", "queued", "reason"];
+    let empty = "No environments. Declare them in a pipeline:\n  pipeline:\n    ephemeral_environments:\n      qa-1: { ttl: 2h }";
     out.table(&json!({ "data": raws }), &heading, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -47,7 +47,7 @@ fn row(pipeline: &str, it: &Environment) -> Vec<String> {
         lock.map_or_else(|| "free".to_owned(), |lock| harmless(&lock.holder.name)),
         lock.map_or_else(|| "-".to_owned(), |lock| ago(&lock.claimed_at)),
         or_dash(lock.and_then(|lock| lock.expires_at.as_deref()).map(ahead).as_deref()),
-        or_dash(it.deployed_commit_id.as_deref().map(short)),
+        or_dash(it.deployed_commit_id.as_deref().map(short_commit)),
         state_word(it.state).to_owned(),
         if it.queue_length == 0 { "-".to_owned() } else { it.queue_length.to_string() },
         or_dash(lock.and_then(|lock| lock.context.as_deref()).map(harmless).as_deref()),
@@ -68,32 +68,37 @@ fn describe(it: &Environment, place: &Place, client: &Client) -> String {
     )];
     match &it.lock {
         None => {
-            lines.push(format!("{}: berth env claim {}/{}", coloured("free"), place.pipeline, place.name));
+            lines.push(format!(
+                "{}: claim it with `berth env claim {}/{}`",
+                coloured("free"),
+                place.pipeline,
+                place.name
+            ));
         }
         Some(lock) => {
             lines.push(format!(
-                "held by   {} since {} ({}), hold no. {}",
+                "holder    {} since {} ({}), fence {}",
                 bold(&harmless(&lock.holder.name)),
                 clock(&lock.claimed_at),
                 ago(&lock.claimed_at),
                 lock.fence
             ));
             if let Some(why) = &lock.context {
-                lines.push(format!("why       {}", harmless(why)));
+                lines.push(format!("reason    {}", harmless(why)));
             }
             lines.push(match &lock.expires_at {
-                Some(at) => format!("until     {} ({})", clock(at), ahead(at)),
-                None => "until     released".to_owned(),
+                Some(at) => format!("expires   {} ({})", clock(at), ahead(at)),
+                None => "expires   never".to_owned(),
             });
             if let Some(commit) = &lock.commit_id {
-                lines.push(format!("asked for {commit}"));
+                lines.push(format!("requested {commit}"));
             }
         }
     }
     lines.push(format!("deployed  {}", or_dash(it.deployed_commit_id.as_deref())));
     lines.push(match it.queue_length {
-        0 => "waiting   nobody".to_owned(),
-        count => format!("waiting   {count}"),
+        0 => "queue     empty".to_owned(),
+        count => format!("queue     {count} waiting"),
     });
     lines.push(dim(&place.page(client)));
     lines.join("\n")
@@ -108,14 +113,14 @@ pub(super) fn history(client: &Client, out: &Output, place: &Place, page: u32) -
             clock(&it.claimed_at),
             length(it.duration_seconds),
             it.deployment_count.to_string(),
-            it.end_reason.map_or_else(|| "active".to_owned(), word),
+            it.end_reason.map_or_else(|| "active".to_owned(), end_word),
             or_dash(it.ended_by.as_ref().map(|by| harmless(&by.name)).as_deref()),
             or_dash(it.context.as_deref().map(harmless).as_deref()),
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["hold no.", "held by", "from", "for", "deployments", "end", "ended by", "why"];
-    out.table(&json!({ "data": found.raw }), &heading, &rows, "Nobody has held it yet.")?;
+    let heading = ["fence", "holder", "claimed", "duration", "deployments", "end", "ended by", "reason"];
+    out.table(&json!({ "data": found.raw }), &heading, &rows, "No sessions yet.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -139,23 +144,25 @@ pub(super) fn queue(client: &Client, out: &Output, place: &Place) -> anyhow::Res
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["place", "who", "since", "turn", "commit", "why", "ticket"];
-    out.table(&json!({ "data": found.raw }), &heading, &rows, "Nobody waits.")?;
+    let heading = ["position", "user", "since", "expected", "commit", "reason", "ticket"];
+    out.table(&json!({ "data": found.raw }), &heading, &rows, "The queue is empty.")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The end of a session as this program calls it.
+fn end_word(reason: impl serde::Serialize) -> String {
+    match word(reason).as_str() {
+        "overridden" => "taken over".to_owned(),
+        reason => reason.replace('_', " "),
+    }
 }
 
 fn state_word(state: EnvironmentState) -> &'static str {
     match state {
         EnvironmentState::Clean => "clean",
-        EnvironmentState::Dirty => "changed",
+        EnvironmentState::Dirty => "dirty",
         EnvironmentState::Resetting => "resetting",
         EnvironmentState::Contested => "handing over",
-        EnvironmentState::Unknown => "needs a look",
+        EnvironmentState::Unknown => "unknown",
     }
-}
-
-/// Enough of a commit to know it by.
-fn short(commit: &str) -> &str {
-    let is_hash = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hash { &commit[..10] } else { commit }
 }

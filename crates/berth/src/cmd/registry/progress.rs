@@ -1,11 +1,11 @@
-//! What the author sees: the log as it comes, and a mark before everything that is found out.
+//! Prints the registry's log and the results of the test.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
 
-/// How soon Ctrl-C is seen while nothing runs.
+/// Maximum delay until Ctrl-C is noticed.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) struct Screen {
@@ -34,7 +34,7 @@ impl Screen {
             Mark::Doing => ("..", "2"),
             Mark::Good => ("ok", "32"),
             Mark::Hint => ("hint", "33"),
-            Mark::Wrong => ("WRONG", "31"),
+            Mark::Wrong => ("ERROR", "31"),
         };
         let sign =
             if self.has_colour { format!("\x1b[{colour}m{sign:<5}\x1b[0m") } else { format!("{sign:<5}") };
@@ -47,7 +47,7 @@ impl Screen {
         Ok(std::io::stdout().lock().write_all(out.as_bytes())?)
     }
 
-    /// Of the registry's own, set apart from ours.
+    /// Prints the registry's own output, indented.
     pub(super) fn log(&mut self, bytes: &[u8]) {
         let mut out = Vec::with_capacity(bytes.len() + 16);
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -58,15 +58,15 @@ impl Screen {
             self.at_line_start = line.ends_with(b"\n");
         }
         let mut stdout = std::io::stdout().lock();
-        // A reader that has gone away is noticed at the next line of ours.
+        // A closed pipe is reported by the next status line.
         stdout.write_all(&out).and_then(|()| stdout.flush()).ok();
     }
 
-    /// Waits, with the seconds shown where somebody sees them.
+    /// Waits, with a countdown on a terminal.
     pub(super) fn wait(&mut self, pause: Duration, interrupt: &Interrupt) -> anyhow::Result<()> {
         let until = Instant::now() + pause;
         if !self.is_terminal {
-            self.tell(Mark::Doing, &format!("looks again in {}", shown(pause)))?;
+            self.tell(Mark::Doing, &format!("polls again in {}", shown(pause)))?;
         }
         while !interrupt.is_told() {
             let left = until.saturating_duration_since(Instant::now());
@@ -75,7 +75,7 @@ impl Screen {
             }
             if self.is_terminal {
                 let mut stdout = std::io::stdout().lock();
-                write!(stdout, "\r..    looks again in {}   ", shown(left))?;
+                write!(stdout, "\r..    polls again in {}   ", shown(left))?;
                 stdout.flush()?;
             }
             std::thread::sleep(left.min(LOOK));

@@ -1,4 +1,4 @@
-//! `berth registry new`: a registry to begin with.
+//! `berth registry new`: creates an example registry.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use berth_core::registry::RegistryName;
 use super::Language;
 use crate::cmd::say;
 
-/// Path in the new directory, and text. `{{name}}` is the registry's name.
+/// Path in the new directory, and content. `{{name}}` is the registry's name.
 type Template = (&'static str, &'static str);
 
 const TYPESCRIPT: &[Template] = &[
@@ -42,7 +42,7 @@ const SHELL: &[Template] = &[
 pub(super) fn run(name: &RegistryName, language: Language) -> anyhow::Result<ExitCode> {
     let dir = Path::new(name.as_str());
     if dir.symlink_metadata().is_ok() {
-        anyhow::bail!("{name} is there already: choose another name, or remove it first");
+        anyhow::bail!("{name} already exists; choose another name or remove it");
     }
     let (templates, next) = match language {
         Language::Typescript => (TYPESCRIPT, "npm install && npm test"),
@@ -51,13 +51,13 @@ pub(super) fn run(name: &RegistryName, language: Language) -> anyhow::Result<Exi
     for (path, text) in templates {
         let path = dir.join(path);
         let parent = path.parent().unwrap_or(dir);
-        std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         std::fs::write(&path, text.replace("{{name}}", name.as_str()))
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     say(&format!(
-        "made {name}/ with three steps: greet, rollout and wipe. Next:\n\n  cd {name}\n  {next}\n  berth registry test \
-         --step greet --params '{{\"who\": \"world\"}}'\n\nIts README.md says more."
+        "Created {name}/ with three steps: greet, rollout and wipe. Next:\n\n  cd {name}\n  {next}\n  berth registry test \
+         --step greet --params '{{\"who\": \"world\"}}'\n\nSee README.md for details."
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! A run as it goes on: each attempt with a heading, what it printed, and how it ended.
+//! Prints each attempt of a local run: heading, log and outcome.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::cmd::{logs, watch};
 use crate::output::time::between;
 use crate::output::{bold, coloured, dim, harmless, note, say, word};
 
-/// One after the other, also where they run side by side: what the next ones print meanwhile is kept.
+/// Prints attempts one after the other; the log of a parallel step is printed afterwards.
 pub(super) fn to_the_end(client: &Client, id: &str) -> anyhow::Result<ExitCode> {
     let path = watch::path(id);
     let mut shown = BTreeSet::new();
@@ -46,7 +46,7 @@ pub(super) fn to_the_end(client: &Client, id: &str) -> anyhow::Result<ExitCode> 
     Ok(watch::verdict(seen.data.status))
 }
 
-/// A log ends a moment before its attempt does.
+/// Waits for the end of an attempt, which comes shortly after the end of its log.
 fn when_over(client: &Client, path: &str, id: &str, number: u32) -> anyhow::Result<Reply<Deployment>> {
     let mut seen = client.get::<Deployment>(path)?;
     while attempt(&seen.data, id, number).is_some_and(|it| it.status == AttemptStatus::Running) {

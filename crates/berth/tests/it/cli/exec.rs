@@ -88,7 +88,7 @@ fn exec_stops_the_command_on_take_over() {
     let ran = process.wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "began\nstopped\n"), "{ran:?}");
     assert!(ran.stderr.contains("qa-1 was taken over by ada: hotfix"), "{ran:?}");
-    assert_eq!(desk.environment()["lock"]["fence"], 2, "the new hold is not released");
+    assert_eq!(desk.environment()["lock"]["fence"], 2, "the new session is not released");
 }
 
 #[test]
@@ -114,8 +114,8 @@ fn exec_waits_in_the_queue_and_leaves_it_on_interrupt() {
     let waiting = desk.hold(&["--queue"], "echo my turn");
     let gives_up = desk.hold(&["--queue"], "echo never");
     let queue = || desk.server.api.get(&format!("{ENVIRONMENT}/queue")).json()["data"].clone();
-    until(PATIENCE, "two in line", || (queue().as_array()?.len() == 2).then_some(()));
-    until(PATIENCE, "place in line", || gives_up.stderr().contains("in line").then_some(()));
+    until(PATIENCE, "two queue tickets", || (queue().as_array()?.len() == 2).then_some(()));
+    until(PATIENCE, "queue position", || gives_up.stderr().contains("in the queue").then_some(()));
     gives_up.signal(Signal::INT);
     let gone = gives_up.wait(PATIENCE);
     assert_eq!((gone.code, gone.stdout.as_str()), (Some(130), ""), "{gone:?}");
@@ -214,7 +214,7 @@ fn exec_session_survives_server_restart_and_expires_after_kill() {
     desk.server.process.kill();
     desk.server = Server::start(&mut command, &token);
     let ttl = |it: &Value| it["lock"]["expiresAt"].as_str().expect("an end").to_owned();
-    let after = until(PATIENCE, "longer hold", || {
+    let after = until(PATIENCE, "extended session", || {
         let seen = desk.environment();
         (ttl(&seen) > ttl(&before)).then_some(seen)
     });

@@ -180,7 +180,7 @@ fn without_days(text: &str) -> String {
 #[test]
 fn normalizer_replaces_times_with_dates() {
     assert_eq!(times("until Nov 16 00:15 (in 4 h), at 20:15"), "until HH:MM (in 4 h), at HH:MM");
-    assert_eq!(times("hold no. 16 00:15"), "hold no. 16 HH:MM");
+    assert_eq!(times("fence 16 00:15"), "fence 16 HH:MM");
 }
 
 fn clock(word: &str) -> String {

@@ -104,7 +104,7 @@ fn demo_lookup_ignores_foreign_directories() {
     let dir = temp.path().join("berth-demo-with-a-link");
     std::fs::create_dir(&dir).unwrap();
     std::os::unix::fs::symlink(other.path().join("demo.json"), dir.join("demo.json")).unwrap();
-    crash().refused(&["no demo is running here"]);
+    crash().refused(&["no demo is running"]);
     std::fs::remove_file(dir.join("demo.json")).unwrap();
     file(&dir);
     crash().refused(&["cannot reach http://127.0.0.1:1"]);
@@ -122,7 +122,7 @@ fn demo_announcement_lists_urls_and_commands() {
         "Login     ada@acme.test  ",
         "Token     berth_api_",
         "  curl -H ",
-        "Ctrl-C ends it and removes everything.",
+        "Press Ctrl-C to stop the demo and remove its data.",
     ] {
         assert!(ran.stdout.contains(word), "{word:?} is not in {}", ran.stdout);
     }
@@ -138,11 +138,11 @@ fn demo_errors_name_what_is_missing() {
         Process::start(command).wait(STOP_MAX).refused(words);
     };
     let demo = || berth(&["serve", "--demo", "--listen"]);
-    check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "another program has this port"]);
+    check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "the port is in use"]);
     check(demo().arg("127.0.0.1:0").env("TMPDIR", temp.path().join("gone")), &["gone", "set TMPDIR"]);
     check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["there is no git", "2.39 or newer"]);
     assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
     Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
         .wait(STOP_MAX)
-        .refused(&["no demo is running here"]);
+        .refused(&["no demo is running"]);
 }

@@ -149,13 +149,13 @@ fn demo_tour_works_from_start_to_end() {
     );
     let refused = demo.try_berth(&["env", "claim", "qa-1"]);
     assert_eq!(refused.code, Some(5), "{refused:?}");
-    let advice = "Wait in line with --queue, or take it over: berth env take-over shop/qa-1\n";
+    let advice = "Wait in the queue with --queue, or take over with `berth env take-over shop/qa-1`\n";
     assert!(refused.stderr.ends_with(advice) && refused.stderr.contains("(\"load test\")"), "{refused:?}");
-    assert_eq!(refused.stderr.matches("Wait in line").count(), 1, "{refused:?}");
+    assert_eq!(refused.stderr.matches("Wait in").count(), 1, "{refused:?}");
     demo.wait_for_load_test();
     demo.berth(&["env", "take-over", "qa-1", "--commit", "feature/dark", "--why", "a hotfix", "--yes"]);
     let page = demo.site("qa-1", "data-colour=\"dark\"");
-    assert!(page.contains("refused a late write: hold 1 of Grace is over"), "{page}");
+    assert!(page.contains("refused a late write: fence 1 of Grace is lower than 2"), "{page}");
     let taken = demo.get(&format!("{ENVIRONMENTS}/qa-1"));
     assert_eq!((&taken["lock"]["holder"]["name"], &taken["queueLength"]), (&json!("ada"), &json!(1)));
 
@@ -176,13 +176,13 @@ fn demo_tour_works_from_start_to_end() {
     let analysed = demo.berth(&["analyze", &failed, "--fix"]);
     assert!(analysed.stdout.contains("it has lost its executable bit"), "{}", analysed.stdout);
     assert!(!analysed.stdout.contains("--fix"), "what is done is no advice: {}", analysed.stdout);
-    let fix = analysed.stdout.split("The fix is on the branch ").nth(1).unwrap();
+    let fix = analysed.stdout.split("The fix was pushed to the branch ").nth(1).unwrap();
     demo.berth(&["env", "deploy", "qa-2", fix.trim().trim_end_matches('.')]);
     demo.site("qa-2", "version 1.1");
 
     // 6. A crash in the middle of a deployment.
     let crashed = demo.berth(&["demo", "crash"]);
-    expect_file!["../cli/talks/demo.txt"]
+    expect_file!["../cli/transcripts/expected/demo.txt"]
         .assert_eq(&format!("$ berth demo crash\n{}", without_numbers(&crashed.stdout)));
     demo.site("qa-2", "data-colour=\"dark\"");
 

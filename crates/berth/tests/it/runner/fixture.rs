@@ -62,7 +62,7 @@ impl Yard {
         let mut process =
             Process::start(self.command(name).args(["--token", &self.token(Some(name))]).args(more));
         let line = process.first_line();
-        assert!(line.starts_with(&format!("berth runner {name} works for http://")), "{line}");
+        assert!(line.starts_with(&format!("berth runner {name} is connected to http://")), "{line}");
         process
     }
 

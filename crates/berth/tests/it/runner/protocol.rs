@@ -106,8 +106,7 @@ fn runner_start_errors_explain_what_to_do() {
     .refused(&["the label prod is not among those this runner was created with"]);
     run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("thief")])
         .refused(&["this registration token was used"]);
-    run(&["runner", "--server", &server, "--work-dir", &dir("none")])
-        .refused(&["not registered yet", "--token"]);
+    run(&["runner", "--server", &server, "--work-dir", &dir("none")]).refused(&["not registered", "--token"]);
     run(&["runner", "--server", &server, "--work-dir", &dir("far")]).refused(&["in use by another runner"]);
     run(&["runner", "--server", "http://berth.acme.test", "--work-dir", &dir("none")])
         .refused(&["plain http"]);

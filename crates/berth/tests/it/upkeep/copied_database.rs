@@ -78,7 +78,7 @@ fn doctor_reports_problems_with_advice() {
     }
     // The server itself is asked whether it runs; a killed server leaves its socket behind.
     let mut server = home.serve();
-    let says_so = || state(&ask().json(), "data directory").1.contains("a server is running");
+    let says_so = || state(&ask().json(), "data directory").1.contains("server is running");
     crate::harness::until(STOP_MAX, "its socket", || says_so().then_some(()));
     server.process.kill();
     assert!(!says_so());
@@ -86,5 +86,5 @@ fn doctor_reports_problems_with_advice() {
     let ill = ask();
     assert_eq!(ill.code, Some(1), "{ill:?}");
     let (found, detail) = state(&serde_json::from_str(&ill.stdout).expect("JSON"), "database");
-    assert!(found == "fail" && detail.contains("wants the root key"), "{detail}");
+    assert!(found == "fail" && detail.contains("needs root key"), "{detail}");
 }

@@ -108,7 +108,7 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
     std::fs::write(&file, export(&server)).expect("a file");
     let offline = verify(&file, &[]);
     assert_eq!(offline.code, Some(0), "{offline:?}");
-    let begins = format!("from event {} on; older ones were removed", removed + 1);
+    let begins = format!("from event {}; older ones were removed", removed + 1);
     assert!(offline.stdout.contains(&begins), "{offline:?}");
     let offline = verify(&file, &["--head", &format!("5:{}", heads[4].hash)]);
     assert_eq!(offline.code, Some(1), "{offline:?}");

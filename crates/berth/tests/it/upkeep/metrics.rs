@@ -26,7 +26,7 @@ fn metrics_are_correct_anonymous_and_match_the_alerts() {
     let server = Server::start(&mut command, &home.token);
     let address: SocketAddr = until(PATIENCE, "address of the metrics", || {
         let log = server.process.stderr();
-        let line = log.lines().find(|line| line.contains("metrics are served"))?;
+        let line = log.lines().find(|line| line.contains("serving metrics"))?;
         let told: serde_json::Value = serde_json::from_str(line).ok()?;
         told["address"].as_str()?.parse().ok()
     });

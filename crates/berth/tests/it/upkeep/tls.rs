@@ -94,5 +94,5 @@ fn tls_certificate_is_reloaded_and_an_invalid_one_rejected() {
     std::fs::write(file("live.key"), "nonsense").expect("a bad key");
     Process::start(&mut command).wait(STOP_MAX).refused(&["live.key", "no private key"]);
     command.env_remove("BERTH_TLS__KEY");
-    Process::start(&mut command).wait(STOP_MAX).refused(&["belong together"]);
+    Process::start(&mut command).wait(STOP_MAX).refused(&["or neither"]);
 }

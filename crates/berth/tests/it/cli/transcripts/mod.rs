@@ -114,8 +114,8 @@ fn every_command_has_a_success_and_a_failure_transcript() {
         let is_missing = |it: &&&String| !told.contains(**it) && !exceptions.contains(&it.as_str());
         all.iter().filter(is_missing).map(ToString::to_string).collect()
     };
-    assert_eq!(missing(&well, UNTIL_INTERRUPTED), [""; 0], "no conversation in talks/ went well");
-    assert_eq!(missing(&badly, NEVER_FAIL), [""; 0], "no conversation in talks/ went badly");
+    assert_eq!(missing(&well, UNTIL_INTERRUPTED), [""; 0], "commands without a successful transcript");
+    assert_eq!(missing(&badly, NEVER_FAIL), [""; 0], "commands without a failed transcript");
 }
 
 /// Commands in all transcripts: succeeded and failed ones.
@@ -123,8 +123,8 @@ fn recorded() -> (BTreeSet<String>, BTreeSet<String>) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/transcripts/expected");
     let commands = help::commands();
     let mut codes: BTreeMap<bool, BTreeSet<String>> = BTreeMap::new();
-    for file in std::fs::read_dir(dir).expect("the conversations") {
-        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a conversation");
+    for file in std::fs::read_dir(dir).expect("the transcripts") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a transcript");
         for part in text.split("$ berth ").skip(1) {
             let (said, answer) = part.split_once('\n').unwrap_or((part, ""));
             let is_it = |name: &&String| said == **name || said.starts_with(&format!("{name} "));

@@ -85,8 +85,8 @@ fn admin_commands() {
     let data = format!("--data-dir {}", desk.home.path().display());
     let gone = "--data-dir nowhere";
     let made = talk.says(&format!("admin backup --to backup {data}"));
-    talk.hide(&format!("{} bytes", after(&made.stdout, "files, ")), "N bytes");
-    talk.hide(after(&made.stdout, "The root key ("), "KEY");
+    talk.hide(&format!("{} bytes", after(&made.stdout, "files (")), "N bytes");
+    talk.hide(after(&made.stdout, "the root key ("), "KEY");
     talk.says(&format!("admin backup --to backup {data}"));
     let restore =
         format!("admin restore --from backup --root-key-file {}/root.key", desk.home.path().display());
@@ -103,7 +103,7 @@ fn admin_commands() {
     ]);
     let link = talk.says(&format!("admin reset-password ada@acme.test {data}"));
     talk.hide(after(&link.stdout, "/reset-password#"), "LINK");
-    talk.hide(after(&link.stdout, "until "), "TIME");
+    talk.hide(after(&link.stdout, "expires at "), "TIME");
     talk.says(&format!("admin reset-password nobody@acme.test {data}"));
     let rotated = talk.says(&format!("admin rotate-keys {data}"));
     talk.hide(after(&rotated.stdout, "is now "), "NEXT");

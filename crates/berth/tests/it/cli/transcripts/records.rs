@@ -77,7 +77,7 @@ fn event_list_follow_export_verify() {
     let words = checked.stdout.split(['(', ' ']);
     let count = words.clone().find_map(|it| it.parse::<u64>().ok()).expect("how many");
     talk.hide(&format!("({count} events"), "(N events");
-    talk.hide(&format!("({} events before", count - 1), "(N-1 events before");
+    talk.hide(&format!("({} intact", count - 1), "(N-1 intact");
     talk.hide(&format!("head {count}:"), "head N:");
     talk.says_all(&["event verify history.jsonl", "event verify missing.jsonl"]);
     talk.hide(&format!("--head {count}:"), "--head N:");
