@@ -44,7 +44,7 @@ fn admin_sql_is_read_only() {
         &home.path(),
     );
     assert_eq!((short.code, short.stdout.as_str()), (Some(0), "1\n2\n"));
-    assert!(short.stderr.contains("more than 2 rows"), "{short:?}");
+    assert!(short.stderr.contains("More than 2 rows"), "{short:?}");
     for bad in [
         "DELETE FROM pipelines",
         "SELECT 1; DELETE FROM pipelines",

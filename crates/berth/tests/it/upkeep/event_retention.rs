@@ -112,12 +112,12 @@ fn event_retention_truncates_a_chain_that_still_verifies() {
     assert!(offline.stdout.contains(&begins), "{offline:?}");
     let offline = verify(&file, &["--head", &format!("5:{}", heads[4].hash)]);
     assert_eq!(offline.code, Some(1), "{offline:?}");
-    assert!(offline.stdout.contains("older than what is kept"), "{offline:?}");
+    assert!(offline.stdout.contains("older than the retained events"), "{offline:?}");
     let mut online = berth(&["event", "verify", "--head", &format!("5:{}", heads[4].hash)]);
     online.env("BERTH_SERVER", format!("http://{}", server.address)).env("BERTH_TOKEN", &home.token);
     let online = Process::start(&mut online).wait(PATIENCE);
     assert_eq!(online.code, Some(1), "{online:?}");
-    assert!(online.stdout.contains("older than what is kept"), "{online:?}");
+    assert!(online.stdout.contains("older than the retained events"), "{online:?}");
     server.stop();
 
     let verified = admin(&["verify"], &home.path());
