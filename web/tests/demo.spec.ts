@@ -125,7 +125,7 @@ test("the checklist completes its steps: claim, take over, approve, roll back, f
   await dialog.getByLabel("Reason").fill("a hotfix");
   await page.screenshot({ path: "screenshots/demo-take-over.png" });
   await dialog.getByRole("button", { name: "Take over" }).click();
-  await expectSite(page, "qa-1", "late write");
+  await expectSite(page, "qa-1", "refused a late write: fence 1 of Grace is lower than 2");
   await expectSite(page, "qa-1", 'data-colour="dark"');
   await expect(page.getByRole("main")).toContainText("Linus");
   await page.screenshot({ path: "screenshots/demo-taken-over.png" });

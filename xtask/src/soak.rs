@@ -7,7 +7,7 @@ use crate::tool::{TaskResult, cargo, run as run_command};
 
 const USAGE: &str = "usage: cargo xtask soak [--minutes N] [--seed S]";
 const MINUTES: u64 = 10;
-const TEST: &str = "soak::three_servers_four_runners_and_a_database_that_fail_keep_every_promise";
+const TEST: &str = "soak::soak_with_failing_servers_runners_and_database_stays_consistent";
 
 pub(crate) fn run(args: &[String]) -> TaskResult {
     let (mut minutes, mut seed) = (MINUTES, None);

@@ -1,4 +1,4 @@
-//! Builds registries for the server, in the sandbox that steps have.
+//! Builds step registries for the server in the steps' sandbox.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use berth_runner::registry::{self, RegistryBuildRequest};
 use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
 
 pub(crate) struct InSandbox {
-    /// `Err`: why nothing is built here.
+    /// `Err`: why this machine cannot build.
     pub(crate) confinement: Result<Confinement, String>,
 }
 
 impl Builder for InSandbox {
     fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
         let confinement = self.confinement.as_ref().map_err(|why| BuildFailed::Machine(why.clone()))?;
-        // Sources and scratch lie in a directory of this build alone.
+        // Source and scratch directories share a parent that belongs to this build only.
         if let Some(place) = asked.scratch.parent() {
             confinement.allow_traverse(place).map_err(|error| BuildFailed::Machine(error.to_string()))?;
         }

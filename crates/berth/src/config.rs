@@ -1,4 +1,4 @@
-//! Settings: defaults < file < `BERTH_…` environment. Flags win over all of them where they are used.
+//! Server settings: defaults < file < `BERTH_…` environment variables < flags.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
     pub(crate) repository_roots: Vec<PathBuf>,
     pub(crate) repository_hosts: Vec<String>,
     pub(crate) egress: EgressSettings,
-    /// As `--forge` takes them.
+    /// As `--forge`.
     pub(crate) forges: Vec<String>,
     pub(crate) metrics: MetricsSettings,
     pub(crate) tls: TlsSettings,
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) log: Log,
 }
 
-/// Connections of clients and proxies.
+/// HTTP connections of clients and proxies.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct HttpSettings {
@@ -49,8 +49,8 @@ impl HttpSettings {
         let seconds = self.keep_alive_seconds;
         anyhow::ensure!(
             (KEEP_ALIVE_S_MIN..=KEEP_ALIVE_S_MAX).contains(&seconds),
-            "http.keep_alive_seconds is {seconds}: it must be from {KEEP_ALIVE_S_MIN} to {KEEP_ALIVE_S_MAX}, and longer \
-             than a proxy in front keeps its idle connections (default: {KEEP_ALIVE_S_DEFAULT})"
+            "http.keep_alive_seconds is {seconds}; it must be between {KEEP_ALIVE_S_MIN} and {KEEP_ALIVE_S_MAX}, and \
+             longer than the idle timeout of a proxy in front of the server (default: {KEEP_ALIVE_S_DEFAULT})"
         );
         Ok(Duration::from_secs(seconds))
     }
@@ -62,7 +62,7 @@ impl Default for HttpSettings {
     }
 }
 
-/// Cost of the Argon2id hash of a password.
+/// Cost of the Argon2id password hash.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PasswordSettings {
@@ -83,15 +83,15 @@ impl Default for PasswordSettings {
     }
 }
 
-/// Numbers for Prometheus.
+/// Prometheus metrics.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MetricsSettings {
-    /// An address of their own. `None`: there are none.
+    /// Separate address. `None`: no metrics.
     pub(crate) listen: Option<SocketAddr>,
 }
 
-/// Files in PEM form; both or neither.
+/// PEM files; both or neither.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TlsSettings {
@@ -99,7 +99,7 @@ pub(crate) struct TlsSettings {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// After how many days what deployments left goes. `0`: never.
+/// Retention in days; `0` keeps forever.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RetentionSettings {
@@ -108,39 +108,39 @@ pub(crate) struct RetentionSettings {
     pub(crate) event_days: u32,
 }
 
-/// Where the server's own requests may go.
+/// Outgoing requests of the server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct EgressSettings {
-    /// Hosts, addresses and networks that are not on the open network.
+    /// Private hosts, addresses and networks that are allowed.
     pub(crate) allow: Vec<String>,
 }
 
-/// The runner inside the server.
+/// The embedded runner.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RunnerSettings {
-    /// Steps at once.
+    /// Number of steps to run in parallel.
     pub(crate) places: usize,
     pub(crate) sandbox: SandboxLevel,
-    /// Files, sockets and directories that every step may read or connect to.
+    /// Files, sockets and directories that every step can access.
     pub(crate) expose: Vec<PathBuf>,
-    /// The user that steps and builds run as, where the server is root.
+    /// User to run steps and builds as, if the server is root.
     pub(crate) user: Option<String>,
-    /// Where steps and builds are executed [default: below the data directory].
+    /// Work directory of steps and builds [default: in the data directory].
     pub(crate) work_dir: Option<PathBuf>,
-    /// A step that wants more is ended by the system.
+    /// Memory limit of a step; the kernel kills a step that exceeds it.
     pub(crate) step_memory_bytes_max: Option<u64>,
-    /// A runner that gives no sign of life for so long is called lost; by default longer on PostgreSQL.
+    /// A runner without heartbeats for this long is lost; the default is longer on PostgreSQL.
     pub(crate) lost_ms: Option<u64>,
-    /// From TERM to KILL, on every runner.
+    /// From SIGTERM to SIGKILL, on every runner.
     pub(crate) stop_grace_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SandboxLevel {
-    /// Bubblewrap; with --local Landlock where that does not work
+    /// Bubblewrap; with --local, Landlock if bubblewrap does not work
     Auto,
     Bubblewrap,
     Landlock,
@@ -148,7 +148,7 @@ pub(crate) enum SandboxLevel {
 }
 
 impl RunnerSettings {
-    /// An empty variable unsets what an image has set.
+    /// An empty variable unsets a user set by a container image.
     pub(crate) fn user_name(&self) -> Option<&str> {
         self.user.as_deref().filter(|name| !name.is_empty())
     }
@@ -171,7 +171,7 @@ impl Default for RunnerSettings {
     }
 }
 
-/// Steps mostly wait for something else, so there are more places than cores.
+/// Steps mostly wait, so there are more slots than cores.
 const RUNNER_PLACES: usize = 16;
 
 #[derive(Debug, Default, Deserialize)]
@@ -217,7 +217,7 @@ impl Default for Settings {
     }
 }
 
-/// The environment variables that are read; there are no others.
+/// All environment variables that are read.
 const VARIABLES: &[&str] = &[
     "BERTH_DATA_DIR",
     "BERTH_LISTEN",
@@ -259,7 +259,7 @@ impl Settings {
         if let Some(file) = file {
             sources = sources.add_source(config::File::from(file).format(config::FileFormat::Toml));
         }
-        // Only what we know: Kubernetes, for one, sets BERTH_PORT and others for a service of that name.
+        // Only known variables: Kubernetes sets BERTH_PORT and others for a service named berth.
         let known = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
         let environment = config::Environment::with_prefix("BERTH")
             .source(Some(known.collect()))
@@ -277,7 +277,7 @@ impl Settings {
             .add_source(environment)
             .build()
             .and_then(config::Config::try_deserialize)
-            .context("the configuration is not valid")?;
+            .context("invalid configuration")?;
         if let Some(url) = &settings.public_url {
             parse_public_url(url).map_err(|why| anyhow::anyhow!("public_url {why}"))?;
         }
@@ -285,15 +285,13 @@ impl Settings {
     }
 }
 
-/// Browsers send an origin without path, in lower case: anything else would never equal it.
+/// An origin as browsers send it: lower case and without a path. Anything else would never match.
 pub(crate) fn parse_public_url(url: &str) -> Result<String, &'static str> {
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);
     match host {
         Some(host) if !host.is_empty() && host.chars().all(plain) => Ok(url.to_owned()),
-        _ => Err(
-            "must be like https://berth.acme.test: scheme and host in lower case, no path, no slash at the end",
-        ),
+        _ => Err("must be like https://berth.acme.test: lower case, without a path or trailing slash"),
     }
 }
 
@@ -302,7 +300,7 @@ mod tests {
     use super::parse_public_url;
 
     #[test]
-    fn a_public_url_is_an_origin() {
+    fn public_url_must_be_an_origin() {
         for good in ["https://berth.acme.test", "http://10.0.0.7:8080", "https://[2001:db8::1]:8443"] {
             assert!(parse_public_url(good).is_ok(), "{good}");
         }

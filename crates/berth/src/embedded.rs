@@ -1,4 +1,4 @@
-//! The runner inside the server: it executes the steps of deployments on this machine.
+//! The embedded runner, which runs steps on the server's machine.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::InSandbox;
 use crate::config::{RunnerSettings, SandboxLevel};
 
-/// What to do about it, after the reason.
-const NOTHING_RUNS: &str = "this server runs no steps and builds no custom steps until bubblewrap works, or \
-    `--sandbox landlock` or `--sandbox off` is given, or runners on other machines do it";
+/// Advice after the reason why no sandbox works.
+const NOTHING_RUNS: &str = "this server runs no steps and builds no custom steps; install bubblewrap, \
+    set `--sandbox landlock` or `--sandbox off`, or add remote runners";
 
-/// How steps and builds are kept apart from this machine, found out once.
+/// Chooses the sandbox of steps and builds once at startup.
 ///
-/// `Err`: neither is run here, and why. A level that was asked for by name has to work.
+/// `Err`: why neither runs on this machine. An explicitly chosen level that does not work is a fatal error.
 pub(crate) fn confine(
     config: &Config,
     told: &RunnerSettings,
@@ -36,24 +36,24 @@ pub(crate) fn confine(
     let user = told.user_name().map(StepUserAccount::find).transpose().context("runner.user")?;
     if let Some(dir) = &told.work_dir {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.with_context(|| format!("the work directory {} cannot be made", dir.display()))?;
+        made.with_context(|| format!("cannot create the work directory {}", dir.display()))?;
     }
     match Confinement::choose_as(user, level, &hidden, &told.expose) {
         Ok(confinement) => Ok(Ok(confinement)),
         Err(error @ RunnerStartError::Sandbox(SandboxMode::Auto | SandboxMode::Local, _)) => {
-            tracing::error!("{error}; {NOTHING_RUNS}");
+            tracing::error!(%error, "no sandbox available; steps and builds are disabled");
             Ok(Err(format!("{error}; {NOTHING_RUNS}")))
         }
-        Err(error) => Err(error).context("steps cannot be kept apart from this machine"),
+        Err(error) => Err(error).context("cannot set up the sandbox for steps"),
     }
 }
 
-/// What builds registries, kept apart from this machine as steps are.
+/// Sets the builder of step registries, which uses the same sandbox as steps.
 pub(crate) fn building(app: App, confinement: Result<Confinement, String>) -> App {
     app.building_with(Arc::new(InSandbox { confinement }))
 }
 
-/// `None`: this server runs no steps. What an earlier process left running is gone when this returns.
+/// Kills processes of an earlier server and starts the runner. `None`: this server runs no steps.
 pub(crate) fn start(
     app: &Arc<App>,
     told: &RunnerSettings,
@@ -61,14 +61,14 @@ pub(crate) fn start(
 ) -> anyhow::Result<Option<StepRunner>> {
     let config = app.config();
     let (work_dir, build_dir) = (config.step_dir(), config.build_dir());
-    // Builds begin again from the beginning.
-    kill_leftovers(&build_dir).context("what an earlier build left cannot be stopped")?;
+    // Builds start over.
+    kill_leftovers(&build_dir).context("cannot kill processes of an earlier build")?;
     if let Some(confinement) = confinement.as_ref().ok().filter(|it| it.has_user()) {
         admit_builds(confinement, &work_dir, &build_dir)?;
     }
     let (Some(labels), Ok(confinement)) = (config.runner_labels.clone(), confinement) else {
-        // The server calls what an earlier one ran lost: it has to be gone, too.
-        kill_leftovers(&work_dir).context("what an earlier process left cannot be stopped")?;
+        // The server declares attempts of its predecessor lost, so their processes must be gone.
+        kill_leftovers(&work_dir).context("cannot kill processes of an earlier server")?;
         return Ok(None);
     };
     let link = Arc::new(Embedded::new(app.services().clone()));
@@ -78,22 +78,22 @@ pub(crate) fn start(
         step_memory_bytes_max: told.step_memory_bytes_max,
         stop_grace: config.runner_times.stop_grace,
         self_stop: config.runner_times.self_stop,
-        // Logs wait for the server as long as steps do.
+        // Logs are buffered at least as long as steps keep running without the server.
         step_log_patience: STEP_LOG_PATIENCE.max(config.runner_times.self_stop),
         heartbeat_wait: config.runner_times.heartbeat,
         ..RunnerOptions::new(work_dir, link.boot().to_owned(), confinement)
     };
-    let runner = StepRunner::start(settings, link).context("the runner cannot start")?;
-    tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");
+    let runner = StepRunner::start(settings, link).context("cannot start the runner")?;
+    tracing::info!(isolation = ?runner.isolation(), places = told.places, "runner started");
     Ok(Some(runner))
 }
 
-/// Lets the user that builds run as into the directories they have.
+/// Gives the build user access to the build directories.
 fn admit_builds(confinement: &Confinement, work_dir: &Path, build_dir: &Path) -> anyhow::Result<()> {
     let attempts = build_dir.join("attempts");
-    let failed = || format!("{} cannot be used for builds", build_dir.display());
+    let failed = || format!("cannot use {} for builds", build_dir.display());
     DirBuilder::new().recursive(true).mode(0o700).create(&attempts).with_context(failed)?;
-    // Elsewhere it lies in the data directory, which stays closed.
+    // Otherwise it is in the data directory, which stays inaccessible.
     if build_dir.starts_with(work_dir) {
         for dir in [work_dir, build_dir, &attempts] {
             confinement.allow_traverse(dir).with_context(failed)?;
@@ -112,11 +112,11 @@ pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> SandboxMode {
     }
 }
 
-/// Until the server stops: then its steps are stopped, and their ends written.
+/// Stops the runner on shutdown; outcomes of its steps are reported first.
 pub(crate) async fn run(runner: Option<StepRunner>, stop: CancellationToken) {
     stop.cancelled().await;
     let Some(runner) = runner else { return };
     if tokio::task::spawn_blocking(move || runner.stop()).await.is_err() {
-        tracing::error!("the runner broke while it stopped");
+        tracing::error!("runner panicked during shutdown");
     }
 }

@@ -1,4 +1,4 @@
-//! Log lines on standard error: text on a terminal, JSON for programs.
+//! Logging to standard error: text on a terminal, JSON otherwise.
 
 use std::io::IsTerminal as _;
 
@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 
-/// `quiet`: only warnings, for when a person reads what the program itself prints.
+/// `quiet` logs warnings only, for commands that print for people.
 pub(crate) fn start(log: &Log, quiet: bool) {
     let default = if quiet { "warn" } else { "info" };
     let level = log.level.as_deref().unwrap_or(default);

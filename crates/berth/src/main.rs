@@ -1,4 +1,4 @@
-//! The `berth` program: one binary, several commands.
+//! The `berth` program.
 
 mod builder;
 mod client;
@@ -8,18 +8,19 @@ mod embedded;
 mod logging;
 mod output;
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use client::Failure;
 use cmd::approval::Answer;
 
-/// Threads hand each other small things all the time; the system's allocator is slow at that.
+/// Faster than the system allocator for small allocations that move between threads.
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Continuous delivery in one binary.
+/// Continuous delivery in one binary
 #[derive(Parser)]
 #[command(name = "berth", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
@@ -29,64 +30,95 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make an organization, its owner and a first API token
+    /// Create an organization, its owner and an API token
     Init(cmd::init::Args),
     /// Run the server
     Serve(cmd::serve::Args),
-    /// Execute steps on this machine for a server elsewhere
+    /// Run steps for a server on another machine
     Runner(cmd::runner::Args),
-    /// A running demo
+    /// Work with a running demo
     #[command(subcommand)]
     Demo(cmd::demo::Command),
-    /// Look after an installation
+    /// Administer an installation
     #[command(subcommand)]
     Admin(cmd::admin::Command),
 
-    /// Say which server to ask, and as whom
+    /// Log in to a server
     Login(cmd::login::Args),
-    /// Forget what `login` kept
+    /// Log out
     Logout,
-    /// Shared environments: hold, deploy, extend, hand over, release, take over
+    /// Claim, deploy to, release and take over environments
     Env(cmd::env::Args),
     /// Deploy a commit through the stages of a pipeline
     Deploy(cmd::deployment::Deploy),
-    /// How a deployment stands
+    /// Show the status of a deployment
     Status(cmd::deployment::Status),
-    /// What a step printed
+    /// Print the log of a step
     Logs(cmd::logs::Args),
-    /// Approve what waits for it
+    /// Approve a deployment, or list pending approvals
     Approve(cmd::approval::Args),
-    /// Reject what waits for an approval
+    /// Reject a deployment
     Reject(cmd::approval::Args),
-    /// Why a step failed, and what would mend it
+    /// Explain a failed step and suggest a fix
     Analyze(cmd::analyze::Args),
-    /// Deployments: list, show, cancel, retry, roll back
+    /// List, show, cancel, retry and roll back deployments
     Deployment(cmd::deployment::Args),
-    /// Pipelines and their definitions
+    /// Manage pipelines and validate definitions
     Pipeline(cmd::pipeline::Args),
-    /// Run a stage on this machine, without a server
+    /// Run a stage locally, without a server
     Run(cmd::run::Args),
-    /// Repositories with definitions
+    /// Manage repositories with pipeline definitions
     Repo(cmd::repo::Args),
-    /// Secrets
+    /// Manage secrets
     Secret(cmd::secret::Args),
-    /// The history
+    /// List, follow, export and verify the audit log
     Event(cmd::event::Args),
-    /// Custom steps
+    /// Develop and manage custom steps
     Registry(cmd::registry::Args),
-    /// API tokens
+    /// Manage API tokens
     Token(cmd::token::Args),
-    /// Open a page of the dashboard
+    /// Open a dashboard page in the browser
     Open(cmd::open::Args),
-    /// Print completions for a shell
+    /// Print shell completions
     Completion(cmd::shell::Completion),
-    /// Write manual pages
+    /// Write man pages
     Man(cmd::shell::Man),
 }
 
+/// The commands in `berth --help`, grouped by task.
+const COMMAND_GROUPS: &[(&str, &[&str])] = &[
+    (
+        "Environments and deployments",
+        &["env", "deploy", "status", "logs", "approve", "reject", "analyze", "deployment", "open"],
+    ),
+    ("Pipelines and settings", &["pipeline", "run", "repo", "secret", "registry", "event", "token"]),
+    ("Client setup", &["login", "logout", "completion", "man"]),
+    ("Server", &["init", "serve", "runner", "admin", "demo"]),
+];
+
+/// Returns the parser of the command line, with grouped help.
+fn cli() -> clap::Command {
+    let cli = Cli::command();
+    let (header, literal) = (*cli.get_styles().get_header(), *cli.get_styles().get_literal());
+    let mut help = "{about}\n\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in COMMAND_GROUPS {
+        let _ = write!(help, "\n{header}{heading}:{header:#}\n");
+        for name in *names {
+            let about = cli.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(help, "  {literal}{name:<10}{literal:#}  {about}");
+        }
+    }
+    let _ = write!(help, "\n{header}Options:{header:#}\n{{options}}");
+    cli.help_template(help)
+}
+
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
-    // What these print is shown once: it must not get lost in silence.
+    let command = match Cli::from_arg_matches(&cli().get_matches()) {
+        Ok(cli) => cli.command,
+        Err(error) => error.exit(),
+    };
+    // These commands print credentials only once, so a failed write is an error.
     let must_be_read = matches!(command, Command::Init(_) | Command::Serve(_) | Command::Admin(_));
     let done = match command {
         Command::Init(args) => cmd::init::run(&args),
@@ -116,15 +148,31 @@ fn main() -> ExitCode {
         Command::Man(args) => cmd::shell::man(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
-        // Whoever read has seen enough, as `head` does.
+        // The reader has closed the pipe, as `head` does.
         let is_read = |it: &std::io::Error| it.kind() == std::io::ErrorKind::BrokenPipe;
         if !must_be_read && error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
             return ExitCode::FAILURE;
         }
-        output::note(&format!("berth: {error:#}"));
+        output::note(&format!("error: {error:#}"));
         error
             .chain()
             .find_map(|it| it.downcast_ref::<Failure>())
             .map_or(ExitCode::FAILURE, |failure| ExitCode::from(failure.exit_code()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_command_once() {
+        let mut listed: Vec<&str> =
+            COMMAND_GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let cli = Cli::command();
+        let mut commands: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        listed.sort_unstable();
+        commands.sort_unstable();
+        assert_eq!(listed, commands);
+    }
 }

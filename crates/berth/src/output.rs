@@ -1,9 +1,9 @@
-//! What people and programs see: colour and tables on a terminal, plain lines in a pipe, JSON when asked for.
+//! Output: colours and tables on a terminal, tab-separated lines in a pipe, JSON with --json.
 
-mod calm;
 mod live;
+mod sanitizer;
 mod table;
-pub(crate) mod words;
+pub(crate) mod time;
 
 use std::io::IsTerminal as _;
 
@@ -11,8 +11,8 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use serde_json::Value;
 
-pub(crate) use calm::Printer;
 pub(crate) use live::Live;
+pub(crate) use sanitizer::Printer;
 
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -24,12 +24,12 @@ impl Output {
         Self { json, is_terminal: !json && std::io::stdout().is_terminal() }
     }
 
-    /// The server's own answer, or a sentence about it.
+    /// Prints the raw response with --json, otherwise the text.
     pub(crate) fn told(&self, raw: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         if self.json { say(&raw.to_string()) } else { say(&text()) }
     }
 
-    /// A table for people; in a pipe one line per row, with tabs between the cells and without a heading.
+    /// Prints a table on a terminal, and tab-separated lines without a heading in a pipe.
     pub(crate) fn table(
         &self,
         raw: &Value,
@@ -49,7 +49,7 @@ impl Output {
         say(&table::drawn(heading, rows, width()))
     }
 
-    /// The same for sentences, which go on in the next line where they are too long.
+    /// Prints a table that wraps long cells instead of truncating them.
     pub(crate) fn sentences(
         &self,
         raw: &Value,
@@ -63,19 +63,19 @@ impl Output {
     }
 }
 
-/// Columns of the terminal, where they are known.
+/// `None`: standard output is not a terminal.
 fn width() -> Option<u16> {
     let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// Prints to standard output; a reader that has gone away is an error, not a panic.
+/// Prints to standard output; a closed pipe is an error, not a panic.
 pub(crate) fn say(text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
     writeln!(anstream::stdout().lock(), "{text}").context("cannot print")
 }
 
-/// For what is not the answer itself: progress, and what to do next. Nobody who reads it is no reason to stop.
+/// Prints progress and advice to standard error; a closed pipe is ignored.
 pub(crate) fn note(text: &str) {
     use std::io::Write as _;
     writeln!(anstream::stderr().lock(), "{text}").ok();
@@ -85,16 +85,16 @@ fn styled(text: &str, style: Style) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Words that say how something stands have a colour; others stay as they are.
+/// Colours known status words.
 pub(crate) fn coloured(word: &str) -> String {
     coloured_as(word, word)
 }
 
-/// Something else in the colour of that word.
+/// Gives `shown` the colour of `word`.
 pub(crate) fn coloured_as(word: &str, shown: &str) -> String {
     let colour = match word {
         "succeeded" | "free" | "active" | "ready" | "approved" | "online" => AnsiColor::Green,
-        "failed" | "rejected" | "needs a look" | "overridden" | "lost" => AnsiColor::Red,
+        "failed" | "rejected" | "overridden" | "taken over" | "lost" => AnsiColor::Red,
         "running" | "building" | "cancelling" => AnsiColor::Blue,
         "waiting" | "pending" | "paused" | "handing over" | "unknown" => AnsiColor::Yellow,
         "queued" | "skipped" | "cancelled" | "released" | "expired" | "-" => {
@@ -113,7 +113,7 @@ pub(crate) fn dim(text: &str) -> String {
     styled(text, Style::new().dimmed())
 }
 
-/// A value of the API as its word.
+/// Returns an enum value as it is spelled in the API.
 pub(crate) fn word(value: impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -121,12 +121,18 @@ pub(crate) fn word(value: impl serde::Serialize) -> String {
     }
 }
 
-/// For a cell that may have nothing in it.
+/// Returns "-" for an empty cell.
 pub(crate) fn or_dash(text: Option<&str>) -> String {
     text.filter(|it| !it.is_empty()).unwrap_or("-").to_owned()
 }
 
-/// Text of others is shown, not obeyed: what steers a terminal is left out.
+/// Replaces control characters in untrusted text.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Abbreviates a commit hash; branch and tag names stay as they are.
+pub(crate) fn short_commit(commit: &str) -> &str {
+    let is_hash = commit.len() == 40 && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { &commit[..10] } else { commit }
 }

@@ -1,4 +1,4 @@
-//! Which server, and who asks: flags, then the environment, then what `berth login` kept.
+//! Server, organization and token: from flags, then environment variables, then the saved login.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 use super::{Client, Failure};
 use crate::output::Output;
 
-/// What every command that asks a server takes.
+/// Flags of every command that calls a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remote {
-    /// Address of the server [default: as `berth login` was told]
+    /// Server URL [default: the one you logged in to]
     #[arg(long, global = true, env = "BERTH_SERVER", value_name = "URL", help_heading = "Server")]
     server: Option<String>,
-    /// Slug of the organization [default: the token's]
+    /// Organization slug [default: the token's organization]
     #[arg(long, global = true, env = "BERTH_ORG", value_name = "SLUG", help_heading = "Server")]
     org: Option<String>,
-    /// Print the answer as JSON, for programs
+    /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
-/// Kept by `berth login`.
+/// A server, an organization and a token; saved by `berth login`.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Login {
     pub(crate) server: String,
@@ -44,7 +44,7 @@ impl Remote {
         let server = self.server.clone().or_else(|| kept.as_ref().map(|it| it.server.clone()));
         let server = normal(&server.ok_or(Failure::NotLoggedIn)?);
         let is_kept = kept.as_ref().is_some_and(|it| it.server == server);
-        // What was kept for one server is not sent to another.
+        // A saved token is sent only to the server it was saved for.
         let (token, is_own) = match (token, &kept) {
             (Some(token), _) => (token, false),
             (None, Some(kept)) if is_kept => (kept.token.clone(), true),
@@ -60,13 +60,14 @@ impl Remote {
 }
 
 impl Login {
-    /// Asks the server whose token it is.
+    /// Looks up the token's organization on the server.
     pub(crate) fn found_out(server: &str, token: String) -> anyhow::Result<Self> {
         let server = normal(server);
         let asking =
             Client::new(Self { server: server.clone(), organization: String::new(), token: token.clone() });
         let me: berth_api::auth::Me = asking.get("/api/v1/me")?.data;
-        let organization = me.organizations.first().context("this token is of no organization")?.slug.clone();
+        let organization =
+            me.organizations.first().context("the token belongs to no organization")?.slug.clone();
         Ok(Self { server, organization, token })
     }
 
@@ -78,16 +79,16 @@ impl Login {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let login = serde_json::from_str(&text)
-            .with_context(|| format!("{} is not as `berth login` writes it", path.display()))?;
+            .with_context(|| format!("{} is invalid; run `berth login` again", path.display()))?;
         Ok(Some(login))
     }
 
-    /// For this account alone to read. Answers where.
+    /// Saves the login in a file with mode 0600 and returns its path.
     pub(crate) fn keep(&self) -> anyhow::Result<PathBuf> {
         let path = path()?;
         let shown = path.display().to_string();
-        let dir = path.parent().context("no directory to keep it in")?;
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let dir = path.parent().context("the login file has no parent directory")?;
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let fresh = path.with_extension("new");
         let write = || -> anyhow::Result<()> {
             std::fs::remove_file(&fresh).ok();
@@ -100,12 +101,12 @@ impl Login {
         Ok(path)
     }
 
-    /// Whether there was something to forget.
+    /// Deletes the saved login; returns whether there was one.
     pub(crate) fn forget() -> anyhow::Result<bool> {
         match std::fs::remove_file(path()?) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error).context("cannot remove the login"),
+            Err(error) => Err(error).context("cannot delete the saved login"),
         }
     }
 }
@@ -116,7 +117,7 @@ fn path() -> anyhow::Result<PathBuf> {
     Ok(config.context("neither XDG_CONFIG_HOME nor HOME is set")?.join("berth/login.json"))
 }
 
-/// Without a slash at its end; http where nothing is said and it is this machine.
+/// Strips the trailing slash and adds a missing scheme: http for this machine, otherwise https.
 fn normal(server: &str) -> String {
     let server = server.trim_end_matches('/');
     if server.contains("://") {
@@ -132,7 +133,7 @@ mod tests {
     use super::normal;
 
     #[test]
-    fn an_address_is_completed_as_people_mean_it() {
+    fn server_url_without_scheme_gets_one() {
         for (given, wanted) in [
             ("localhost:8080", "http://localhost:8080"),
             ("127.0.0.1:8080/", "http://127.0.0.1:8080"),

@@ -1,8 +1,8 @@
-//! Asks a server through its public API.
+//! Client of the public API.
 
-mod failure;
+mod error;
 mod login;
-mod stream;
+mod sse;
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use ureq::Agent;
 use ureq::http::{Method, Request, Response};
 use ureq::tls::{RootCerts, TlsConfig};
 
-pub(crate) use failure::{Failure, exit_code};
+pub(crate) use error::{Failure, exit_code};
 pub(crate) use login::{Login, Remote};
 
-/// Of the whole of one answer. The server holds a long poll for at most 30 seconds.
+/// Timeout for a whole response. The server holds a long poll for at most 30 seconds.
 const ANSWER_MAX: Duration = Duration::from_secs(90);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// How often a request is sent when no answer comes. A POST carries a key, so that its effect comes once.
+/// Attempts per request. POST requests carry an idempotency key, so a retry has no second effect.
 const TRIES_MAX: u32 = 4;
 const TRY_AGAIN: Duration = Duration::from_millis(300);
-/// Until what is read without a limit begins.
+/// Timeout for the first byte of a stream, which has no overall timeout.
 const BEGIN_MAX: Duration = Duration::from_secs(40);
-/// Records that are read of a list at most.
+/// Maximum number of records read from a list.
 pub(crate) const RECORDS_MAX: usize = 2_000;
 
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     login: Login,
 }
 
-/// An answer: the record as we know it, and every member the server sent.
+/// A response: the typed record, and the raw JSON with every member that the server sent.
 pub(crate) struct Reply<T> {
     pub(crate) data: T,
     pub(crate) raw: Value,
@@ -51,7 +51,7 @@ impl Client {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(provider)
-            // What the machine trusts: a company's own authority is among it.
+            // Includes certificate authorities that the machine's administrator has installed.
             .root_certs(RootCerts::PlatformVerifier)
             .build();
         let config = Agent::config_builder()
@@ -65,12 +65,12 @@ impl Client {
         Self { agent: Agent::new_with_config(config), login }
     }
 
-    /// The page of the dashboard that shows it.
+    /// URL of a dashboard page.
     pub(crate) fn page(&self, path: &str) -> String {
         format!("{}/o/{}{path}", self.login.server, self.login.organization)
     }
 
-    /// Below the organization, or from the root where it begins with `/api`.
+    /// URL of an API path, relative to the organization unless it starts with `/api/`.
     fn address(&self, path: &str) -> String {
         let Login { server, organization, .. } = &self.login;
         if path.starts_with("/api/") {
@@ -83,7 +83,7 @@ impl Client {
         self.ask(&Method::GET, path, None, &[])
     }
 
-    /// Waits until it is no longer what `etag` says, for as long as the server holds the answer; `None`: it still is.
+    /// Long-polls until the resource no longer matches `etag`; `None` if it is unchanged.
     pub(crate) fn changed<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -106,7 +106,7 @@ impl Client {
         self.post_if(path, body, None)
     }
 
-    /// As [`Client::post`], and only if it is still what `etag` says.
+    /// Like [`Client::post`], with `If-Match`.
     pub(crate) fn post_if<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -131,7 +131,7 @@ impl Client {
         self.ask(&Method::DELETE, path, None, &[])
     }
 
-    /// One try, within a limit: for what is asked again and again anyway.
+    /// Sends the request once, with a timeout; for callers that retry on their own.
     pub(crate) fn post_once<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -145,7 +145,7 @@ impl Client {
         reply(&text, etag)
     }
 
-    /// The first `count` records of a list, page by page. The raw answer has the same shape as one page.
+    /// Reads the first `count` records of a list, page by page. The raw value has the shape of one page.
     pub(crate) fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -177,7 +177,7 @@ impl Client {
         }
     }
 
-    /// An answer that is not JSON, for example an export.
+    /// Streams a response that is not JSON, for example an export.
     pub(crate) fn bytes(&self, path: &str) -> anyhow::Result<Box<dyn std::io::Read + Send>> {
         let response = self.send(&Method::GET, path, None, &[], None)?;
         if !response.status().is_success() {
@@ -186,15 +186,15 @@ impl Client {
         Ok(Box::new(response.into_body().into_reader()))
     }
 
-    /// Follows what has a stream, after the message with this id.
-    pub(crate) fn follow(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<stream::Messages> {
+    /// Opens an event stream after the message with this id.
+    pub(crate) fn follow(&self, path: &str, last_id: Option<&str>) -> anyhow::Result<sse::Messages> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(last_id.map(|id| ("last-event-id", id)));
         let response = self.send(&Method::GET, path, None, &headers, None)?;
         if !response.status().is_success() {
             return Err(self.refused(response)?);
         }
-        stream::Messages::new(response.into_body().into_reader()).context("cannot follow")
+        sse::Messages::new(response.into_body().into_reader()).context("cannot start the stream reader")
     }
 
     fn ask<T: DeserializeOwned>(
@@ -225,7 +225,12 @@ impl Client {
         }
         let etag = response.headers().get("etag").and_then(|it| it.to_str().ok()).map(str::to_owned);
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
-        Ok((text.with_context(|| format!("the answer of {} broke off", self.login.server))?, etag))
+        Ok((
+            text.with_context(|| {
+                format!("the connection to {} was lost during the response", self.login.server)
+            })?,
+            etag,
+        ))
     }
 
     fn send_until_answered(
@@ -248,7 +253,7 @@ impl Client {
             std::thread::sleep(pause);
             pause *= 3;
         }
-        unreachable!("the last try returns")
+        unreachable!("the last attempt returns")
     }
 
     fn send(
@@ -300,17 +305,18 @@ fn reply<T: DeserializeOwned>(text: &str, etag: Option<String>) -> anyhow::Resul
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {
-    serde_json::from_str(text).context("cannot read the server's answer; is it another version of Berth?")
+    serde_json::from_str(text).context("unexpected response; does the server run another version of Berth?")
 }
 
-/// Equal for all tries of one request, different for every request.
+/// Creates an idempotency key; all attempts of one request share it.
 fn fresh_key() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| anyhow::anyhow!("the system gave no random bytes"))?;
+    aws_lc_rs::rand::fill(&mut bytes)
+        .map_err(|_| anyhow::anyhow!("cannot get random bytes from the system"))?;
     Ok(format!("cli-{:032x}", u128::from_be_bytes(bytes)))
 }
 
-/// For one segment of a path, or one value of a query.
+/// Percent-encodes a path segment or a query value.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! `berth analyze`: why a step failed, and what would mend it.
+//! `berth analyze`: explains a failed step and suggests a fix.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use super::watch;
 use crate::client::{Client, Remote, Reply, escaped, exit_code};
 use crate::output::{Live, Output, bold, dim, harmless, word};
 
-const ADVICE: &str = "`berth analyze … --fix` pushes it and opens a pull request.";
-/// How often it is looked whether the answer is there.
+const ADVICE: &str = "Run with --fix to push it and open a pull request.";
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often at most: a model may take five minutes.
+/// A model may take five minutes.
 const LOOKS_MAX: u32 = 800;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: Remote,
-    /// Id of a deployment, or a pipeline for its newest one
+    /// Deployment id, or a pipeline for its latest deployment
     which: String,
-    /// The step: its id [default: the one that failed first]
+    /// Step id [default: the first failed step]
     step: Option<String>,
     /// Push the suggested fix and open a pull request
     #[arg(long)]
@@ -57,23 +56,23 @@ fn answered(client: &Client, asked: Reply<Analysis>) -> anyhow::Result<Reply<Ana
             live.clear();
             return Ok(seen);
         }
-        live.show("looking into it");
+        live.show("analyzing");
         std::thread::sleep(LOOK_EVERY);
         seen = client.get(&path)?;
     }
     anyhow::bail!(
-        "the analysis takes long; it goes on, see {}",
+        "timed out waiting for the analysis; it continues on the server: {}",
         client.page(&watch::path(&seen.data.deployment_id))
     )
 }
 
-/// `advice`: what to do with a fix, where there is one and it is not being done.
+/// `advice` is shown after a suggested fix.
 fn describe(client: &Client, it: &Analysis, advice: Option<&str>) -> String {
     let mut lines = Vec::new();
     match (&it.root_cause, &it.error) {
         (_, Some(error)) => lines.push(format!("The analysis failed: {}", harmless(error))),
         (Some(cause), _) => lines.push(bold(&harmless(cause))),
-        (None, _) => lines.push(bold("Not enough evidence to say why it failed.")),
+        (None, _) => lines.push(bold("Not enough evidence to determine the cause.")),
     }
     let facts: Vec<String> = [
         it.category.as_deref().map(harmless),
@@ -83,7 +82,7 @@ fn describe(client: &Client, it: &Analysis, advice: Option<&str>) -> String {
     .into_iter()
     .flatten()
     .collect();
-    lines.push(dim(&format!("{} of step {}", facts.join(", "), harmless(&it.step))));
+    lines.push(dim(&format!("{}, step {}", facts.join(", "), harmless(&it.step))));
     for evidence in &it.evidence {
         let text = evidence.text.lines().next().unwrap_or_default();
         lines.push(format!("  line {:<6} {}", evidence.first_line, harmless(text)));
@@ -115,9 +114,9 @@ fn fix(client: &Client, out: &Output, analysis: &str) -> anyhow::Result<ExitCode
     live.clear();
     let it = &seen.data;
     out.told(&seen.raw, || match (&it.error, &it.url) {
-        (Some(error), _) => format!("There is no pull request: {}", harmless(error)),
-        (None, Some(url)) => format!("The pull request is {}: {}", word(it.state), harmless(url)),
-        (None, None) => format!("The fix is on the branch {}.", harmless(&it.branch)),
+        (Some(error), _) => format!("No pull request was opened: {}", harmless(error)),
+        (None, Some(url)) => format!("Pull request {}: {}", word(it.state), harmless(url)),
+        (None, None) => format!("The fix was pushed to the branch {}.", harmless(&it.branch)),
     })?;
     Ok(if it.state == FixPullRequestState::Failed {
         ExitCode::from(exit_code::FAILED)

@@ -1,4 +1,4 @@
-//! `berth approve` and `berth reject`: what waits for somebody's word.
+//! `berth approve` and `berth reject`.
 
 use std::process::ExitCode;
 
@@ -6,19 +6,19 @@ use berth_api::approval::{Approval, Approve};
 use berth_api::pipeline::Because;
 
 use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::words::ago;
+use crate::output::time::ago;
 use crate::output::{Output, dim, harmless, note, or_dash, word};
 
-/// Shown at most.
+/// Maximum number of approvals listed.
 const PENDING_MAX: usize = 200;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: Remote,
-    /// Id of the approval, or of the deployment that waits [default: show what waits]
+    /// Id of the approval or of its deployment [default: list pending approvals]
     which: Option<String>,
-    /// A word to the others
+    /// Comment
     #[arg(long, short = 'm')]
     why: Option<String>,
 }
@@ -53,10 +53,11 @@ fn of_deployment(client: &Client, deployment: &str) -> anyhow::Result<String> {
         client.list(&format!("/approvals?deployment={}", escaped(deployment)), PENDING_MAX)?.data;
     match found.as_slice() {
         [one] => Ok(one.id.clone()),
-        [] => Err(Failure::NotFound(format!("{deployment} waits for nobody's approval")).into()),
+        [] => Err(Failure::NotFound(format!("{deployment} has no pending approval")).into()),
         several => {
             let ids: Vec<_> = several.iter().map(|it| it.id.as_str()).collect();
-            Err(Failure::Unclear(format!("it waits for several: say {}", ids.join(" or "))).into())
+            Err(Failure::Unclear(format!("several approvals are pending; specify {}", ids.join(" or ")))
+                .into())
         }
     }
 }
@@ -75,8 +76,8 @@ fn pending(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["approval", "stage", "commit", "given", "from", "asked", "message"];
-    out.table(&found.raw, &heading, &rows, "Nothing waits for an approval.")?;
+    let heading = ["approval", "stage", "commit", "approved", "approvers", "requested", "message"];
+    out.table(&found.raw, &heading, &rows, "No pending approvals.")?;
     for it in &found.data {
         for text in [&it.raised_because, &it.unreachable].into_iter().flatten() {
             note(&format!("{}: {}", it.id, harmless(text)));

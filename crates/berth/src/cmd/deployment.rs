@@ -1,4 +1,4 @@
-//! `berth deploy`, `berth status` and `berth deployment`: deployments through the stages.
+//! `berth deploy`, `berth status` and `berth deployment`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -9,28 +9,28 @@ use berth_api::pipeline::Because;
 use super::commit::commit_id;
 use super::watch;
 use crate::client::{Client, Failure, Remote, Reply, escaped};
-use crate::output::words::{ago, between};
+use crate::output::time::{ago, between};
 use crate::output::{Output, harmless, or_dash, word};
 
 #[derive(clap::Args)]
 pub(crate) struct Deploy {
     #[command(flatten)]
     remote: Remote,
-    /// Id or slug of the pipeline
+    /// Pipeline slug or id
     #[arg(env = "BERTH_PIPELINE")]
     pipeline: String,
-    /// A commit; HEAD is that of the repository you are in [default: the head of the tracked branch]
+    /// Commit; HEAD is the one of your git repository [default: head of the tracked branch]
     commit: Option<String>,
-    /// A branch or tag, in place of a commit
+    /// Branch or tag to deploy instead of a commit
     #[arg(long = "ref", conflicts_with = "commit", value_name = "REF")]
     reference: Option<String>,
-    /// What for
+    /// Reason, shown with the deployment
     #[arg(long, short = 'm')]
     why: Option<String>,
-    /// Pass windows, approvals and pauses, and say why nobody can be waited for
+    /// Skip deployment windows, approvals and pauses; the reason is recorded
     #[arg(long, value_name = "REASON")]
     bypass: Option<String>,
-    /// Do not wait for its end
+    /// Do not wait for the deployment to finish
     #[arg(long)]
     detach: bool,
 }
@@ -39,9 +39,9 @@ pub(crate) struct Deploy {
 pub(crate) struct Status {
     #[command(flatten)]
     remote: Remote,
-    /// Id of a deployment, or a pipeline for its newest one
+    /// Deployment id, or a pipeline for its latest deployment
     which: String,
-    /// Until it has ended; the exit code says how
+    /// Watch until it finishes; the exit code is 1 if it does not succeed
     #[arg(long, short)]
     watch: bool,
 }
@@ -56,66 +56,79 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Newest first
+    /// List deployments, newest first
     List {
-        /// Of this pipeline alone
+        /// Only deployments of this pipeline
         #[arg(long, short, env = "BERTH_PIPELINE")]
         pipeline: Option<String>,
-        /// For example running
+        /// Only deployments with this status, for example running
         #[arg(long)]
         status: Option<String>,
+        /// Maximum number of deployments
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=2000))]
         limit: u16,
     },
-    /// Stages, steps, and what it waits for
-    Show { id: String },
-    /// Stop it, or one stage of it
-    Cancel {
+    /// Show the stages and steps of a deployment and what it is waiting for
+    Show {
+        /// Deployment id
         id: String,
+    },
+    /// Cancel a deployment or one of its stages
+    Cancel {
+        /// Deployment id
+        id: String,
+        /// Cancel only this stage
         #[arg(long)]
         stage: Option<String>,
+        /// Reason, shown with the deployment
         #[arg(long, short = 'm')]
         why: Option<String>,
     },
-    /// Try a failed stage again
+    /// Retry a failed stage
     Retry {
+        /// Deployment id
         id: String,
-        /// [default: the stage that failed]
+        /// Stage to retry [default: the failed stage]
         #[arg(long)]
         stage: Option<String>,
-        /// Also what succeeded
+        /// Also run steps again that succeeded
         #[arg(long)]
         from_start: bool,
     },
-    /// Put a stage back to what it had before
+    /// Roll a stage back to an earlier deployment
     Rollback {
+        /// Id of the deployment to replace
         id: String,
+        /// Stage to roll back
         stage: String,
-        /// A deployment that succeeded there [default: the last good one]
+        /// Deployment to roll back to [default: the last successful one]
         #[arg(long, value_name = "ID")]
         to: Option<String>,
+        /// Reason, shown with the deployment
         #[arg(long, short = 'm')]
         why: Option<String>,
-        /// Do not wait for its end
+        /// Do not wait for the deployment to finish
         #[arg(long)]
         detach: bool,
     },
-    /// Say what became of a step whose outcome nobody knows
+    /// Resolve a step whose outcome is unknown
     Resolve {
+        /// Deployment id
         id: String,
-        /// The step's id (stp_…)
+        /// Step id (stp_…)
         step: String,
+        /// Outcome of the step
         outcome: Outcome,
     },
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Outcome {
-    /// It took effect: go on
+    /// The step took effect; continue
     Ran,
-    /// Run it again
+    /// Run the step again
     Retry,
-    /// It failed
+    /// The step failed
     Fail,
 }
 
@@ -153,14 +166,14 @@ pub(crate) fn status(args: &Status) -> anyhow::Result<ExitCode> {
     if args.watch { watch::to_the_end(&client, &out, &id) } else { watch::show(&client, &out, &id) }
 }
 
-/// A deployment's id as it is; of a pipeline, that of its newest one.
+/// Returns a deployment id unchanged; for a pipeline, the id of its latest deployment.
 pub(super) fn newest(client: &Client, which: &str) -> anyhow::Result<String> {
     if which.starts_with("dep_") {
         return Ok(which.to_owned());
     }
     let found: Vec<Deployment> = client.list(&format!("/pipelines/{}/deployments", escaped(which)), 1)?.data;
     let newest = found.into_iter().next();
-    Ok(newest.ok_or_else(|| Failure::NotFound(format!("nothing was deployed by {which} yet")))?.id)
+    Ok(newest.ok_or_else(|| Failure::NotFound(format!("no deployments in {which} yet")))?.id)
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -215,10 +228,14 @@ fn change(
 fn failed_stage(client: &Client, id: &str) -> anyhow::Result<String> {
     let found: Deployment = client.get(&watch::path(id))?.data;
     let failed = found.stages.into_iter().find(|it| it.status == berth_api::deployment::StageStatus::Failed);
-    Ok(failed.ok_or_else(|| Failure::Unclear("no stage of it failed: name one with --stage".into()))?.name)
+    Ok(failed
+        .ok_or_else(|| {
+            Failure::Unclear("no stage of this deployment failed; choose one with --stage".into())
+        })?
+        .name)
 }
 
-/// Of the pipelines of these, by their ids. One that was deleted has none.
+/// Loads pipeline slugs by id; deleted pipelines are left out.
 fn slugs(client: &Client, of: &[Deployment]) -> BTreeMap<String, String> {
     let ids: BTreeSet<&str> = of.iter().map(|it| it.pipeline_id.as_str()).collect();
     ids.into_iter().filter_map(|id| Some((id.to_owned(), watch::slug(client, id)?))).collect()
@@ -247,7 +264,7 @@ fn list(
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["deployment", "status", "commit", "by", "asked", "took", "id"];
-    out.table(&found.raw, &heading, &rows, "Nothing was deployed yet. `berth deploy PIPELINE COMMIT` does.")?;
+    let heading = ["deployment", "status", "commit", "by", "created", "duration", "id"];
+    out.table(&found.raw, &heading, &rows, "No deployments. Start one with `berth deploy PIPELINE`.")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `berth init`: an organization, its owner and a first token.
+//! `berth init`: creates an organization, its owner and an API token.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,25 +16,25 @@ use crate::logging;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where Berth keeps its data; made if it is not there
+    /// Data directory; created if it does not exist
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Slug of the new organization, for example acme
     #[arg(long, value_parser = Slug::parse)]
     org: Slug,
-    /// E-mail address of its owner
+    /// Email address of the owner
     #[arg(long, value_parser = Email::parse)]
     email: Email,
-    /// Address of a PostgreSQL database [default: SQLite in the data directory]
+    /// PostgreSQL URL [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
-    /// File with the root key; made if it is not there [default: DIR/root.key]
+    /// Root key file; created if it does not exist [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -62,18 +62,18 @@ fn as_json(created: &Created) -> serde_json::Value {
 }
 
 fn for_people(created: &Created, dir: &DataDir, database: Option<&str>) -> String {
-    // The address may hold a password, and this is kept by terminals.
+    // The URL may contain a password, which must not stay in the terminal's scrollback.
     let database = if database.is_some() { " --database postgres://…" } else { "" };
     format!(
         "Organization  {}  {}\n\
          Owner         {}\n\
          Password      {}\n\
          API token     {}\n\n\
-         Password and token are shown only now. Next:\n  berth serve --data-dir {}{database}",
+         Save the password and the token; they are not shown again. Next:\n  berth serve --data-dir {}{database}",
         created.org.slug,
         created.org.id,
         created.user.email,
-        created.password.as_ref().map_or("(as before)", Redacted::reveal),
+        created.password.as_ref().map_or("(unchanged)", Redacted::reveal),
         created.token.reveal(),
         dir.path().display(),
     )

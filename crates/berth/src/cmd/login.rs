@@ -1,4 +1,4 @@
-//! `berth login` and `berth logout`: which server this account asks.
+//! `berth login` and `berth logout`.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -12,15 +12,15 @@ use crate::output::{Output, dim, note};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Address of the server, for example https://berth.acme.test
+    /// Server URL, for example https://berth.acme.test
     #[arg(env = "BERTH_SERVER", value_name = "URL")]
     server: String,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The token comes from BERTH_TOKEN or from standard input: on the command line every program here could read it.
+/// Reads the token from BERTH_TOKEN or standard input; on the command line other processes could read it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let token = match std::env::var("BERTH_TOKEN") {
         Ok(token) if !token.is_empty() => token,
@@ -31,10 +31,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let raw = json!({ "server": login.server, "organization": login.organization });
     Output::new(args.json).told(&raw, || {
         format!(
-            "Logged in to {} for {}.\n{}",
+            "Logged in to {}, organization {}.\n{}",
             login.server,
             login.organization,
-            dim(&format!("kept in {}", path.display()))
+            dim(&format!("saved in {}", path.display()))
         )
     })?;
     Ok(ExitCode::SUCCESS)
@@ -43,9 +43,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 pub(crate) fn log_out() -> anyhow::Result<ExitCode> {
     let was = Login::forget()?;
     crate::output::say(if was {
-        "Logged out. The token is still good: `berth token revoke` ends it."
+        "Logged out. The token stays valid; revoke it with `berth token revoke`."
     } else {
-        "You were not logged in."
+        "Not logged in."
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -57,7 +57,7 @@ fn asked(server: &str) -> anyhow::Result<String> {
         stdin.lock().read_line(&mut token).context("cannot read the token")?;
         return Ok(token);
     }
-    eprint!("API token (made at {}, Organization Settings → API Tokens): ", server.trim_end_matches('/'));
+    eprint!("API token (create one in the dashboard at {}): ", server.trim_end_matches('/'));
     std::io::stderr().flush().ok();
     let before = tcgetattr(&stdin)?;
     let mut silent = before.clone();

@@ -1,4 +1,4 @@
-//! `berth logs`: what a step printed, and prints.
+//! `berth logs`: prints the log of a step.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -15,32 +15,31 @@ use super::watch;
 use crate::client::{Client, Failure, Remote, escaped};
 use crate::output::{Printer, dim, note, say};
 
-/// How often a stream that broke off is taken up again in a row.
+/// Reconnects in a row before giving up.
 const RETRIES_MAX: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Read and printed at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     remote: Remote,
-    /// Id of a deployment, or a pipeline for its newest one
+    /// Deployment id, or a pipeline for its latest deployment
     which: String,
-    /// The step: its id or name [default: the one that failed, else the last that began]
+    /// Step id or name [default: the failed step, otherwise the last one started]
     step: Option<String>,
-    /// Go on until it has ended
+    /// Follow the log until the step ends
     #[arg(long, short)]
     follow: bool,
-    /// Only the last lines
+    /// Print only the last lines
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "follow")]
     tail: Option<u32>,
-    /// Of an earlier attempt
+    /// Number of an earlier attempt
     #[arg(long, conflicts_with = "follow")]
     attempt: Option<u32>,
 }
 
-/// Event `lines` of a followed log.
+/// Payload of a `lines` event.
 #[derive(Deserialize)]
 struct Text {
     text: String,
@@ -76,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut printer = Printer::new();
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        let count = raw.read(&mut piece).context("the log broke off")?;
+        let count = raw.read(&mut piece).context("the log was interrupted")?;
         if count == 0 {
             break;
         }
@@ -91,7 +90,7 @@ fn text_of(log: &Log) -> String {
     log.entries.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
-/// As it grows; where the connection breaks it goes on exactly there.
+/// Follows a log; resumes after a broken connection without loss.
 pub(super) fn follow(client: &Client, path: &str) -> anyhow::Result<()> {
     let mut printer = Printer::new();
     let mut last = None::<String>;
@@ -125,7 +124,7 @@ pub(super) fn follow(client: &Client, path: &str) -> anyhow::Result<()> {
             }
         }
         broken += 1;
-        anyhow::ensure!(broken <= RETRIES_MAX, "the log broke off again and again");
+        anyhow::ensure!(broken <= RETRIES_MAX, "the log stream was interrupted {RETRIES_MAX} times in a row");
         std::thread::sleep(RETRY_PAUSE);
     }
 }
@@ -150,10 +149,12 @@ fn chosen<'d>(deployment: &'d Deployment, wanted: Option<&str>) -> anyhow::Resul
     }
     let names: BTreeSet<_> = steps.iter().map(|step| step.step.as_str()).collect();
     let text = match (wanted, names.is_empty()) {
-        (_, true) => "nothing of it has begun yet; `berth status --watch` shows why".to_owned(),
-        (None, _) => "no step of it has begun yet; `berth status --watch` shows why".to_owned(),
+        (_, true) => "the deployment has not started; `berth status` shows what it is waiting for".to_owned(),
+        (None, _) => {
+            "no step has started; `berth status` shows what the deployment is waiting for".to_owned()
+        }
         (Some(wanted), _) => {
-            format!("it has no step {wanted}; there are {}", Vec::from_iter(names).join(", "))
+            format!("no step {wanted} in this deployment; steps: {}", Vec::from_iter(names).join(", "))
         }
     };
     Err(Failure::NotFound(text).into())

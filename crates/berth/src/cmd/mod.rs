@@ -1,4 +1,4 @@
-//! The commands, a file each.
+//! The commands, one module each.
 
 pub(crate) mod admin;
 pub(crate) mod analyze;
@@ -33,7 +33,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::output::say;
 
-/// A use case's refusal, in words for the terminal.
+/// Converts an application error for the terminal.
 fn told(error: AppError) -> anyhow::Error {
     match error {
         AppError::Store(error) => error.into(),
@@ -42,7 +42,7 @@ fn told(error: AppError) -> anyhow::Error {
     }
 }
 
-/// The data directory and the store: in it, or at the address of a PostgreSQL that other servers may use too.
+/// Opens the data directory and its SQLite database, or a PostgreSQL database that other servers may share.
 fn open(data_dir: &std::path::Path, database: Option<&str>) -> anyhow::Result<(DataDir, Store)> {
     match database {
         None => {
@@ -68,10 +68,10 @@ fn open_vault(
     Ok(Vault::open(store, &key_path(dir, key), missing)?)
 }
 
-/// What is in memory stays there when the process crashes: keys, and values of secrets.
+/// Keeps keys and secret values out of core dumps.
 pub(crate) fn no_core_dumps() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!(%error, "core dumps cannot be switched off");
+        tracing::warn!(%error, "cannot disable core dumps");
     }
 }

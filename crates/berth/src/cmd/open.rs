@@ -1,4 +1,4 @@
-//! `berth open`: the page of something, in the browser.
+//! `berth open`: opens a dashboard page in the browser.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -11,9 +11,9 @@ use crate::output::{note, say};
 pub(crate) struct Args {
     #[command(flatten)]
     remote: Remote,
-    /// Id of a deployment, a pipeline, or PIPELINE/ENVIRONMENT [default: the first page]
+    /// Deployment id, pipeline, or PIPELINE/ENVIRONMENT [default: the home page]
     what: Option<String>,
-    /// Only print the address
+    /// Print the URL without opening it
     #[arg(long)]
     print: bool,
 }
@@ -38,13 +38,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut open = Command::new(opener);
         open.arg(&page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if open.spawn().is_err() {
-            note("There is no browser here that can be opened.");
+            note("Cannot open a browser; open the URL yourself.");
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// On this machine the dashboard has a host of its own, which the server redirects browsers to.
+/// Replaces a loopback address with the dashboard's own host name, to which the server redirects browsers.
 fn at_own_host(page: String) -> String {
     let parts = page.strip_prefix("http://").and_then(|rest| rest.split_once('/'));
     let own = parts.and_then(|(authority, path)| Some(format!("{}/{path}", local_dashboard(authority)?)));
@@ -56,7 +56,7 @@ mod tests {
     use super::at_own_host;
 
     #[test]
-    fn page_on_this_machine_is_at_the_dashboards_own_host() {
+    fn local_page_uses_the_dashboard_host() {
         for (page, expected) in [
             ("http://127.0.0.1:8080/o/acme", "http://berth.localhost:8080/o/acme"),
             ("http://localhost/o/acme", "http://berth.localhost/o/acme"),

@@ -1,4 +1,4 @@
-//! `berth repo`: where definitions come from.
+//! `berth repo`: repositories with pipeline definitions.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use anyhow::Context as _;
 use berth_api::repository::{Repository, RepositoryNew};
 
 use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
-use crate::output::words::ago;
+use crate::output::time::ago;
 use crate::output::{dim, harmless, or_dash};
 
-/// Large ones take longer; then the server goes on without us.
+/// The server continues after this timeout.
 const LOOK_MAX: Duration = Duration::from_secs(30);
-/// One that failed before and fails the same way again looks as if nobody had looked.
+/// Shorter, because a second failure with the same error cannot be told from no sync at all.
 const LOOK_FAILING_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -26,35 +26,35 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Read pipelines from a repository
+    /// Add a repository and its pipelines
     Add {
-        /// For example https://git.acme.test/shop.git, or a directory of this machine if the server is on it
+        /// Git URL, for example https://git.acme.test/shop.git; a local directory if the server runs on this machine
         url: String,
-        /// Name of the secret it is read with
+        /// Name of the secret with the repository's credential
         #[arg(long)]
         credential: Option<String>,
-        /// How often it is looked at
+        /// Poll interval
         #[arg(long, value_name = "SECONDS")]
         poll: Option<i64>,
-        /// Do not wait until it was looked at
+        /// Do not wait for the first sync
         #[arg(long)]
         detach: bool,
     },
-    /// All of them
+    /// List repositories
     List,
-    /// Look at it now
+    /// Sync a repository now
     Sync {
-        /// Id or address
+        /// Repository id or URL
         repository: String,
-        /// Do not wait until it was looked at
+        /// Do not wait for the sync
         #[arg(long)]
         detach: bool,
     },
-    /// Forget it; its pipelines go, too
+    /// Remove a repository and its pipelines
     Rm {
-        /// Id or address
+        /// Repository id or URL
         repository: String,
-        /// Also while environments of its pipelines are held
+        /// Remove it even if environments of its pipelines are held
         #[arg(long)]
         force: bool,
     },
@@ -73,8 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::List => {
             let found = client.list::<Repository>("/repositories", RECORDS_MAX)?;
             let rows: Vec<_> = found.data.iter().map(row).collect();
-            let heading = ["repository", "pipelines", "head", "looked at", "problem", "id"];
-            out.table(&found.raw, &heading, &rows, "No repositories yet. `berth repo add URL` adds one.")?;
+            let heading = ["repository", "pipelines", "head", "synced", "error", "id"];
+            out.table(&found.raw, &heading, &rows, "No repositories. Add one with `berth repo add URL`.")?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Sync { repository, detach } => {
@@ -90,15 +90,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     out.told(&told.raw, || {
         let it = &told.data;
         let state = match (&it.deleted_at, &it.error) {
-            (Some(_), _) => "is forgotten".to_owned(),
-            (None, Some(error)) => format!("cannot be read: {}", harmless(error)),
-            (None, None) if it.last_synced_at.is_none() => "is looked at".to_owned(),
-            (None, None) => format!("has {}", pipelines(it)),
+            (Some(_), _) => "removed".to_owned(),
+            (None, Some(error)) => format!("sync failed: {}", harmless(error)),
+            (None, None) if it.last_synced_at.is_none() => "sync pending".to_owned(),
+            (None, None) => format!("synced, {}", pipelines(it)),
         };
         let problems =
             it.problems.iter().map(|it| format!("\n{}: {}", harmless(&it.path), harmless(&it.message)));
         let problems: String = problems.collect();
-        format!("{} {state}{problems}\n{}", it.url, dim(&client.page("/settings/repositories")))
+        format!("{}: {state}{problems}\n{}", it.url, dim(&client.page("/settings/repositories")))
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -110,13 +110,13 @@ fn path(id: &str) -> String {
 fn pipelines(it: &Repository) -> String {
     let slugs: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
     match slugs.as_slice() {
-        [] => "no pipelines: there is no .berth/NAME/pipeline.yaml in its default branch".to_owned(),
-        [one] => format!("the pipeline {one}"),
-        several => format!("the pipelines {}", several.join(", ")),
+        [] => "no pipelines found: add .berth/NAME/pipeline.yaml to the default branch".to_owned(),
+        [one] => format!("pipeline {one}"),
+        several => format!("pipelines {}", several.join(", ")),
     }
 }
 
-/// Until the server has read it, or said why it cannot; after a while, as it is then.
+/// Waits until the repository was synced or failed to; returns its current state after a timeout.
 fn looked_at(client: &Client, asked: &Reply<Repository>) -> anyhow::Result<Reply<Repository>> {
     let before = &asked.data;
     let until = Instant::now() + if before.error.is_some() { LOOK_FAILING_MAX } else { LOOK_MAX };
@@ -130,14 +130,14 @@ fn looked_at(client: &Client, asked: &Reply<Repository>) -> anyhow::Result<Reply
     }
 }
 
-/// The server stands in another directory: one of ours is named by its whole path.
+/// Makes a local path absolute, because the server has another working directory.
 fn whole(url: &str) -> anyhow::Result<String> {
     let path = std::path::Path::new(url);
     if !path.is_dir() {
         return Ok(url.to_owned());
     }
     let whole = path.canonicalize().with_context(|| format!("cannot read {url}"))?;
-    whole.into_os_string().into_string().map_err(|_| anyhow::anyhow!("the path of {url} is not text"))
+    whole.into_os_string().into_string().map_err(|_| anyhow::anyhow!("the path of {url} is not valid UTF-8"))
 }
 
 fn row(it: &Repository) -> Vec<String> {
@@ -160,6 +160,6 @@ fn find(client: &Client, which: &str) -> anyhow::Result<String> {
     let all: Vec<Repository> = client.list("/repositories", RECORDS_MAX)?.data;
     let found = all.into_iter().find(|it| it.url == which);
     Ok(found
-        .ok_or_else(|| Failure::NotFound(format!("no repository {which}; `berth repo list` shows all")))?
+        .ok_or_else(|| Failure::NotFound(format!("no repository {which}; list them with `berth repo list`")))?
         .id)
 }

@@ -1,4 +1,4 @@
-//! `berth runner`: executes the steps of a server on another machine.
+//! `berth runner`: runs steps for a server on another machine.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,48 +25,48 @@ use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NAME_CHARS_MAX: usize = 63;
-/// Before the reason why steps cannot be kept apart here.
+/// Prefix of the error if no sandbox works.
 const WHAT_TO_DO: &str =
-    "this runner runs no steps: install bubblewrap, or choose --sandbox landlock or --sandbox off";
-/// For the first words: of what follows, each call has its own limit.
+    "no sandbox available; install bubblewrap, or use --sandbox landlock or --sandbox off";
+/// Timeout of registration and hello.
 const SAY_MAX: Duration = Duration::from_secs(15);
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How often to look whether it is told to end.
+/// Interval for checking signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// Clocks further apart than this are worth a word.
+/// Clock skew that is logged.
 const CLOCKS_APART_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Address of the server, for example https://berth.acme.test
+    /// Server URL, for example https://berth.acme.test
     #[arg(long, value_name = "URL")]
     server: String,
-    /// Token to register with, once; afterwards the work directory has what is needed
+    /// Registration token; needed only for the first start
     #[arg(long, value_name = "TOKEN", env = "BERTH_RUNNER_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// What to be called, where nobody has chosen a name [default: the name of this machine]
+    /// Runner name, unless one was set on the server [default: the host name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// What this machine can do, for runs_on, besides its system and architecture
+    /// Additional labels for runs_on; operating system and architecture are always set
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     labels: Vec<String>,
-    /// Where steps are executed; of one runner alone
+    /// Work directory; each runner needs its own
     #[arg(long, value_name = "DIR", default_value = "berth-runner")]
     work_dir: PathBuf,
-    /// Steps at once
+    /// Number of steps to run in parallel
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(i64).range(1..=SLOTS_MAX))]
     slots: i64,
-    /// How far steps are kept apart from this machine
+    /// Sandbox for steps
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: SandboxLevel,
-    /// File, socket or directory that every step may read or connect to; may be given several times
+    /// File, socket or directory that every step can access; can be repeated
     #[arg(long, value_name = "PATH")]
     expose: Vec<PathBuf>,
-    /// Unprivileged user that steps run as; the runner itself has to be root
+    /// Unprivileged user to run steps as; the runner must be root
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
-    /// Let secrets and credentials pass by plain http, in a network that is trusted
+    /// Allow plain http, for trusted networks only: secrets and the credential are sent unencrypted
     #[arg(long)]
     allow_plain_http: bool,
 }
@@ -81,8 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sandbox = embedded::sandbox(args.sandbox, false);
     let user = args.user.as_deref().map(StepUserAccount::find).transpose().context("--user")?;
     let confinement = Confinement::choose_as(user, sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
-    let RecoveredSpool { before, seen } =
-        AttemptSpool::recover(home.path()).context("the spool cannot be read")?;
+    let RecoveredSpool { before, seen } = AttemptSpool::recover(home.path()).context("cannot read the spool")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
     let hello = Hello {
@@ -100,9 +99,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     compare_clocks(&welcome);
-    // Only now: until the server has heard of it, what the process before left is not forgotten.
+    // Not earlier: the old spool must survive until the server has received its content.
     let seen = seen.with_epoch(welcome.epoch);
-    let spool = AttemptSpool::create(home.path(), &boot, seen).context("the spool cannot be written")?;
+    let spool = AttemptSpool::create(home.path(), &boot, seen).context("cannot write the spool")?;
     let link = Arc::new(RemoteLink::new(client.clone(), &welcome));
     let self_stop = Duration::from_millis(welcome.self_stop_ms);
     let settings = RunnerOptions {
@@ -110,16 +109,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         labels: labels.clone(),
         stop_grace: Duration::from_millis(welcome.stop_grace_ms),
         self_stop,
-        // Logs wait for the server as long as steps do.
+        // Logs are buffered at least as long as steps keep running without the server.
         step_log_patience: STEP_LOG_PATIENCE.max(self_stop),
         step_log_spill_bytes_max: STEP_LOG_SPILL_BYTES_MAX,
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
         spool: Some(Arc::new(spool)),
         ..RunnerOptions::new(home.path().to_owned(), boot.clone(), confinement)
     };
-    let runner = StepRunner::start(settings, link.clone()).context("the runner cannot start")?;
+    let runner = StepRunner::start(settings, link.clone()).context("cannot start the runner")?;
     say(&format!(
-        "berth runner {} works for {server}: {} steps at once, labels {}, isolation {:?}",
+        "berth runner {} is connected to {server}: {} slots, labels {}, isolation {:?}",
         welcome.name,
         args.slots,
         welcome.labels.join(", "),
@@ -130,18 +129,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match end {
         End::InOrder => {
             if let Err(error) = link.goodbye(&boot) {
-                tracing::warn!("the server does not hear that this runner ends: {error}");
+                tracing::warn!(%error, "cannot notify the server of the shutdown");
             }
             Ok(ExitCode::SUCCESS)
         }
         End::Dismissed => anyhow::bail!(
-            "the server does not know this runner any more: it was removed. To add it again, make a new token and \
-             start with --token"
+            "this runner was removed from the server; to add it again, create a new token and start with --token"
         ),
     }
 }
 
-/// Registers where that is due, and says hello. Nothing: it was told to end meanwhile.
+/// Registers if necessary and sends hello. `None`: interrupted.
 fn enter(
     args: &Args,
     server: &str,
@@ -149,14 +147,13 @@ fn enter(
     hello: &Hello,
     ending: &Ending,
 ) -> anyhow::Result<Option<(Arc<ServerClient>, Welcome)>> {
-    let known =
-        RunnerCredential::load(home.path()).context("the credential in the work directory cannot be read")?;
+    let known = RunnerCredential::load(home.path()).context("cannot read the credential in the work directory")?;
     let was_known = known.is_some();
     let credential = match (known, &args.token) {
         (Some(known), _) => {
             anyhow::ensure!(
                 known.server == server,
-                "{} belongs to runner {} of {}; give a work directory of its own to a runner of {server}",
+                "{} belongs to runner {} of {}; use another --work-dir for {server}",
                 home.path().display(),
                 known.name,
                 known.server
@@ -168,8 +165,8 @@ fn enter(
             None => return Ok(None),
         },
         (None, None) => anyhow::bail!(
-            "this runner is not registered yet: add one (POST /api/v1/organizations/ORG/runners, or in the dashboard) \
-             and start it with --token"
+            "this runner is not registered; add it in the dashboard (or POST /api/v1/organizations/ORG/runners) and \
+             start it with --token"
         ),
     };
     let client = Arc::new(ServerClient::new(server, credential.credential.reveal()));
@@ -180,7 +177,7 @@ fn enter(
     match (greeted?, &args.token) {
         (None, _) => Ok(None),
         (Some(Ok(welcome)), _) => Ok(Some((client, welcome))),
-        // It was removed, and added again.
+        // The runner was removed and added again.
         (Some(Err(_)), Some(token)) if was_known => {
             let Some(credential) = register(args, server, home.path(), token, ending)? else {
                 return Ok(None);
@@ -209,18 +206,18 @@ fn register(
     };
     let Registered { runner_id, name, credential } = registered;
     let credential = RunnerCredential { server: server.to_owned(), runner_id, name, credential };
-    credential.save(work_dir).context("the credential cannot be written")?;
+    credential.save(work_dir).context("cannot write the credential")?;
     Ok(Some(credential))
 }
 
-/// Until the server answers; a no is an answer.
+/// Retries with exponential backoff until the server responds; a refusal is a response. `None`: interrupted.
 fn insist<T>(ending: &Ending, ask: impl Fn() -> Result<T, RequestError>) -> anyhow::Result<Option<T>> {
     let mut pause = PAUSE_MIN;
     loop {
         match ask() {
             Ok(answer) => return Ok(Some(answer)),
             Err(RequestError::Unavailable(why)) => {
-                tracing::warn!("{why}; it is tried again in {} ms", pause.as_millis());
+                tracing::warn!(error = %why, retry_in = ?pause, "server unavailable; retrying");
             }
             Err(no @ (RequestError::Unauthenticated(_) | RequestError::Refused(_))) => return Err(no.into()),
         }
@@ -236,26 +233,26 @@ fn address(url: &str, allow_plain_http: bool) -> anyhow::Result<String> {
     let host = match url.split_once("://") {
         Some(("https", host)) => return Ok(check_host(url, host)?.to_owned()),
         Some(("http", host)) => host,
-        _ => anyhow::bail!("--server must be an address like https://berth.acme.test"),
+        _ => anyhow::bail!("--server must be a URL like https://berth.acme.test"),
     };
     let is_loopback = ["127.0.0.1", "localhost", "[::1]"]
         .iter()
         .any(|own| host.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':')));
     anyhow::ensure!(
         is_loopback || allow_plain_http,
-        "by plain http everybody on the way could read secrets and the credential of this runner: give an https \
-         address, or --allow-plain-http in a network that is trusted"
+        "plain http would expose secrets and the credential of this runner; use https, or --allow-plain-http in a \
+         trusted network"
     );
     Ok(check_host(url, host)?.to_owned())
 }
 
 fn check_host<'a>(url: &'a str, host: &str) -> anyhow::Result<&'a str> {
     let is_plain = !host.is_empty() && !host.contains(['@', '?', '#', ' ']);
-    anyhow::ensure!(is_plain, "--server must be an address like https://berth.acme.test");
+    anyhow::ensure!(is_plain, "--server must be a URL like https://berth.acme.test");
     Ok(url)
 }
 
-/// The machine's name, as far as it can be one of a runner.
+/// Returns the host name, converted to a valid runner name.
 fn own_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let plain: String =
@@ -265,7 +262,7 @@ fn own_name() -> Option<String> {
     (!cut.is_empty()).then(|| cut.to_owned())
 }
 
-/// Nothing here is decided by a wall clock, but people compare times, and certificates have them.
+/// Only warns: the runner does not depend on wall-clock time, but log timestamps and certificates do.
 fn compare_clocks(welcome: &Welcome) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
@@ -279,24 +276,24 @@ fn clocks_apart(here_s: i64, there_s: i64) -> Option<String> {
     let way = if apart_s > 0 { "ahead of" } else { "behind" };
     (apart_s.abs() > CLOCKS_APART_S_MAX).then(|| {
         format!(
-            "the clock of this machine is {} minutes {way} the server's: set one of them, or times in logs will not \
-             fit together and certificates may be refused",
+            "the clock of this machine is {} minutes {way} the server's; log timestamps will not match and \
+             certificates may be rejected",
             apart_s.abs() / 60
         )
     })
 }
 
 enum End {
-    /// Everything it ran is over.
+    /// All steps have ended.
     InOrder,
-    /// The server has said that it does not know it.
+    /// The server no longer knows this runner.
     Dismissed,
 }
 
-/// Being told to end, by a signal: once to finish what runs, twice to stop it.
+/// Counts shutdown signals: the first one drains, the second one stops running steps.
 struct Ending {
     signals: Arc<AtomicU32>,
-    /// Listens as long as it is there.
+    /// Keeps the signal handlers alive.
     _runtime: Runtime,
 }
 
@@ -325,7 +322,7 @@ impl Ending {
         self.signals.load(Ordering::Relaxed)
     }
 
-    /// Waits; true when it is told to end meanwhile.
+    /// Waits; returns true if a signal arrived.
     fn within(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
         while self.signals() == 0 && Instant::now() < until {
@@ -345,9 +342,7 @@ impl Ending {
                 1 if !drains => {
                     drains = true;
                     runner.drain();
-                    tracing::info!(
-                        "takes nothing more and finishes what runs; another signal stops that, too"
-                    );
+                    tracing::info!("draining; send another signal to stop running steps");
                 }
                 1 => {}
                 _ => return End::InOrder,
@@ -365,7 +360,7 @@ mod tests {
     use super::{address, clocks_apart};
 
     #[test]
-    fn a_clock_that_is_an_hour_off_is_told() {
+    fn clock_skew_of_an_hour_is_reported() {
         assert_eq!(clocks_apart(7_200, 7_170), None);
         assert!(
             clocks_apart(7_200, 3_600).is_some_and(|text| text.contains("60 minutes ahead of the server's"))
@@ -376,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_do_not_travel_by_plain_http_unless_that_is_wanted() {
+    fn plain_http_is_refused_unless_allowed() {
         for good in
             ["https://berth.acme.test", "https://x:8443/", "http://127.0.0.1:8080", "http://localhost:1"]
         {

@@ -1,4 +1,4 @@
-//! `berth secret`: values go in and never come out.
+//! `berth secret`: secrets are write-only.
 
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use berth_api::secret::{ScopeKind, ScopeNew, Secret, SecretNew, SecretPut};
 
 use crate::client::{Client, RECORDS_MAX, Remote, escaped};
-use crate::output::words::ago;
+use crate::output::time::ago;
 use crate::output::{Output, note, or_dash};
 
-/// As the API has it.
+/// Limit of the API.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(clap::Args)]
@@ -24,28 +24,31 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Keep a value; it is read from standard input or a file, never from the command line
+    /// Create or update a secret; the value is read from standard input or a file
+    #[command(after_help = "Example:\n  printf %s \"$TOKEN\" | berth secret set DEPLOY_TOKEN")]
     Set {
+        /// Secret name
         name: String,
-        /// [default: standard input]
+        /// File with the value [default: standard input]
         #[arg(long, value_name = "FILE")]
         from_file: Option<PathBuf>,
-        /// For one pipeline alone
+        /// Only for this pipeline
         #[arg(long, short)]
         pipeline: Option<String>,
-        /// For one stage or environment of it alone
+        /// Only for this stage or environment of the pipeline
         #[arg(long, requires = "pipeline")]
         stage: Option<String>,
+        /// Description
         #[arg(long)]
         description: Option<String>,
     },
-    /// Names, versions and who uses them
+    /// List secrets, their versions and the pipelines that use them
     List,
-    /// Forget one
+    /// Remove a secret
     Rm {
-        /// Id or name
+        /// Secret name or id
         secret: String,
-        /// Also if pipelines use it
+        /// Remove it even if pipelines use it
         #[arg(long)]
         force: bool,
     },
@@ -67,13 +70,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::List => list(&client, &out),
         Command::Rm { secret, force } => {
             let gone = client.delete::<Secret>(&format!("/secrets/{}?force={force}", escaped(secret)))?;
-            out.told(&gone.raw, || format!("{} is forgotten.", gone.data.name))?;
+            out.told(&gone.raw, || format!("Removed {}.", gone.data.name))?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// The line end after a single line is the file's, not the value's. Keys of several lines need theirs.
+/// Reads the value. A single line loses its line end; multi-line values such as keys keep it.
 fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
     let mut value = String::new();
     match file {
@@ -84,7 +87,7 @@ fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
         }
         None => {
             if std::io::stdin().is_terminal() {
-                note("Type the value, then a line end and Ctrl-D:");
+                note("Enter the value, then press Enter and Ctrl-D:");
             }
             std::io::stdin().lock().take(VALUE_BYTES_MAX + 2).read_to_string(&mut value)?;
         }
@@ -99,7 +102,7 @@ fn without_line_end(value: &str) -> &str {
     }
 }
 
-/// Made, or given a new value where there is one of this name.
+/// Creates the secret, or updates it if one with this name and scope exists.
 fn set(
     client: &Client,
     out: &Output,
@@ -120,9 +123,9 @@ fn set(
         }
         None => client.post("/secrets", &SecretNew { name: name.to_owned(), value, description, scope })?,
     };
-    out.told(&saved.raw, || format!("{} is kept, version {}.", saved.data.name, saved.data.version))?;
+    out.told(&saved.raw, || format!("Saved {} (version {}).", saved.data.name, saved.data.version))?;
     for warning in &saved.data.warnings {
-        note(&format!("note: {}", warning.detail));
+        note(&format!("warning: {}", warning.detail));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -159,8 +162,8 @@ fn list(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["name", "for", "version", "changed", "used by", "id"];
-    out.table(&found.raw, &heading, &rows, "No secrets yet. `berth secret set NAME` keeps one.")?;
+    let heading = ["name", "scope", "version", "updated", "used by", "id"];
+    out.table(&found.raw, &heading, &rows, "No secrets. Create one with `berth secret set NAME`.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -169,7 +172,7 @@ mod tests {
     use super::without_line_end;
 
     #[test]
-    fn a_line_is_taken_without_its_end_and_a_key_of_several_lines_as_it_is() {
+    fn single_line_secret_loses_its_line_end() {
         for (given, kept) in
             [("token\n", "token"), ("token\r\n", "token"), ("token", "token"), ("a\nb\n", "a\nb\n")]
         {

@@ -1,4 +1,4 @@
-//! `berth serve`: the server, for real or as a demo.
+//! `berth serve`: runs the server or the demo.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -30,74 +30,72 @@ use crate::config::{RunnerSettings, SandboxLevel, Settings, TlsSettings, parse_p
 use crate::embedded;
 use crate::logging;
 
-/// How soon new files of a certificate are noticed.
 const TLS_LOOK_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where Berth keeps its data
+    /// Data directory
     #[arg(long, value_name = "DIR", conflicts_with = "demo")]
     pub(super) data_dir: Option<PathBuf>,
-    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
+    /// Address to listen on; port 0 picks a free port [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     pub(super) listen: Option<SocketAddr>,
-    /// Address of a PostgreSQL database, postgres://user:password@host/name, that servers may share [default: SQLite in the data directory]
+    /// PostgreSQL URL, postgres://user:password@host/name; several servers can share it [default: SQLite in the data
+    /// directory]
     #[arg(long, value_name = "URL")]
     pub(super) database: Option<String>,
-    /// How people reach the server, for example https://berth.acme.test
+    /// URL at which users reach the server, for example https://berth.acme.test
     #[arg(long, value_name = "URL", value_parser = parse_public_url)]
     pub(super) public_url: Option<String>,
-    /// One person tries it on their own machine: people log in without https, and repositories may lie on this machine
+    /// Single-user mode on your own machine: log in without https, use local repositories
     #[arg(long)]
     pub(super) local: bool,
-    /// Run no steps on this machine
+    /// Do not run steps on this machine
     #[arg(long)]
     pub(super) no_runner: bool,
-    /// How far steps are kept apart from this machine [default: auto]
+    /// Sandbox for steps [default: auto]
     #[arg(long, value_name = "LEVEL")]
     pub(super) sandbox: Option<SandboxLevel>,
-    /// Limit the requests of each token: on or off
+    /// Rate limit per token
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
     pub(super) rate_limit: Option<String>,
-    /// File with the root key [default: DIR/root.key]
+    /// Root key file [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     pub(super) root_key_file: Option<PathBuf>,
-    /// Directory below which repositories on this machine may lie; may be given several times
+    /// Directory in which local repositories are allowed; can be repeated
     #[arg(long, value_name = "DIR")]
     pub(super) repository_root: Vec<PathBuf>,
-    /// Host of repositories that may be in a private network; may be given several times
+    /// Git host allowed in a private network; can be repeated
     #[arg(long, value_name = "HOST")]
     pub(super) repository_host: Vec<String>,
-    /// Host, address or network (10.0.0.0/8) that webhooks may go to although it is private, also by plain http; may be
-    /// given several times
+    /// Private host, address or network (10.0.0.0/8) that webhooks can reach, also over plain http; can be repeated
     #[arg(long, value_name = "HOST|CIDR")]
     pub(super) egress_allow: Vec<String>,
-    /// What a host of repositories is, for fix pull requests: HOST=github, gitlab or gitea, with =URL of its API where it
-    /// is not in the usual place; may be given several times
+    /// Type of a git host for fix pull requests: HOST=github, gitlab or gitea, plus =URL of its API; can be repeated
     #[arg(long, value_name = "HOST=FORGE[=URL]")]
     pub(super) forge: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
-    /// Throw-away data and something to look at; everything is removed at the end
+    /// Run a demo with sample data, which is removed at the end
     #[arg(long)]
     pub(super) demo: bool,
-    /// With --demo: print one JSON object
+    /// With --demo: print JSON
     #[arg(long, requires = "demo")]
     pub(super) json: bool,
-    /// With --demo: organizations and pipelines only, without colleagues, repository and sites
+    /// With --demo: only organizations and pipelines, without members, repository and sites
     #[arg(long, requires = "demo")]
     pub(super) bare: bool,
-    /// The process of the demo that this server belongs to
+    /// Process id of the demo supervisor
     #[arg(long, hide = true, conflicts_with = "demo")]
     kept_by: Option<u32>,
-    /// Where a place of the demo is to be seen: NAME=URL
+    /// URL of a demo site: NAME=URL
     #[arg(long, hide = true, requires = "kept_by")]
     site: Vec<String>,
 }
 
 impl Args {
-    /// What a demo is told and its server has to know.
+    /// Flags that the demo passes on to its server.
     pub(super) fn passed_on(&self) -> Vec<(&'static str, String)> {
         let path = |path: &PathBuf| path.display().to_string();
         let sandbox = self.sandbox.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
@@ -116,7 +114,7 @@ impl Args {
     }
 }
 
-/// How soon a server notices that its demo was killed.
+/// Interval for noticing that the demo supervisor is gone.
 const KEEPER_LOOK_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -124,12 +122,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start(&settings.log, args.demo || args.kept_by.is_some());
     no_core_dumps();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // From here on a signal ends the program in order, also while it is still starting.
+    // From here on a signal shuts down cleanly, even during startup.
     let stop = stop_on_signal(&runtime, if args.demo { Hangup::Ends } else { Hangup::Passes })?;
     let database = args.database.as_deref().or(settings.database.as_deref());
     let listen = args.listen.unwrap_or(settings.listen);
     if args.demo {
-        anyhow::ensure!(database.is_none(), "a demo keeps its data to itself: leave --database away");
+        anyhow::ensure!(database.is_none(), "--database cannot be used with --demo");
         return demo::keep(args, listen, runtime, &stop);
     }
     let config = Config {
@@ -155,33 +153,33 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let tls = tls(&settings.tls)?;
     let config = Config { has_tls: tls.is_some(), ..config };
     config.check_local().map_err(anyhow::Error::msg)?;
-    // A demo is, unless it was told to be reached from elsewhere.
+    // A demo is local unless it has a public URL.
     let local = config.local || args.kept_by.is_some();
     let config = Config { local, ..config };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    // Another directory later, when this process may be elsewhere, would be another one.
+    // Absolute, because the path is used after the working directory may have changed.
     let work_dir = runner.work_dir.map(std::path::absolute).transpose().context("runner.work_dir")?;
     let runner = RunnerSettings { work_dir, ..runner };
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
     anyhow::ensure!(
         data_dir.is_dir(),
-        "there is no data directory at {}. Run `berth init` first.",
+        "data directory {} does not exist; run `berth init` first",
         data_dir.display()
     );
-    // It would be made, and be empty: after a restore that failed nobody wants that.
+    // Opening would create an empty database, which must not happen after a failed restore.
     anyhow::ensure!(
         database.is_some() || data_dir.join("berth.db").exists(),
-        "there is no database in {}. Run `berth init`, or `berth admin restore`, first.",
+        "no database in {}; run `berth init` or `berth admin restore` first",
         data_dir.display()
     );
     let (dir, store) = open(data_dir, database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
-    // A demo has made its own, and keeps it with its data.
+    // The demo has its own root key in its data directory.
     let key = key.filter(|_| args.kept_by.is_none());
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
-    // What is refused before is left as it is.
+    // Only after all checks, so that a refused start changes nothing.
     if !store.is_shared() {
         store.begin_in(&dir)?;
     }
@@ -191,11 +189,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
     let all = runtime.block_on(store.read(None, |db| everywhere::organizations(db, None)))?;
-    // A demo makes up a second one.
+    // The demo's second organization does not count.
     let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
     anyhow::ensure!(
         !config.local || organizations < 2,
-        "--local is for one person and one organization, and there are {organizations}. Serve with --public-url and TLS."
+        "--local supports only one organization, but there are {organizations}; use --public-url and TLS instead"
     );
     let hidden: Vec<PathBuf> = [key, args.config.as_deref(), settings.tls.key.as_deref()]
         .into_iter()
@@ -203,7 +201,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(Path::to_owned)
         .collect();
     let confinement = embedded::confine(&config, &runner, &hidden)?;
-    // Steps must not wait for a runner that cannot run them.
+    // Without a sandbox the runner has no labels, so that no step waits for it.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let found = confinement.as_ref().ok();
     let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed_paths())).unzip();
@@ -232,7 +230,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// `0`: for ever.
+/// `0`: keep forever.
 fn days(count: u32) -> Option<Duration> {
     (count > 0).then(|| Duration::from_secs(u64::from(count) * 24 * 60 * 60))
 }
@@ -242,7 +240,7 @@ fn sites(told: &[String]) -> Vec<(String, String)> {
     told.iter().filter_map(split).collect()
 }
 
-/// Values of the settings and of the command line, parsed.
+/// Parses the values of a setting and its flag.
 fn parsed<T>(name: &str, settings: &[String], args: &[String]) -> anyhow::Result<Vec<T>>
 where
     T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
@@ -251,7 +249,7 @@ where
     settings.iter().chain(args).map(parse).collect()
 }
 
-/// Refused when a runner could still be at work while the server calls it lost.
+/// Fails if a runner could still be working when the server declares it lost.
 fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<Times> {
     let usual = if is_shared { Times::LOST_SHARED } else { Times::default().lost };
     let lost = settings.lost_ms.map_or(usual, Duration::from_millis);
@@ -259,10 +257,10 @@ fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<Times> {
     times.map_err(|why| anyhow::anyhow!("runner.lost_ms and runner.stop_grace_ms: {why}"))
 }
 
-/// Where the server finds its listener.
+/// How the server gets its listener.
 pub(super) enum Listen {
     At(SocketAddr),
-    /// Whoever started it holds it, and goes on holding it when this process is gone.
+    /// Inherited as standard input; the parent keeps it open across restarts.
     Given,
 }
 
@@ -291,7 +289,7 @@ pub(super) fn listen_and_serve(
         let running = embedded::run(runner, stop.clone());
         let measured = measure(app.clone(), metrics);
         let reloads = reload_tls(app.clone());
-        // The admin socket first: it is bound when the first request is accepted.
+        // The admin socket is bound before the first request is accepted.
         let serving = async { tokio::join!(admin, serve(app, listener), running, measured, reloads) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
@@ -301,14 +299,14 @@ pub(super) fn listen_and_serve(
         tokio::select! {
             _ = &mut serving => Ok(ExitCode::SUCCESS),
             true = failed => {
-                // What was acknowledged is safe; nothing further can be. The next start recovers.
+                // Acknowledged writes are durable, but no more can be accepted. The next start recovers.
                 stop.cancel();
                 serving.await;
                 Ok(ExitCode::FAILURE)
             }
         }
     });
-    // Connections that were cut still hold the application; with the runtime they go, and the store closes cleanly.
+    // Drops connections that still hold the application, so that the store closes cleanly.
     drop(runtime);
     code
 }
@@ -329,7 +327,7 @@ async fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
 async fn measure(app: Arc<App>, listener: Option<TcpListener>) {
     if let Some(listener) = listener {
         if let Ok(address) = listener.local_addr() {
-            tracing::info!(%address, "metrics are served");
+            tracing::info!(%address, "serving metrics");
         }
         metrics::serve(app.metrics(), listener).await;
     }
@@ -339,11 +337,11 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<Arc<Tls>>> {
     match (&settings.certificate, &settings.key) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => Ok(Some(Arc::new(Tls::load(certificate, key)?))),
-        _ => anyhow::bail!("tls.certificate and tls.key belong together: name both, or neither"),
+        _ => anyhow::bail!("set both tls.certificate and tls.key, or neither"),
     }
 }
 
-/// New files are taken at SIGHUP, and by themselves when they have changed.
+/// Reloads certificates on SIGHUP and when the files change.
 async fn reload_tls(app: Arc<App>) {
     let Some(tls) = app.tls() else { return };
     let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
@@ -357,7 +355,7 @@ async fn reload_tls(app: Arc<App>) {
     }
 }
 
-/// The demo that started us, and would stop us, is gone when we have another parent.
+/// Stops when the parent process changes, because the demo supervisor is gone.
 fn stop_without(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
     let stop = stop.clone();
     runtime.spawn(async move {
@@ -370,12 +368,12 @@ fn stop_without(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
     });
 }
 
-/// What SIGHUP means.
+/// What SIGHUP does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hangup {
-    /// A terminal was closed, and what runs is for whoever sat there.
+    /// The terminal was closed: stop.
     Ends,
-    /// A server goes on; new files of its certificate are taken.
+    /// Keep running; certificates are reloaded.
     Passes,
 }
 
@@ -383,7 +381,7 @@ pub(super) fn stop_on_signal(runtime: &Runtime, hangup: Hangup) -> anyhow::Resul
     let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    // Listened to in both cases: whoever does not is ended by it.
+    // Handled in both cases, because the default action terminates the process.
     let mut closed = signals::hangup()?.filter(|_| hangup == Hangup::Ends);
     let stop = CancellationToken::new();
     let stopping = stop.clone();

@@ -1,4 +1,4 @@
-//! `berth completion` and `berth man`: help where people look for it.
+//! `berth completion` and `berth man`.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -9,17 +9,18 @@ use clap_complete::Shell;
 
 #[derive(clap::Args)]
 pub(crate) struct Completion {
+    /// Shell
     shell: Shell,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct Man {
-    /// Where the pages are written; made if it is not there
+    /// Output directory; created if it does not exist
     dir: PathBuf,
 }
 
 pub(crate) fn completion(args: &Completion, mut program: clap::Command) -> anyhow::Result<ExitCode> {
-    // Not straight to the terminal: where nobody reads on, that would panic.
+    // Buffered, because clap panics if the reader closes the pipe.
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut program, "berth", &mut text);
     std::io::stdout().write_all(&text).context("cannot print")?;
@@ -28,7 +29,7 @@ pub(crate) fn completion(args: &Completion, mut program: clap::Command) -> anyho
 
 pub(crate) fn man(args: &Man, program: clap::Command) -> anyhow::Result<ExitCode> {
     let shown = args.dir.display();
-    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot make {shown}"))?;
-    clap_mangen::generate_to(program, &args.dir).with_context(|| format!("cannot write into {shown}"))?;
+    std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {shown}"))?;
+    clap_mangen::generate_to(program, &args.dir).with_context(|| format!("cannot write to {shown}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,17 +1,17 @@
-//! Ctrl-C, TERM, and HUP where a terminal is closed: told to whoever has something to end in order.
+//! SIGINT, SIGTERM and SIGHUP handling.
 
 use anyhow::Context as _;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Heard, SignalKind, signal};
 
-/// Signals are heard from now on, each time, by a thread of their own.
+/// Calls `tell` on a separate thread for each signal from now on.
 pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    let runtime = runtime.context("cannot listen to signals")?;
+    let runtime = runtime.context("cannot install signal handlers")?;
     let entered = runtime.enter();
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
-    let mut hangup = hangup().context("cannot listen to signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot install signal handlers")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot install signal handlers")?;
+    let mut hangup = hangup().context("cannot install signal handlers")?;
     drop(entered);
     let listening = move || {
         loop {
@@ -25,10 +25,10 @@ pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::R
         }
     };
     let started = std::thread::Builder::new().name("signals".into()).spawn(listening);
-    started.map(|_| ()).context("cannot listen to signals")
+    started.map(|_| ()).context("cannot install signal handlers")
 }
 
-/// `None`: whoever started us does not want that we hear of it, as `nohup` does.
+/// `None`: the parent has set SIGHUP to be ignored, as `nohup` does.
 pub(crate) fn hangup() -> std::io::Result<Option<Heard>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -37,7 +37,7 @@ pub(crate) fn hangup() -> std::io::Result<Option<Heard>> {
     if is_ignored { Ok(None) } else { signal(SignalKind::hangup()).map(Some) }
 }
 
-/// Never, where nobody listens.
+/// Waits for the signal; forever if it is ignored.
 pub(crate) async fn heard(listening: &mut Option<Heard>) {
     match listening {
         Some(listening) => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
 
 use crate::client::{RECORDS_MAX, Remote, escaped};
-use crate::output::words::{ago, ahead};
+use crate::output::time::{ago, ahead};
 use crate::output::{harmless, note, or_dash, say};
 
 #[derive(clap::Args)]
@@ -18,21 +18,22 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Make one; it is printed now and never again
+    /// Create a token; it is printed only once
     Create {
+        /// Name of the token
         name: String,
         /// Days until it expires; 0 for never [default: 90]
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..=366))]
         days: Option<i64>,
-        /// A service account it speaks for [default: you]
+        /// Id of the service account that owns it [default: you]
         #[arg(long, value_name = "ID")]
         owner: Option<String>,
     },
-    /// Yours, or all with the permission for it
+    /// List your tokens, or all of them if you have the permission
     List,
-    /// End one at once
+    /// Revoke a token
     Revoke {
-        /// Its id (tok_…)
+        /// Token id (tok_…)
         id: String,
     },
 }
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if out.json {
                 say(&made.raw.to_string())?;
             } else {
-                note("It is shown only now:");
+                note("Token (not shown again):");
                 say(made.data.token.as_deref().unwrap_or_default())?;
             }
         }
@@ -63,11 +64,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 ]
             };
             let rows: Vec<_> = found.data.iter().map(row).collect();
-            out.table(&found.raw, &["name", "begins", "last used", "expires", "id"], &rows, "No tokens.")?;
+            out.table(
+                &found.raw,
+                &["name", "prefix", "last used", "expires", "id"],
+                &rows,
+                "No API tokens.",
+            )?;
         }
         Command::Revoke { id } => {
             let gone = client.delete::<ApiToken>(&format!("/api-tokens/{}", escaped(id)))?;
-            out.told(&gone.raw, || format!("{} is revoked.", harmless(&gone.data.name)))?;
+            out.told(&gone.raw, || format!("Revoked {}.", harmless(&gone.data.name)))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! A deployment as it goes on, up to its end.
+//! Watches a deployment until it finishes.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use berth_api::deployment::{Deployment, DeploymentStatus, Stage, StageStatus, St
 use berth_api::pipeline::Pipeline;
 
 use crate::client::{Client, Failure, escaped, exit_code};
-use crate::output::words::{ago, between, clock};
-use crate::output::{Live, Output, bold, coloured, coloured_as, dim, harmless, say, word};
+use crate::output::time::{ago, between, clock};
+use crate::output::{Live, Output, bold, coloured, coloured_as, dim, harmless, say, short_commit, word};
 
-/// How long a server may be away while it is watched.
+/// Maximum outage of the server while watching.
 const AWAY_MAX: Duration = Duration::from_secs(300);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
@@ -18,14 +18,14 @@ pub(crate) fn path(id: &str) -> String {
     format!("/deployments/{}", escaped(id))
 }
 
-/// Draws it until it has ended; the exit code says how.
+/// Watches the deployment and prints its outcome; returns the exit code.
 pub(crate) fn to_the_end(client: &Client, out: &Output, id: &str) -> anyhow::Result<ExitCode> {
     let ended = until_over(client, id)?;
     out.told(&ended.raw, || line(client, &ended.data))?;
     Ok(verdict(ended.data.status))
 }
 
-/// Waits for its end, with what goes on drawn for whoever looks.
+/// Waits until the deployment finishes and shows its progress.
 pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::client::Reply<Deployment>> {
     let path = path(id);
     let mut live = Live::new();
@@ -38,7 +38,7 @@ pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::cli
         match client.changed(&path, &etag) {
             Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
             Ok(None) => heard = Instant::now(),
-            // A server that is started anew is no failed deployment.
+            // A server restart does not fail the deployment.
             Err(error) if Failure::passes(&error) && heard.elapsed() < AWAY_MAX => {
                 std::thread::sleep(LOOK_AGAIN);
             }
@@ -52,7 +52,7 @@ pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::cli
     Ok(seen)
 }
 
-/// What failed is worth seeing again.
+/// A failed deployment stays on screen.
 fn live_is_enough(status: DeploymentStatus) -> bool {
     status == DeploymentStatus::Succeeded
 }
@@ -66,7 +66,7 @@ pub(crate) fn verdict(status: DeploymentStatus) -> ExitCode {
     }
 }
 
-/// One line and its address.
+/// One line with the outcome, and the URL.
 pub(crate) fn line(client: &Client, it: &Deployment) -> String {
     let page = dim(&client.page(&path(&it.id)));
     let took = between(it.started_at.as_deref(), it.finished_at.as_deref());
@@ -75,7 +75,7 @@ pub(crate) fn line(client: &Client, it: &Deployment) -> String {
     format!("{} {}{took}\n{page}", title(&name(client, it), it), coloured(&word(it.status)))
 }
 
-/// Numbers are counted in each pipeline and in each environment: "shop #2" is not "shop/qa-1 #2".
+/// Deployments are numbered per pipeline and per environment: "shop #2" is not "shop/qa-1 #2".
 pub(crate) fn numbered(slug: Option<&str>, it: &Deployment) -> String {
     let parts = [slug.map(harmless), it.env_name.clone()];
     let place = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
@@ -86,17 +86,17 @@ fn name(client: &Client, it: &Deployment) -> String {
     numbered(slug(client, &it.pipeline_id).as_deref(), it)
 }
 
-/// One that was deleted is not there to be asked for its name.
+/// `None`: the pipeline was deleted.
 pub(crate) fn slug(client: &Client, pipeline: &str) -> Option<String> {
     let found = client.get::<Pipeline>(&format!("/pipelines/{}", escaped(pipeline))).ok();
     found.map(|found| found.data.slug)
 }
 
 fn title(name: &str, it: &Deployment) -> String {
-    bold(&format!("Deployment {name} of {}", harmless(&it.commit_id)))
+    bold(&format!("Deployment {name} ({})", harmless(short_commit(&it.commit_id))))
 }
 
-/// Everything there is to see of it.
+/// Renders stages, steps and what the deployment is waiting for.
 fn tree(name: &str, it: &Deployment) -> String {
     let mut lines = vec![format!(
         "{} {}  by {}, {}",
@@ -151,7 +151,7 @@ fn step_line(step: &Step) -> String {
     line
 }
 
-/// As it is now, and no more.
+/// Prints the current state.
 pub(crate) fn show(client: &Client, out: &Output, id: &str) -> anyhow::Result<ExitCode> {
     let found = client.get::<Deployment>(&path(id))?;
     if out.json {

@@ -1,4 +1,4 @@
-//! A few lines that are drawn again in place while something goes on; in a pipe only what is new is printed.
+//! Lines redrawn in place on a terminal; in a pipe only new lines are printed.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -8,7 +8,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// On standard error, which is free for this while the answer goes to standard output.
+    /// Draws on standard error; standard output is for results.
     pub(crate) fn new() -> Self {
         Self { is_terminal: std::io::stderr().is_terminal(), drawn: String::new() }
     }
@@ -18,7 +18,7 @@ impl Live {
             return;
         }
         let mut out = anstream::stderr().lock();
-        // Nobody to draw for is no reason to stop.
+        // Write errors are ignored.
         if self.is_terminal {
             self.wipe(&mut out);
             writeln!(out, "{text}").ok();
@@ -31,7 +31,7 @@ impl Live {
         self.drawn = text.to_owned();
     }
 
-    /// Takes away what was drawn: something final follows.
+    /// Erases the drawn lines before the final output.
     pub(crate) fn clear(&mut self) {
         if self.is_terminal {
             self.wipe(&mut anstream::stderr().lock());

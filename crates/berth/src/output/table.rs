@@ -1,15 +1,15 @@
-//! Tables on a terminal: where one is wider than the terminal, what matters least is shortened, and at last left out.
+//! Tables that fit the terminal: long columns are truncated first, then the last columns are dropped.
 
 use anstyle::Style;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::{coloured, styled};
 
-/// Between two columns.
+/// Spaces between columns.
 const GAP: usize = 2;
-/// What is shortened keeps so many characters.
+/// Minimum width of a truncated column.
 const COLUMN_MIN: usize = 10;
-/// Commands take these as they are.
+/// Columns with ids that commands accept.
 const WHOLE: &[&str] = &["id", "ticket", "approval"];
 
 pub(super) fn drawn(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
@@ -22,7 +22,7 @@ pub(super) fn drawn(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) 
     table(&fitting.headings(), &rows, ContentArrangement::Disabled).trim_fmt()
 }
 
-/// Nothing is shortened: the last column goes on in the next line.
+/// Wraps the last column instead of truncating it.
 pub(super) fn wrapped(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
     let mut table = table(heading, rows, ContentArrangement::Dynamic);
     if let Some(width) = width {
@@ -44,12 +44,12 @@ fn table(heading: &[&str], rows: &[Vec<String>], arrangement: ContentArrangement
     table
 }
 
-/// Those that are shown, with as many characters as they get.
+/// Visible columns with their widths.
 struct Columns<'a>(Vec<Column<'a>>);
 
 struct Column<'a> {
     heading: &'a str,
-    /// Its place in a row.
+    /// Index in a row.
     place: usize,
     longest: usize,
     width: usize,
@@ -57,7 +57,7 @@ struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// The first one says which row it is.
+    /// The first column identifies the row.
     fn is_whole(&self) -> bool {
         self.place == 0 || WHOLE.contains(&self.heading)
     }
@@ -83,7 +83,7 @@ impl<'a> Columns<'a> {
         self.0.iter().map(|column| column.width).sum::<usize>() + GAP * self.0.len().saturating_sub(1)
     }
 
-    /// First what says nothing goes, then the longest become shorter, and then the last ones go.
+    /// Drops empty columns, truncates the longest ones, then drops the last ones.
     fn fitting(mut self, width: usize) -> Self {
         if self.width() > width {
             self.0.retain(|column| column.place == 0 || !column.is_empty);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_is_as_wide_as_the_terminal_and_no_id_is_cut() {
+    fn table_fits_the_terminal_and_keeps_ids() {
         check(
             None,
             &expect![[r#"

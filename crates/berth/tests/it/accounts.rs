@@ -1,4 +1,4 @@
-//! What the operator of the machine does for accounts.
+//! Account commands for operators.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn token(link: &Value) -> String {
 }
 
 #[test]
-fn operator_resets_a_password_while_the_server_runs_and_while_it_does_not() {
+fn password_reset_works_online_and_offline() {
     let home = Home::new();
     let before = reset_link(&home);
     let server = home.serve();

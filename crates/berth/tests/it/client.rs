@@ -1,4 +1,4 @@
-//! HTTP/1.1 on a bare socket: nothing is added that a test did not write, so that malformed requests can be sent too.
+//! HTTP/1.1 client on a bare socket. It adds nothing to a request, so tests can send malformed ones.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Longer than the server may stay silent anywhere.
+/// Read timeout; longer than any pause the server is allowed to make.
 const SILENCE_MAX: Duration = Duration::from_secs(25);
 
 #[derive(Debug, Clone, Default)]
@@ -14,7 +14,7 @@ pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
-    /// `None`: not even a `Content-Length`.
+    /// `None`: no body and no `Content-Length`.
     pub(crate) body: Option<Vec<u8>>,
 }
 
@@ -72,7 +72,7 @@ impl Response {
     }
 }
 
-/// One connection.
+/// One keep-alive connection.
 pub(crate) struct Client {
     pub(crate) stream: BufReader<TcpStream>,
 }
@@ -82,7 +82,7 @@ impl Client {
         Self::try_connect(address, SILENCE_MAX).expect("the server accepts a connection")
     }
 
-    /// To a server that may not be there, or may stay silent.
+    /// Connects to a server that may be down or unresponsive.
     pub(crate) fn try_connect(address: SocketAddr, silence_max: Duration) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, silence_max)?;
         stream.set_nodelay(true)?;
@@ -96,7 +96,7 @@ impl Client {
     }
 
     pub(crate) fn ask(&mut self, request: &Request) -> io::Result<Response> {
-        // The server may answer and close before it has read everything; then the answer counts.
+        // The server may respond and close before it has read the whole request; ignore the write error then.
         let sent = self.send(&request.bytes());
         self.receive().map_err(|error| sent.err().unwrap_or(error))
     }
@@ -124,7 +124,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Whether the server closed the connection, and sent nothing more before.
+    /// Returns whether the server closed the connection without sending anything more.
     pub(crate) fn is_closed(&mut self) -> bool {
         match self.stream.fill_buf() {
             Ok(rest) => rest.is_empty(),
@@ -141,7 +141,7 @@ impl Client {
     }
 }
 
-/// A server's API as one token sees it; each request on a connection of its own.
+/// The API as seen with one token. Each request uses its own connection.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) address: SocketAddr,
@@ -166,7 +166,7 @@ impl Api {
         self.ask(&self.request("POST", path).json(body))
     }
 
-    /// Every record of a list, page by page with cursors, and the total it claims.
+    /// Reads a list page by page with cursors; returns all records and the reported total.
     pub(crate) fn whole_list(&self, path: &str) -> (Vec<Value>, Value) {
         let (mut all, mut cursor, mut client) = (Vec::new(), String::new(), Client::connect(self.address));
         loop {

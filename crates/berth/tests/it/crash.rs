@@ -1,6 +1,7 @@
-//! Killed under load, again and again, on one data directory: what was acknowledged is there, and nothing is there
-//! twice. Each writer works through its own pipelines one request at a time, so its next state is always known:
-//! what was acknowledged last, or that and the one request which got no answer.
+//! Kills the server under load, repeatedly, on one data directory: acknowledged writes survive, and none happens twice.
+//!
+//! Each writer works on its own pipelines, one request at a time, so the expected state is always known: the last
+//! acknowledged one, or that plus the one request without a response.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,13 +13,13 @@ use crate::client::{Api, Client, Request, Response};
 use crate::harness::{DEFINITION, Home, Process, Server};
 use crate::random::Random;
 
-/// Of one data directory.
+/// Kills per data directory.
 const KILLS: usize = 25;
-/// Data directories in the long form.
+/// Data directories in the long run.
 const REPEATS_LONG: usize = 20;
 const WRITERS: usize = 4;
 const LOAD_MS: std::ops::Range<u64> = 20..180;
-/// Events of `berth init`.
+/// Events that `berth init` records.
 const EVENTS_BEFORE: usize = 3;
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
@@ -31,7 +32,7 @@ fn acknowledged_writes_survive_kills_and_happen_once() {
     outcome::covered(&format!("{writes} acknowledged writes and {} kills on {database}", repeats * KILLS));
 }
 
-/// How many writes were acknowledged, all of which were found.
+/// Returns how many writes were acknowledged; all of them were found again.
 fn kill_again_and_again(random: &mut Random) -> usize {
     let home = Home::new();
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
@@ -98,7 +99,7 @@ fn check_all(api: &Api, writers: &mut [Writer], round: usize) {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
-    /// Counts the changes: a second effect would show here.
+    /// Number of changes; a write that happened twice would show here.
     version: usize,
     status: &'static str,
 }
@@ -108,13 +109,13 @@ struct Known {
     state: State,
 }
 
-/// The last request of a writer, and what it must lead to.
+/// The last request of a writer and the state it must lead to.
 struct Asked {
     slug: String,
     request: Request,
     before: Option<State>,
     after: State,
-    /// The answer, if it came.
+    /// The response, if one arrived.
     answer: Option<Value>,
 }
 
@@ -123,7 +124,7 @@ struct Writer {
     random: Random,
     requests: usize,
     made: Vec<Known>,
-    /// Places in `made` that changed since the last check.
+    /// Indexes into `made` that changed since the last check.
     touched: BTreeSet<usize>,
     last: Option<Asked>,
 }
@@ -134,7 +135,7 @@ impl Writer {
         Self { number, random: Random::seeded(seed), requests: 0, made, touched, last: None }
     }
 
-    /// Every version of a pipeline is one write.
+    /// Each version of a pipeline is one write.
     fn effects(&self) -> usize {
         self.made.iter().map(|known| known.state.version).sum()
     }
@@ -182,7 +183,7 @@ impl Writer {
     }
 
     fn check_touched(&mut self, api: &Api, client: &mut Client, round: usize) {
-        // The request without an answer may have changed its pipeline; `repeat_last` looks at that one.
+        // The unanswered request may have changed its pipeline; `repeat_last` checks that one.
         let open = self.last.as_ref().filter(|asked| asked.answer.is_none()).map(|asked| asked.slug.clone());
         for place in std::mem::take(&mut self.touched) {
             let Known { slug, state } = &self.made[place];
@@ -192,7 +193,7 @@ impl Writer {
         }
     }
 
-    /// The effect and its key are one: it is there and replayed, or it is not there and happens now.
+    /// Repeats the last request with the same idempotency key: it is either replayed or takes effect now, never twice.
     fn repeat_last(&mut self, api: &Api, client: &mut Client, round: usize) {
         let Some(asked) = &self.last else { return };
         let what = format!("round {round}: {} {}", asked.request.path, asked.slug);

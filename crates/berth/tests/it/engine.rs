@@ -1,5 +1,5 @@
-//! Killed in the middle of deployments, again and again: every one reaches its true end, or says that nobody knows and
-//! waits for a person; no step runs twice unless it may, and nothing stays running.
+//! Kills the server in the middle of deployments, repeatedly. Every deployment reaches its true outcome or waits as
+//! `unknown` for a person; no step runs twice unless it may, and no process is left behind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +11,15 @@ use crate::harness::{Home, Server, until};
 use crate::random::Random;
 
 const KILLS: usize = 12;
-/// The server is killed on either side of this many of a round's commits.
+/// Commits per round before and after which the server is killed.
 const COMMITS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
 const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
-/// What steps do when their outcome is lost, and the environment that tries it.
+/// Values of `on_lost`, each with the environment that tests it.
 const KINDS: [(&str, &str); 3] = [("ask", "qa-1"), ("retry", "qa-2"), ("fail", "qa-3")];
 
-/// Three steps that each write when they begin and when they end; which of them runs depends on the environment.
+/// Three steps that record their start and end in a ledger; the environment selects which one runs.
 fn definition(ledger: &Path) -> String {
     let mut steps = String::new();
     for (on_lost, _) in KINDS {
@@ -45,7 +45,7 @@ fn definition(ledger: &Path) -> String {
 }
 
 #[test]
-fn deployments_survive_kills_and_nothing_runs_that_should_not() {
+fn deployments_survive_kills_without_extra_step_runs() {
     let mut random = Random::from_env("ENGINE_SEED");
     let yard = Yard::new();
     let mut lost = 0;
@@ -62,7 +62,7 @@ fn deployments_survive_kills_and_nothing_runs_that_should_not() {
 }
 
 #[test]
-fn kill_on_either_side_of_a_commit_loses_nothing_and_repeats_nothing() {
+fn kill_before_or_after_a_commit_loses_and_repeats_nothing() {
     let yard = Yard::new();
     let preloaded = compile_kill_at_commit(yard.outside.path());
     for (round, (side, commit)) in points().enumerate() {
@@ -81,7 +81,7 @@ fn kill_on_either_side_of_a_commit_loses_nothing_and_repeats_nothing() {
     check_ledger(&yard.ledger);
 }
 
-/// Compiles the library that kills the server at a commit.
+/// Compiles the LD_PRELOAD library that kills the server at a commit.
 fn compile_kill_at_commit(dir: &Path) -> PathBuf {
     let library = dir.join("kill_at_commit.so");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/kill_at_commit.c");
@@ -96,7 +96,8 @@ fn points() -> impl Iterator<Item = (&'static str, usize)> {
     ["before", "after"].into_iter().flat_map(|side| (1..=COMMITS).map(move |commit| (side, commit)))
 }
 
-/// A server's home with the pipeline, a session in each environment, and a ledger outside that the steps write.
+/// A data directory with the pipeline, a session in each environment, and a ledger outside of it that the steps write
+/// to.
 struct Yard {
     home: Home,
     outside: tempfile::TempDir,
@@ -129,7 +130,7 @@ impl Yard {
         start(&self.home)
     }
 
-    /// A deployment in each environment.
+    /// Starts a deployment in each environment.
     fn deploy(&self, server: &Server, round: usize) -> Vec<String> {
         let asked = KINDS.iter().zip(&self.sessions).map(|((_, environment), session)| {
             let path = format!("{PIPELINE}/ephemeral-environments/{environment}/sessions/{session}/deploy");
@@ -140,7 +141,7 @@ impl Yard {
         asked.collect()
     }
 
-    /// Starts again and brings every deployment to its end. How many attempts were lost.
+    /// Restarts the server and drives every deployment to its end. Returns the number of lost attempts.
     fn settle(&self, asked: &[String], round: usize) -> usize {
         let again = self.start();
         let mut lost = 0;
@@ -167,7 +168,7 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-/// Brings a deployment to its end, answering where a person is asked. True: an attempt was lost.
+/// Drives a deployment to its end, resolving unknown steps. Returns whether an attempt was lost.
 fn settle(server: &Server, on_lost: &str, id: &str, round: usize) -> bool {
     let seen = until(PATIENCE, "end or question", || {
         let seen = server.api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();
@@ -202,7 +203,7 @@ fn settle(server: &Server, on_lost: &str, id: &str, round: usize) -> bool {
     unknown.is_some()
 }
 
-/// An attempt begins once and ends at most once.
+/// Every attempt starts once and ends at most once.
 fn check_ledger(ledger: &Path) {
     let text = std::fs::read_to_string(ledger).expect("a ledger");
     let mut lines: Vec<&str> = text.lines().collect();
@@ -215,7 +216,7 @@ fn check_ledger(ledger: &Path) {
     }
 }
 
-/// Processes with the work directory of this server in their environment.
+/// Lists processes that have this server's work directory in their environment.
 fn left_running(home: &Home) -> Vec<String> {
     let marker = home.path().join("work").display().to_string();
     let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);

@@ -1,4 +1,4 @@
-//! Killed while people and time are waited for: what waits, waits on.
+//! Approvals and deployment windows stay pending across `kill -9`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn killed(home: &Home, mut server: Server) -> Server {
     start(home)
 }
 
-/// What the deployment waits for, as the kind of its first obstacle.
+/// Waits until the deployment's first obstacle has this kind, and returns the deployment.
 fn waits_for(server: &Server, id: &str, kind: &str) -> Value {
     until(PATIENCE, kind, || {
         let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();
@@ -47,7 +47,7 @@ fn approve(server: &Server) -> Value {
 }
 
 #[test]
-fn what_waits_for_people_or_for_time_waits_on_after_a_kill() {
+fn approvals_and_windows_stay_pending_after_kill() {
     let home = Home::new();
     let server = start(&home);
     let made =

@@ -1,6 +1,5 @@
-//! The given interface, statement by statement and in its order, as a client with nothing but that text would use it:
-//! against the real server, with a pipeline that really deploys. What the text leaves open is taken from the API's own
-//! description.
+//! The given interface, statement by statement and in its order, against a real server with a pipeline that deploys.
+//! Whatever that text leaves open follows openapi.json.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Api, Request, Response};
 use crate::harness::{Home, Server, until};
-use crate::linear::people::invite;
+use crate::linear::accounts::invite;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const ENVIRONMENTS: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments";
@@ -31,7 +30,7 @@ pipeline:
     - { name: Ask, type: approval }
 ";
 
-/// A repository whose deployment fails: its script has lost its executable bit.
+/// A repository whose deployment fails because its script is not executable.
 fn repository() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::create_dir_all(dir.path().join(".berth/shop")).expect("a directory");
@@ -87,7 +86,7 @@ struct Shop {
     home: Home,
     server: Server,
     source: tempfile::TempDir,
-    /// Of the commit that was pushed first, which fails.
+    /// Deployment of the first pushed commit, which fails.
     first: Value,
 }
 
@@ -106,7 +105,7 @@ fn open() -> Shop {
 }
 
 #[test]
-fn given_interface_holds_from_its_first_statement_to_its_last() {
+fn given_interface_is_implemented_in_full() {
     let shop = open();
     let api = &shop.server.api;
     pipelines(api);
@@ -151,7 +150,7 @@ fn deployments(api: &Api, shop: &Shop) {
     let cancelled = api.post(&format!("{ORG}/deployments/{started}/stages/production/cancel"), &json!({}));
     assert!([200, 409].contains(&cancelled.status), "{}", cancelled.text());
     if cancelled.status == 409 {
-        // It had not been planned yet.
+        // The deployment had not been planned yet.
         waits(api, &started);
         data(&api.post(&format!("{ORG}/deployments/{started}/stages/production/cancel"), &json!({})), 200);
     }
@@ -214,8 +213,8 @@ fn step_registries(api: &Api, shop: &Shop) {
     assert_eq!(count(&see(api, &format!("{ORG}/step-registries"))), 0);
 }
 
-/// Analysis: trigger AI failure analysis and create fix pull requests. Without a model the built-in rules answer, and
-/// without a forge the fix is a branch.
+/// Analysis: trigger AI failure analysis and create fix pull requests. Without a model the built-in rules answer;
+/// without a forge the fix is pushed as a branch.
 fn analysis(api: &Api, shop: &Shop) {
     let path = format!("{ORG}/deployments/{}/analyses", text(&shop.first["id"]));
     let asked = api.post(&path, &json!({}));
@@ -286,7 +285,7 @@ fn pagination(api: &Api) {
     }
 }
 
-/// The table of operations, with and without the version in the path, and at `/` as the list is written.
+/// The table of operations, with and without the version in the path, and with the trailing slash as listed.
 fn environments(api: &Api, shop: &Shop) {
     let head = git(shop.source.path(), &["rev-parse", "main"]);
     let base = "/organizations/acme/pipelines/shop/ephemeral-environments";
@@ -316,7 +315,7 @@ fn environments(api: &Api, shop: &Shop) {
     assert_eq!(history("offset=3&limit=1")["data"][0]["sessionId"], pages[0].as_str());
 }
 
-/// Bearer tokens, of one organization, with the permissions of their user.
+/// Bearer tokens belong to one organization and have the permissions of their user.
 fn authentication(api: &Api, shop: &Shop) {
     let path = format!("{ORG}/pipelines");
     for header in [None, Some("Bearer "), Some("Bearer berth_api_wrong"), Some("Basic YWRhOnB3")] {

@@ -1,4 +1,4 @@
-//! The program as a child process, with its data in a directory that goes away.
+//! Runs the program as a child process with its data in a temporary directory.
 
 use std::fs::DirBuilder;
 use std::io::{BufRead as _, BufReader, Read};
@@ -17,12 +17,12 @@ use tempfile::TempDir;
 
 use crate::client::Api;
 
-/// The server promises to end within this.
+/// Shutdown deadline that the server promises.
 pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
 const START_MAX: Duration = Duration::from_secs(20);
 const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// A definition that is valid and does nothing.
+/// A valid definition without steps.
 pub(crate) const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop
@@ -33,7 +33,7 @@ pipeline:
       type: dummy
 ";
 
-/// Looks again and again until there is something; fails when the time is over.
+/// Polls until `look` returns a value; panics after the timeout.
 pub(crate) fn until<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + within;
     loop {
@@ -45,24 +45,24 @@ pub(crate) fn until<T>(within: Duration, what: &str, mut look: impl FnMut() -> O
     }
 }
 
-/// The program under test: the one cargo built, or the one that `BERTH_PROGRAM` names, such as a release build.
+/// The program under test: cargo's build, or the one in `BERTH_PROGRAM`, for example a release build.
 pub(crate) fn program() -> PathBuf {
     std::env::var_os("BERTH_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_berth").into(), PathBuf::from)
 }
 
-/// The program with no settings of the person who runs the tests.
+/// The program without the settings of the user who runs the tests.
 pub(crate) fn berth(args: &[&str]) -> Command {
     let mut command = Command::new(program());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
         command.env_remove(name);
     }
-    // The lowest cost: what tests are about is never how long a password takes.
+    // Cheapest password hash; no test measures hashing time.
     command.env("BERTH_PASSWORDS__MEMORY_KIB", "8192").env("BERTH_PASSWORDS__PASSES", "1");
     command.args(args);
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program to completion.
 pub(crate) fn run(args: &[&str]) -> Ran {
     Process::start(&mut berth(args)).wait(START_MAX)
 }
@@ -89,7 +89,7 @@ impl Ran {
     }
 }
 
-/// A running program. It is killed when the value goes, and must never have panicked.
+/// A running program. Killed on drop; panics if the program has panicked.
 pub(crate) struct Process {
     child: Child,
     stdout: Captured,
@@ -109,13 +109,13 @@ impl Process {
         self.child.id()
     }
 
-    /// The first line it prints; for a server the sign that it accepts requests.
+    /// Returns the first line of output; for a server the sign that it accepts requests.
     pub(crate) fn first_line(&mut self) -> String {
         let line = self.first_line_or_end();
         line.unwrap_or_else(|| panic!("it ended instead of starting: {}", self.stderr.text()))
     }
 
-    /// Nothing when it ends without one.
+    /// Like [`Process::first_line`]; `None` if the program ends without output.
     pub(crate) fn first_line_or_end(&mut self) -> Option<String> {
         until(START_MAX, "first line", || {
             let has_ended = self.has_ended();
@@ -166,7 +166,7 @@ impl Drop for Process {
     }
 }
 
-/// What a pipe has given so far.
+/// Collects the output of a pipe in the background.
 struct Captured {
     text: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
@@ -190,7 +190,7 @@ impl Captured {
         self.text.lock().expect("unpoisoned").clone()
     }
 
-    /// Everything, once the program has ended.
+    /// Returns the whole output once the program has ended.
     fn whole(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().expect("the reader ends with its pipe");
@@ -219,7 +219,7 @@ impl Home {
         }
     }
 
-    /// On SQLite, whatever other tests run on.
+    /// Always on SQLite, even if the other tests run on PostgreSQL.
     pub(crate) fn on_sqlite() -> Self {
         let template = template_dir("home", &program(), "", |dir| {
             let made = init(&dir.join("data"), "acme", "ada@acme.test").json();
@@ -234,7 +234,7 @@ impl Home {
         Self { temp, database: None, _postgres: None, token }
     }
 
-    /// Over this database.
+    /// On this PostgreSQL database.
     pub(crate) fn over(url: String) -> Self {
         let temp = tempfile::tempdir().expect("a temporary directory");
         let mut command = init_command(&temp.path().join("data"), "acme", "ada@acme.test");
@@ -268,7 +268,7 @@ impl Home {
     }
 }
 
-/// `berth init --json` in this directory.
+/// Runs `berth init --json` in this directory.
 pub(crate) fn init(dir: &Path, org: &str, email: &str) -> Ran {
     Process::start(&mut init_command(dir, org, email)).wait(START_MAX)
 }
@@ -294,7 +294,7 @@ impl Server {
         Self { process, address, api: Api { address, token: token.to_owned() } }
     }
 
-    /// Asks it to end, and expects that it does so in time and in peace.
+    /// Sends SIGTERM and expects a clean exit within the deadline.
     pub(crate) fn stop(self) -> Ran {
         self.process.signal(Signal::TERM);
         let ran = self.process.wait(STOP_MAX);
@@ -302,7 +302,7 @@ impl Server {
         ran
     }
 
-    /// After an attack: it answers, and has not panicked.
+    /// Checks that the server still responds and has not panicked.
     pub(crate) fn check_well(&self) {
         let answer = self.api.ask(&crate::client::Request::new("GET", "/healthz"));
         assert_eq!((answer.status, answer.json()["data"]["status"].as_str()), (200, Some("ok")));

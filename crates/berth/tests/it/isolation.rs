@@ -1,5 +1,5 @@
-//! Hostile steps and hostile builds, run as a newcomer runs the server: nothing leaks, nothing stays behind, and the
-//! server goes on serving.
+//! Hostile steps and builds against a server in its default setup: no data leaks, no process stays behind, and the
+//! server keeps serving.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const SECRET: &str = "sk-victim-0123456789abcdef";
 
-/// What bubblewrap and Landlock both keep from a step. `$DATA` is the server's data directory, `$SERVER` its process.
+/// Attacks that both bubblewrap and Landlock prevent. `$DATA` is the server's data directory, `$SERVER` its process id.
 const FILES: &str = r#"
 for file in root.key berth.db admin.pass; do cat "$DATA/$file" >/dev/null 2>&1 && echo "LEAK $file"; done
 ln -s "$DATA/root.key" link; cat link >/dev/null 2>&1 && echo "LEAK link"
@@ -30,7 +30,7 @@ grep -q '^root:' /etc/shadow 2>/dev/null && echo "LEAK shadow"
 for dir in /usr /etc /opt /var /; do touch "$dir/berth-was-here" 2>/dev/null && echo "LEAK $dir"; done
 "#;
 
-/// What only bubblewrap keeps from it.
+/// Attacks that only bubblewrap prevents.
 const MACHINE: &str = r#"
 kill -0 "$SERVER" 2>/dev/null && [ "$(cat /proc/$SERVER/comm)" = berth ] && echo "LEAK signal"
 chmod 644 "$DATA/root.key" 2>/dev/null
@@ -43,12 +43,12 @@ mkdir -p m; mount -t tmpfs none m 2>/dev/null && echo "LEAK mount"
 mount -o remount,rw / 2>/dev/null && echo "LEAK remount"
 "#;
 
-/// A daemon without parent, group and environment.
+/// Starts a daemon detached from its parent, process group and environment.
 const DAEMON: &str = r#"
 ( setsid env -i sh -c "( sleep $MARK & ) & sleep $MARK" >/dev/null 2>&1 & )
 "#;
 
-/// How the data directory is named when the server starts in `dir`, which has it as `data`.
+/// How the data directory is passed to a server whose working directory contains it as `data`.
 #[derive(Clone, Copy)]
 enum Named {
     Absolute,
@@ -64,7 +64,7 @@ struct Attacked {
 }
 
 impl Attacked {
-    /// Nothing where the level does not work.
+    /// Returns `None` if the sandbox level does not work on this machine.
     fn start(sandbox: &'static str, place: &str, named: Named) -> Option<Self> {
         let home = Home::on_sqlite();
         let place = tempfile::tempdir_in(place).expect("a directory");
@@ -99,7 +99,7 @@ impl Attacked {
         self.place.path().join("data").canonicalize().expect("the data directory")
     }
 
-    /// The attack, for a shell.
+    /// The attack as a shell script.
     fn attack(&self, mark: &str) -> String {
         let server = self.server.process.id();
         let machine = if self.sandbox == "bubblewrap" { MACHINE } else { "" };
@@ -122,7 +122,7 @@ impl Attacked {
     }
 }
 
-/// Why a level does not work here.
+/// Returns why a sandbox level does not work on this machine.
 fn refusal(sandbox: &str) -> Option<String> {
     let home = Home::on_sqlite();
     let mut command = home.serve_command();
@@ -148,7 +148,7 @@ fn unique_mark(number: usize) -> String {
     format!("1000.{}{number:03}", std::process::id())
 }
 
-/// Deploys a pipeline with one step, and answers the deployment's path.
+/// Deploys a pipeline with one step and returns the deployment's path.
 pub(crate) fn deploy(api: &Api, slug: &str, step: &Value) -> String {
     let definition = json!({"version": 1, "pipeline": {
         "name": slug, "stages": [{"name": "staging"}], "steps": [step],
@@ -166,7 +166,7 @@ pub(crate) fn log_of(api: &Api, deployment: &str, step: &str) -> String {
     api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
 }
 
-/// A step with a secret that runs until it is cancelled.
+/// Starts a step with a secret that runs until it is cancelled.
 fn victim(api: &Api) -> String {
     let kept = api.post(&format!("{ORGANIZATION}/secrets"), &json!({"name": "TOKEN", "value": SECRET}));
     assert_eq!(kept.status, 201, "{}", kept.text());
@@ -223,34 +223,34 @@ pub(crate) fn commit(source: &Path) {
 }
 
 #[test]
-fn hostile_step_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
+fn hostile_step_is_contained_by_bubblewrap_for_every_data_dir() {
     check_steps("bubblewrap", "/var/tmp", Named::Absolute, 1);
     check_steps("bubblewrap", "/var/tmp", Named::Relative, 2);
     check_steps("bubblewrap", "/var/tmp", Named::ThroughLink, 3);
-    // The sandbox shows this directory.
+    // The sandbox mounts this directory.
     check_steps("bubblewrap", "/opt", Named::ThroughLink, 4);
 }
 
 #[test]
-fn hostile_build_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
+fn hostile_build_is_contained_by_bubblewrap_for_every_data_dir() {
     check_build("bubblewrap", "/var/tmp", Named::Absolute, 5);
     check_build("bubblewrap", "/var/tmp", Named::Relative, 6);
     check_build("bubblewrap", "/opt", Named::ThroughLink, 7);
 }
 
 #[test]
-fn hostile_step_reads_and_writes_no_file_of_others_with_landlock() {
+fn hostile_step_cannot_access_foreign_files_with_landlock() {
     check_steps("landlock", "/var/tmp", Named::Relative, 8);
     check_steps("landlock", "/opt", Named::ThroughLink, 9);
 }
 
 #[test]
-fn hostile_build_reads_and_writes_no_file_of_others_with_landlock() {
+fn hostile_build_cannot_access_foreign_files_with_landlock() {
     check_build("landlock", "/var/tmp", Named::Relative, 10);
     check_build("landlock", "/opt", Named::ThroughLink, 11);
 }
 
-/// The first attempt of a deployment's only step, once it has ended.
+/// Waits for the deployment's only step to end and returns its first attempt.
 fn attempt_of(api: &Api, deployment: &str) -> Value {
     until(PATIENCE, "end of the deployment", || {
         let found = api.get(deployment).json()["data"].clone();
@@ -259,7 +259,7 @@ fn attempt_of(api: &Api, deployment: &str) -> Value {
 }
 
 #[test]
-fn network_of_a_step_follows_the_organization_unless_the_step_names_one() {
+fn step_network_defaults_to_the_organizations_setting() {
     let Some(attacked) = Attacked::start("bubblewrap", "/var/tmp", Named::Absolute) else { return };
     let api = attacked.api();
     let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
@@ -284,7 +284,7 @@ fn network_of_a_step_follows_the_organization_unless_the_step_names_one() {
 }
 
 #[test]
-fn isolation_is_shown_by_readiness_and_runner() {
+fn isolation_is_reported_by_readyz_and_the_runner() {
     for (sandbox, shown) in [("bubblewrap", "bubblewrap"), ("off", "process")] {
         let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
         let api = attacked.api();
@@ -295,7 +295,7 @@ fn isolation_is_shown_by_readiness_and_runner() {
 }
 
 #[test]
-fn network_none_fails_before_the_step_runs_where_nothing_could_keep_it() {
+fn network_none_without_a_sandbox_fails_before_the_step_runs() {
     let Some(attacked) = Attacked::start("off", "/var/tmp", Named::Absolute) else { return };
     let api = attacked.api();
     let step = json!({"name": "Ask", "type": "script", "network": "none", "params": {"run": "echo ran"}});
@@ -321,7 +321,7 @@ fn check_artifacts(sandbox: &'static str) {
 }
 
 #[test]
-fn link_in_place_of_a_workspace_keeps_no_file_of_the_server() {
+fn workspace_replaced_by_a_symlink_exposes_no_server_file() {
     check_artifacts("bubblewrap");
     check_artifacts("landlock");
 }

@@ -1,4 +1,5 @@
-//! Root keys: the right one or none, rotated while the server runs, and worth nothing to a thief of the database.
+//! Root keys: a wrong or missing key is refused, keys rotate online and offline, and a stolen database is useless
+//! without the key.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -25,7 +26,7 @@ fn rotate(dir: &Path) -> serde_json::Value {
 }
 
 #[test]
-fn a_database_with_another_root_key_is_refused_and_left_as_it_is() {
+fn database_with_another_root_key_is_refused_and_unchanged() {
     let home = Home::new();
     let server = home.serve();
     create(&server, "TOKEN");
@@ -44,7 +45,7 @@ fn a_database_with_another_root_key_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn keys_rotate_while_the_server_runs_and_while_it_does_not() {
+fn keys_rotate_online_and_offline() {
     let home = Home::new();
     let key = home.path().join("root.key");
     let read_key = || std::fs::read(&key).unwrap();
@@ -68,7 +69,7 @@ fn keys_rotate_while_the_server_runs_and_while_it_does_not() {
 }
 
 #[test]
-fn a_lost_root_key_is_not_replaced_by_a_new_one() {
+fn lost_root_key_is_not_replaced() {
     let home = Home::new();
     let key = home.path().join("root.key");
     std::fs::remove_file(&key).unwrap();
@@ -79,12 +80,13 @@ fn a_lost_root_key_is_not_replaced_by_a_new_one() {
 }
 
 #[test]
-fn a_rotation_that_was_cut_short_is_finished_at_the_next_start() {
+fn interrupted_key_rotation_is_finished_at_the_next_start() {
     let home = Home::new();
     let server = home.serve();
     create(&server, "TOKEN");
     server.stop();
-    // As a crash leaves it: the new key is on disk, and nothing, or everything, is wrapped by it already.
+    // The state after a crash: the new key is on disk, and either no data key or every data key is already wrapped with
+    // it.
     let (key, next) = (home.path().join("root.key"), home.path().join("root.key.next"));
     let old = std::fs::read(&key).unwrap();
     std::fs::copy(&key, &next).unwrap();
@@ -101,7 +103,7 @@ fn a_rotation_that_was_cut_short_is_finished_at_the_next_start() {
 }
 
 #[test]
-fn no_file_and_no_log_line_holds_a_value_or_a_token() {
+fn files_and_logs_contain_no_secret_or_token() {
     let home = Home::new();
     let server = home.serve();
     create(&server, "TOKEN");
@@ -124,7 +126,7 @@ fn no_file_and_no_log_line_holds_a_value_or_a_token() {
 }
 
 #[test]
-fn admin_socket_refuses_a_caller_without_its_password() {
+fn admin_socket_refuses_a_caller_without_the_password() {
     let home = Home::on_sqlite();
     let server = home.serve();
     let socket = home.path().join("admin.sock");
@@ -151,7 +153,7 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let home = Home::over(postgres.url());
     let (server, key) = (home.serve(), home.path().join("root.key"));
     let before = std::fs::read(&key).unwrap();
-    // Without the address of the database the command cannot know that it is shared: the server does.
+    // Without the database URL the command cannot know that the database is shared; the server does.
     let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
     let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])

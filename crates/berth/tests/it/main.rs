@@ -1,35 +1,36 @@
-//! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
+//! Integration tests of the `berth` binary: it is started, called over sockets, attacked, killed and restarted on the
+//! same files.
 
 mod accounts;
-mod calls;
+mod audit_log;
 mod cli;
 mod client;
 mod crash;
+mod custom_steps;
 mod demo;
 mod docs;
 mod engine;
+mod first_steps;
 mod gates;
 mod given_interface;
 mod harness;
-mod history;
 mod hostile;
 mod isolation;
 mod keys;
-mod kit;
 mod linear;
-mod local;
+mod local_run;
 mod manual_changes;
 mod plan;
 mod proxies;
 mod random;
 mod registry;
+mod registry_scaffold;
 mod replicas;
 mod runner;
+mod shutdown;
 mod soak;
-mod start;
-mod stop;
+mod startup;
+mod step_user;
 mod upkeep;
-mod user;
-mod walk;
 mod webhooks;
 mod without_bubblewrap;

@@ -1,4 +1,4 @@
-//! What an operator changes in the database by hand.
+//! Manual changes to the database.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::harness::{DEFINITION, Home};
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
-fn next_claim_sees_what_was_changed_by_hand() {
+fn claim_sees_manual_database_changes() {
     let home = Home::new();
     let server = home.serve();
     let definition = format!("{DEFINITION}  ephemeral_environments:\n    qa-1: {{}}\n");

@@ -1,4 +1,4 @@
-//! Plans and the schema, on a machine without a server.
+//! `berth pipeline plan` and `berth pipeline schema`, without a server.
 
 use expect_test::{Expect, expect};
 
@@ -16,7 +16,7 @@ fn check(source: &str, args: &[&str], expected: &Expect) {
 }
 
 #[test]
-fn a_plan_names_every_stage_and_step_with_what_it_is_given() {
+fn plan_lists_stages_steps_and_inputs() {
     check(
         FULL,
         &[],
@@ -73,50 +73,50 @@ fn a_plan_names_every_stage_and_step_with_what_it_is_given() {
         &several,
         &["--commit", "main"],
         &expect![[r#"
-        sandbox
-          One (one, dummy), skipped: its condition is false here, on linux
-          Two (two, dummy), at once
-          Three (three, dummy), after one and two
-              param message: main …
-          Pretend (pretend, dummy), if steps.three.x
-        exit 0"#]],
+            sandbox
+              One (one, dummy), skipped: condition is false, on linux
+              Two (two, dummy), immediately
+              Three (three, dummy), after one and two
+                  param message: main …
+              Pretend (pretend, dummy), if steps.three.x
+            exit 0"#]],
     );
 }
 
 #[test]
-fn what_cannot_be_planned_is_an_error() {
+fn plan_of_an_invalid_definition_is_an_error() {
     check(
         FULL,
         &["--environment", "qa-9"],
         &expect![[r#"
-        berth: cannot plan FILE: the definition has no environment `qa-9`
-        exit 1"#]],
+            error: cannot plan FILE: the definition has no environment `qa-9`
+            exit 1"#]],
     );
     check(
         &DEFINITION.replace("type: dummy", "typ: dummy"),
         &[],
         &expect![[r#"
-        error: `type` is missing
-         --> FILE:7:7
-          |
-        7 |     - name: Pretend
-          |       ^^^^^^^^^^^^^
+            error: `type` is missing
+             --> FILE:7:7
+              |
+            7 |     - name: Pretend
+              |       ^^^^^^^^^^^^^
 
-        error: unknown field `typ`; did you mean `type`?
-         --> FILE:8:7
-          |
-        8 |       typ: dummy
-          |       ^^^
+            error: unknown field `typ`; did you mean `type`?
+             --> FILE:8:7
+              |
+            8 |       typ: dummy
+              |       ^^^
 
-        FILE: not valid (2 errors, 0 warnings)
-        exit 1"#]],
+            FILE: invalid (2 errors, 0 warnings)
+            exit 1"#]],
     );
     let ran = run(&["pipeline", "plan", "/nowhere/pipeline.yaml"]);
     ran.refused(&["cannot read /nowhere/pipeline.yaml"]);
 }
 
 #[test]
-fn the_plan_and_the_schema_are_json_for_programs() {
+fn plan_and_schema_print_json() {
     let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("pipeline.yaml");
     std::fs::write(&file, FULL).unwrap();

@@ -1,5 +1,5 @@
-//! Behind nginx and HAProxy, configured as the documentation says: kept connections never break under a request, event
-//! streams and long polls pass.
+//! nginx and HAProxy in front of the server, configured as documented: keep-alive connections never break during a
+//! request, event streams and long polls pass.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -26,15 +26,15 @@ const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop\n  stages:\n    - 
     - name: Pretend\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 const REQUESTS: usize = 10_000;
 const CLIENTS: usize = 8;
-/// Larger than what arrives in one packet with the header block.
+/// Does not fit into one packet with the header block.
 const REFUSED_BODY_BYTES: usize = 64 * 1024;
 const PATIENCE: Duration = Duration::from_secs(10);
 const START_MAX: Duration = Duration::from_secs(5);
 const REFUSAL_MAX: Duration = Duration::from_secs(5);
-/// The timeout of nginx and of an AWS load balancer.
+/// Idle timeout of nginx and of an AWS load balancer.
 const PROXY_IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// A proxy in front of a server.
+/// A server behind a proxy.
 struct Proxied {
     proxy: Process,
     dir: TempDir,
@@ -44,7 +44,7 @@ struct Proxied {
 }
 
 impl Proxied {
-    /// `None`: the program is not installed.
+    /// Returns `None` if the proxy is not installed.
     fn start(
         program: &str,
         package: &str,
@@ -55,7 +55,7 @@ impl Proxied {
             return None;
         }
         let home = Home::new();
-        // As in production: not --local, which has no proxies.
+        // As in production; --local does not trust proxies.
         let mut serve =
             berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--no-runner", "--data-dir"]);
         serve.arg(home.path()).env("BERTH_TRUSTED_PROXIES", "127.0.0.1");
@@ -112,7 +112,7 @@ fn haproxy() -> Option<Proxied> {
     })
 }
 
-/// The block of the documentation, for this server.
+/// The configuration from the documentation, adapted to this server.
 fn configuration(language: &str, server: SocketAddr) -> String {
     let page = std::fs::read_to_string(PAGE).expect("the page");
     let block = page.split(&format!("```{language}\n")).nth(1).and_then(|rest| rest.split("```").next());
@@ -123,7 +123,7 @@ fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
 }
 
-/// What clients send, with the status each gets: reads, changes, and refusals with a body that is not read.
+/// Requests with their expected statuses: reads, changes, and refusals whose body is not read.
 fn requests(api: &Api) -> Vec<(Request, u16)> {
     let refused =
         Request::new("POST", &format!("{ENVIRONMENT}/sessions")).header("Authorization", "Bearer wrong");
@@ -142,7 +142,7 @@ fn requests(api: &Api) -> Vec<(Request, u16)> {
     ]
 }
 
-/// Sends its share of all requests on a kept connection.
+/// Sends this client's share of all requests on one keep-alive connection.
 fn send_share(api: &Api, client_number: usize) {
     let requests = requests(api);
     let mut client = Client::connect(api.address);
@@ -152,14 +152,14 @@ fn send_share(api: &Api, client_number: usize) {
             || format!("request {number} of client {client_number}, {} {}", request.method, request.path);
         let response = client.ask(request).unwrap_or_else(|error| panic!("{}: {error}", what()));
         assert_eq!(response.status, *status, "{}: {}", what(), response.text());
-        // nginx ends a connection of a client after 1,000 requests.
+        // nginx closes a client's connection after 1,000 requests.
         if response.header("connection") == Some("close") {
             client = Client::connect(api.address);
         }
     }
 }
 
-/// Follows events through the proxy: each passes at once, and so does a heartbeat.
+/// Follows events through the proxy; events and heartbeats arrive without delay.
 fn follow_events(proxied: &Proxied) {
     let mut client = Client::connect(proxied.api.address);
     let path = format!("{ORGANIZATION}/events");
@@ -180,7 +180,7 @@ fn follow_events(proxied: &Proxied) {
     wait_for(&|line| line.starts_with(':'), STREAM_CHECK_EVERY + PATIENCE);
 }
 
-/// Waits in the queue through the proxy, and for a change that does not come.
+/// Long-polls through the proxy: for a queue ticket, and for a change that does not happen.
 fn long_poll(proxied: &Proxied) {
     let (near, far) = (&proxied.server.api, &proxied.api);
     let sessions = format!("{ENVIRONMENT}/sessions");
@@ -211,7 +211,7 @@ fn long_poll(proxied: &Proxied) {
     });
 }
 
-/// Everything at once, then nothing for longer than a header block may take.
+/// Sends everything concurrently, then idles longer than a header block may take.
 fn check(proxied: &Proxied) {
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
@@ -224,7 +224,7 @@ fn check(proxied: &Proxied) {
 }
 
 #[test]
-fn ten_thousand_requests_through_nginx_meet_no_broken_connection() {
+fn nginx_passes_ten_thousand_requests_without_a_broken_connection() {
     let Some(proxied) = nginx() else { return };
     check(&proxied);
     let log = proxied.proxy.stderr();
@@ -233,7 +233,7 @@ fn ten_thousand_requests_through_nginx_meet_no_broken_connection() {
 }
 
 #[test]
-fn ten_thousand_requests_through_haproxy_meet_no_broken_connection() {
+fn haproxy_passes_ten_thousand_requests_without_a_broken_connection() {
     let Some(proxied) = haproxy() else { return };
     check(&proxied);
     let mut socket = UnixStream::connect(proxied.dir.path().join("stats")).expect("the statistics");
@@ -250,7 +250,7 @@ fn ten_thousand_requests_through_haproxy_meet_no_broken_connection() {
 }
 
 #[test]
-fn kept_connection_outlives_the_limit_of_a_header_block() {
+fn idle_connection_outlives_the_header_timeout() {
     let home = Home::new();
     let server = home.serve();
     let mut client = Client::connect(server.address);
@@ -261,7 +261,7 @@ fn kept_connection_outlives_the_limit_of_a_header_block() {
 }
 
 #[test]
-fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request() {
+fn keep_alive_timeout_closes_only_idle_connections() {
     const KEEP_ALIVE: Duration = Duration::from_secs(2);
     let home = Home::new();
     let mut serve = home.serve_command();
@@ -273,7 +273,7 @@ fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request(
         assert_eq!(client.receive().expect("an answer").status, 200);
         std::thread::sleep(KEEP_ALIVE / 2);
     }
-    // A header block that began in time is read to its end.
+    // A header block that started in time is read to its end.
     client.send(&health[..10]).expect("sent");
     std::thread::sleep(KEEP_ALIVE + Duration::from_secs(1));
     client.send(&health[10..]).expect("sent");
@@ -282,7 +282,7 @@ fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request(
     assert!(client.is_closed());
     assert!((KEEP_ALIVE..KEEP_ALIVE * 2).contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
 
-    // A slow one is not.
+    // A slow header block is not.
     let mut client = Client::connect(server.address);
     client.send(&[&health[..], &health[..]].concat()).expect("sent");
     assert_eq!(client.receive().expect("an answer").status, 200);
@@ -295,7 +295,7 @@ fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request(
 }
 
 #[test]
-fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
+fn connection_with_unread_body_is_kept_or_announced_closed() {
     let home = Home::new();
     let server = home.serve();
     let refused =
@@ -310,7 +310,7 @@ fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
     let large = client.ask(&large);
     let large = large.expect("an answer");
     assert_eq!((large.status, large.header("connection")), (413, None), "{}", large.text());
-    // Not sent before the server says so, and it never does.
+    // With `Expect: 100-continue` the body is sent only after the server asks for it, which it never does.
     let mut waiting = refused(REFUSED_BODY_BYTES).header("Expect", "100-continue").bytes();
     waiting.truncate(waiting.len() - REFUSED_BODY_BYTES);
     client.send(&waiting).expect("sent");
@@ -320,7 +320,7 @@ fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
 }
 
 #[test]
-fn keep_alive_of_zero_or_too_long_is_refused_at_start() {
+fn keep_alive_out_of_range_is_refused_at_start() {
     let home = Home::on_sqlite();
     for (bad, says) in [
         ("0", "is 0"),
@@ -338,7 +338,7 @@ fn keep_alive_of_zero_or_too_long_is_refused_at_start() {
 }
 
 #[test]
-fn waits_are_shorter_than_proxies_are_patient_and_keep_alive_is_longer() {
+fn long_polls_are_shorter_and_keep_alive_longer_than_proxy_timeouts() {
     assert!(Duration::from_secs(KEEP_ALIVE_S_DEFAULT) > PROXY_IDLE_MAX);
     assert!(Duration::from_secs(WAIT_S_MAX.unsigned_abs()) < PROXY_IDLE_MAX);
     assert!(STREAM_CHECK_EVERY < PROXY_IDLE_MAX / 2);

@@ -1,4 +1,4 @@
-//! Chance that can be had again.
+//! Reproducible randomness.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use berth_testkit::outcome;
 
 const SEED: u64 = 1;
 
-/// Small and repeatable: the same seed makes the same choices.
+/// Small seeded generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -15,7 +15,8 @@ impl Random {
         Self(seed)
     }
 
-    /// From the variable of this name; else the same in every short form and from the clock in a long one. Prints it.
+    /// Seeded from this environment variable; otherwise fixed in short runs and from the clock in long ones. Prints the
+    /// seed.
     pub(crate) fn from_env(variable: &str) -> Self {
         let given = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
@@ -36,7 +37,7 @@ impl Random {
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// One of these.
+    /// Returns one of these at random.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.within(0..from.len() as u64) as usize]
     }

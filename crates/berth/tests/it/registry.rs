@@ -1,4 +1,4 @@
-//! The author's kit: what `berth registry new` makes works, and `berth registry test` says what does not.
+//! `berth registry new` creates a working registry, and `berth registry test` reports mistakes.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::harness::{Process, Ran, berth};
 
-/// npm may have to fetch a compiler.
+/// Long enough for npm to download a compiler.
 const TEST_MAX: Duration = Duration::from_secs(240);
 
 fn run_in(dir: &Path, args: &[&str]) -> Ran {
@@ -28,7 +28,7 @@ fn check(ran: &Ran, code: i32, parts: &[&str]) {
     assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {}", ran.stdout);
 }
 
-/// The three steps of a scaffold, each to its end.
+/// Runs each of the three scaffolded steps to its end.
 fn check_steps(dir: &Path) {
     let ran = run_in(dir, &["registry", "test", "--step", "GREET", "--params", r#"{"who": "world"}"#]);
     check(
@@ -40,22 +40,22 @@ fn check_steps(dir: &Path) {
     std::fs::write(dir.join("params.json"), r#"{"version": "v1", "replicas": 1}"#).expect("file");
     let ran = run_in(dir, &["registry", "test", ".", "--step", "rollout", "--params", "@params.json"]);
     let told = [
-        "it remembers {\"id\":\"rollout-v1\",\"ready\":0}",
-        "looks again in 5.0 s",
+        "waiting with state {\"id\":\"rollout-v1\",\"ready\":0}",
+        "polls again in 5.0 s",
         "SUCCESS after 2 calls",
         "ready = 1",
     ];
     check(&ran, 0, &told);
     let wipe = ["registry", "test", "--step", "custom:wipe", "--params", r#"{"table": "sessions"}"#];
-    check(&run_in(dir, &wipe), 0, &["APPROVAL_REQUIRED: empties the table sessions", "with --approve"]);
+    check(&run_in(dir, &wipe), 0, &["APPROVAL_REQUIRED: empties the table sessions", "use --approve"]);
     let ran = run_in(dir, &[&wipe[..], &["--approve"]].concat());
-    check(&ran, 0, &["empties sessions: registry-test has agreed", "SUCCESS after 2 calls"]);
+    check(&ran, 0, &["emptying sessions, approved by registry-test", "SUCCESS after 2 calls"]);
 }
 
 #[test]
-fn a_scaffold_in_the_shell_works() {
+fn shell_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
-    check(&run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]), 0, &["made tools/"]);
+    check(&run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]), 0, &["Created tools/"]);
     let dir = temp.path().join("tools");
     if !succeeds(&dir, "jq", &["--version"]) {
         outcome::skip("jq", "apt-get install jq");
@@ -66,27 +66,27 @@ fn a_scaffold_in_the_shell_works() {
 }
 
 #[test]
-fn a_scaffold_in_typescript_works() {
+fn typescript_scaffold_passes_its_tests() {
     let temp = tempfile::tempdir().expect("directory");
-    check(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["made tools/"]);
+    check(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["Created tools/"]);
     let dir = temp.path().join("tools");
     if !succeeds(&dir, "npm", &["install"]) {
         outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
-    // It calls all three steps; here one is enough, because each build takes its time.
+    // `npm test` calls all three steps; one is enough here because each test builds the registry.
     assert!(succeeds(&dir, "npm", &["test"]), "its own test");
     let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];
     let ran = run_in(&dir, &wipe);
-    check(&ran, 0, &["npm ci", "empties sessions: registry-test has agreed", "SUCCESS after 2 calls"]);
+    check(&ran, 0, &["npm ci", "emptying sessions, approved by registry-test", "SUCCESS after 2 calls"]);
     assert!(!ran.stdout.contains("hint"), "a scaffold needs no advice: {}", ran.stdout);
 }
 
 #[test]
-fn what_is_there_is_not_overwritten() {
+fn scaffold_does_not_overwrite_an_existing_directory() {
     let temp = tempfile::tempdir().expect("directory");
     std::fs::create_dir(temp.path().join("tools")).expect("directory");
-    run_in(temp.path(), &["registry", "new", "tools"]).refused(&["tools is there already"]);
+    run_in(temp.path(), &["registry", "new", "tools"]).refused(&["tools already exists"]);
     assert_eq!(std::fs::read_dir(temp.path().join("tools")).expect("directory").count(), 0);
     assert_eq!(run_in(temp.path(), &["registry", "new", "../tools"]).code, Some(2));
 }
@@ -100,7 +100,7 @@ case "$input" in *SYNTHESIZE*) answer "$(cat steps.json)"; exit ;; esac
 const STEPS: &str = r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPLOY","jsonSchema":{"type":"object",
 "additionalProperties":false,"required":["to","size"],"properties":{"to":{"type":"string"},"size":{"type":"integer","default":1}}}}]}}"#;
 
-/// A registry whose only step does this.
+/// A registry with one step that runs this script.
 fn registry(body: &str) -> tempfile::TempDir {
     let temp = tempfile::tempdir().expect("directory");
     let write = |name: &str, text: &str| std::fs::write(temp.path().join(name), text).expect("file");
@@ -111,30 +111,22 @@ fn registry(body: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn every_trap_has_its_verdict() {
+fn registry_test_reports_every_mistake() {
     let cases = [
-        (r#"answer '{"status":"FAILED","error":"no quota"}'"#, 1, "WRONG FAILED: no quota"),
-        (
-            "exit 3",
-            1,
-            "WRONG it exited with 3, and wrote no answer; nobody would know what the step has done",
-        ),
-        (r#"answer '{"status":"DONE"}'"#, 1, r#"WRONG its answer has the status "DONE""#),
+        (r#"answer '{"status":"FAILED","error":"no quota"}'"#, 1, "ERROR FAILED: no quota"),
+        ("exit 3", 1, "ERROR it exited with 3, and wrote no answer; the step's outcome would be unknown"),
+        (r#"answer '{"status":"DONE"}'"#, 1, r#"ERROR its answer has the status "DONE""#),
         (
             r#"answer '{"status":"SUCCESS"}'; exit 4"#,
             0,
-            "hint  the process: exited with 4. The file is the answer",
+            "hint  process: exited with 4. The answer file counts",
         ),
-        (
-            r#"answer '{"status":"SUCCESS"}'; sleep 60"#,
-            0,
-            "hint  the process: it did not end after its answer",
-        ),
-        (r#"answer '{"status":"APPROVAL_REQUIRED"}'"#, 1, "WRONG it asks again although somebody has agreed"),
+        (r#"answer '{"status":"SUCCESS"}'; sleep 60"#, 0, "hint  process: it did not end after its answer"),
+        (r#"answer '{"status":"APPROVAL_REQUIRED"}'"#, 1, "ERROR asks for approval again after it was given"),
         (
             r#"case "$input" in *pollingState*) answer '{"status":"SUCCESS"}' ;; *) answer '{"status":"TRIGGERED","pollingState":1,"retryAfterMs":1}' ;; esac"#,
             0,
-            "hint  its pollingState is no object",
+            "hint  pollingState is not an object",
         ),
     ];
     for (body, code, part) in cases {
@@ -153,25 +145,21 @@ fn every_trap_has_its_verdict() {
         &metadata,
         0,
         &[
-            "hint  deploy: it has no shortDescription",
+            "hint  deploy: no shortDescription",
             "hint  deploy: the param `to` has no description",
-            "hint  deploy: the param `size` is required and has a default; a pipeline may leave it out",
+            "hint  deploy: the param `size` is required but has a default, so pipelines can omit it",
         ],
     );
-    check(&test(&["--step", "deploy"]), 2, &["WRONG params: the param `to` is missing"]);
-    check(&test(&["--step", "deplyo"]), 3, &["WRONG there is no step `deplyo`; there are deploy"]);
+    check(&test(&["--step", "deploy"]), 2, &["ERROR params: the param `to` is missing"]);
+    check(&test(&["--step", "deplyo"]), 3, &["ERROR no step `deplyo`; steps: deploy"]);
     let params = ["--step", "deploy", "--params", r#"{"to":"x","extra":1}"#, "--timeout", "1s"];
-    check(
-        &test(&params),
-        1,
-        &["hint  the param `extra` is not in the schema", "WRONG it took longer than 1s"],
-    );
+    check(&test(&params), 1, &["hint  the param `extra` is not in the schema", "ERROR timed out after 1s"]);
     let long = temp.path().join("long.json");
     std::fs::write(&long, format!(r#"{{"to":"{}"}}"#, "x".repeat(200_000))).expect("file");
     check(
         &test(&["--step", "deploy", "--params", "@long.json"]),
         1,
-        &["WRONG what the step is called with has 2000"],
+        &["ERROR what the step is called with has 2000"],
     );
     assert_eq!(test(&["--step", "deploy", "--params", "[]"]).code, Some(2));
     assert_eq!(run_in(temp.path(), &["registry", "test", "nowhere"]).code, Some(3));
@@ -179,12 +167,12 @@ fn every_trap_has_its_verdict() {
     check(
         &run_in(none.path(), &["registry", "test"]),
         1,
-        &["WRONG there is neither a berth-registry.yaml nor"],
+        &["ERROR there is neither a berth-registry.yaml nor"],
     );
 }
 
 #[test]
-fn ctrl_c_ends_the_step_too() {
+fn registry_test_interrupted_stops_the_step() {
     let temp = registry("echo begun; sleep 60");
     let args = ["registry", "test", "--step", "deploy", "--params", r#"{"to":"x"}"#];
     let process = Process::start(berth(&args).current_dir(temp.path()));

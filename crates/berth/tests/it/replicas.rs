@@ -1,4 +1,4 @@
-//! Two servers over one PostgreSQL: what is asked of one is done by the other, and either may go, the database too.
+//! Two servers on one PostgreSQL: either one handles requests and runs work, and either one or the database may fail.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pipeline:
     - { name: Speak, type: script, params: { run: 'echo it runs' } }
 ";
 
-/// Deploys through a server, and gives the end of it as that server shows it.
+/// Deploys through a server and returns the finished deployment.
 fn deploy(api: &Api, session: &str, commit: &str) -> Value {
     let path = format!("{PIPELINE}/ephemeral-environments/qa-1/sessions/{session}/deploy");
     let asked = api.post(&path, &json!({ "commitId": commit }));
@@ -40,7 +40,7 @@ fn log_of(api: &Api, deployment: &Value) -> String {
 }
 
 #[test]
-fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
+fn replicas_share_work_and_survive_loss_of_a_server_or_the_database() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -52,7 +52,7 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
         command.args(runner).env("BERTH_LOG__LEVEL", "warn");
         Server::start(&mut command, &home.token)
     };
-    // The first one leads, and runs nothing itself.
+    // The first server is the leader and runs no steps.
     let mut first = start(&["--no-runner"]);
     let second = start(&[]);
     let body = json!({ "slug": "shop", "definition": DEFINITION });
@@ -72,7 +72,7 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
         }
     }
 
-    // The one that leads goes without a word; the other one takes over its work.
+    // The leader is killed; the other server takes over its work.
     first.process.kill();
     assert_eq!(deploy(&second.api, &session, "aaa3")["status"], "succeeded");
 
@@ -89,7 +89,7 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
 }
 
 #[test]
-fn a_server_that_starts_before_its_database_waits_and_says_for_what() {
+fn server_started_before_its_database_waits_and_logs_why() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

@@ -1,4 +1,5 @@
-//! Killed between a delivery and its bookkeeping: the same id arrives again, and nothing is lost.
+//! `kill -9` between a webhook delivery and the commit that records it: the same id is delivered again, and none is
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 const WEBHOOK: &str = "/api/v1/organizations/acme/webhooks/ops";
 
-/// A request that has arrived and has no answer yet.
+/// A received request that has no response yet.
 struct Arrived {
     id: String,
     body: String,
@@ -23,7 +24,7 @@ struct Arrived {
 
 impl Arrived {
     fn accept(mut self) {
-        // The sender may be gone.
+        // The sender may have been killed.
         let _ = self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     }
 
@@ -33,7 +34,7 @@ impl Arrived {
     }
 }
 
-/// Takes requests and leaves it to the test when they are answered.
+/// Accepts requests; the test decides when to respond.
 fn receive() -> (SocketAddr, Receiver<Arrived>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -52,7 +53,7 @@ fn read(stream: TcpStream, tell: &SyncSender<Arrived>) -> Option<()> {
     let mut headers = BTreeMap::new();
     loop {
         let mut line = String::new();
-        // Whoever is killed in the middle of a request has sent none.
+        // A sender killed in the middle of a request.
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
@@ -81,7 +82,7 @@ fn stop_and_resume(server: &Server) {
 }
 
 #[test]
-fn a_kill_between_delivery_and_bookkeeping_sends_the_same_id_again_and_loses_nothing() {
+fn webhook_after_kill_is_redelivered_with_the_same_id() {
     let home = Home::new();
     let (address, arrivals) = receive();
     let next = || arrivals.recv_timeout(PATIENCE).expect("a delivery");
@@ -96,7 +97,7 @@ fn a_kill_between_delivery_and_bookkeeping_sends_the_same_id_again_and_loses_not
     let mut told = BTreeSet::new();
     for _ in 0..4 {
         stop_and_resume(&server);
-        // It has arrived, and nobody has written that down.
+        // Delivered, but not recorded.
         let first = next();
         server.process.kill();
         drop(server);
@@ -109,7 +110,7 @@ fn a_kill_between_delivery_and_bookkeeping_sends_the_same_id_again_and_loses_not
         assert_ne!(last.id, first.id);
         told.insert(last.sequence());
         last.accept();
-        // Also what happened just before the kill, and was not even read.
+        // Also an event from just before the kill that was not read yet.
         stop_and_resume(&server);
         server.process.kill();
         drop(server);

@@ -1,4 +1,4 @@
-//! A machine without bubblewrap: the server serves, and runs nothing in a weaker sandbox that was not named.
+//! Without bubblewrap the server serves, but runs no step in a weaker sandbox unless it was named.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::harness::{Home, Process, STOP_MAX, Server, berth, until};
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The same command where there is no program `bwrap`. `None`: the machine does not let tests hide it.
+/// The same command with `bwrap` hidden. `None`: this machine does not allow that.
 fn without_bubblewrap(command: &Command) -> Option<Command> {
     const HIDE: &str = r#"for dir in /usr/local/bin /usr/bin /bin; do
         if [ -e $dir/bwrap ]; then mount --bind /dev/null $dir/bwrap || exit 1; fi

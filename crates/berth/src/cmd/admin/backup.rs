@@ -1,4 +1,4 @@
-//! `berth admin backup`: everything but the root key, while the server runs.
+//! `berth admin backup`: backs up everything except the root key, online or offline.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,13 +13,13 @@ use crate::cmd::say;
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// A directory to make, or a file to make if the name ends in .tar
+    /// New directory, or new file if the name ends in .tar
     #[arg(long, value_name = "PATH")]
     to: PathBuf,
-    /// On PostgreSQL: copy logs and artifacts alone; the database is backed up by its own tools
+    /// With PostgreSQL: back up only logs and artifacts; use PostgreSQL's tools for the database
     #[arg(long)]
     files_only: bool,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -30,14 +30,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => Database::Sqlite,
         Some(url) if args.files_only => Database::Postgres(url),
         Some(_) => anyhow::bail!(
-            "PostgreSQL is backed up by its own tools: pg_dump, or a base backup with its log (PITR). Do that first, then \
-             run this command with --files-only for logs and artifacts. Keep root.key elsewhere."
+            "back up PostgreSQL with its own tools first (pg_dump, or a base backup with WAL archiving), then run this \
+             command with --files-only for logs and artifacts. Store root.key separately."
         ),
     };
     let now = jiff::Timestamp::now().as_microsecond();
     let manifest = backup(&found.data_dir, &database, &args.to, Timestamp::from_micros(now))?;
     let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
-    let root_key = manifest.root_key_id.as_deref().unwrap_or("none yet");
+    let root_key = manifest.root_key_id.as_deref().unwrap_or("not created yet");
     say(&if args.json {
         serde_json::json!({
             "path": args.to.display().to_string(),
@@ -52,8 +52,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let to = args.to.display();
         let count = manifest.files.len();
         format!(
-            "{count} files, {bytes} bytes in {to}.\nThe root key ({root_key}) is not in it: keep a copy of that file \
-             somewhere else. Without it the values of secrets are lost."
+            "Backed up {count} files ({bytes} bytes) to {to}.\nThe backup does not contain the root key ({root_key}). \
+             Store a copy of it elsewhere: without it, secrets cannot be decrypted."
         )
     })?;
     Ok(ExitCode::SUCCESS)

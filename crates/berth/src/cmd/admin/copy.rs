@@ -1,4 +1,4 @@
-//! `berth admin copy`: from SQLite to PostgreSQL, or back.
+//! `berth admin copy`: copies between SQLite and PostgreSQL.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,13 +15,13 @@ use crate::logging;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to copy: sqlite:DIR, a data directory; postgres://…; or postgres for the address in BERTH_DATABASE
+    /// Source: sqlite:DIR (a data directory), postgres://…, or postgres for the URL in BERTH_DATABASE
     #[arg(long, value_name = "PLACE")]
     from: String,
-    /// Where to, in the same form; it must be empty
+    /// Empty target, in the same form
     #[arg(long, value_name = "PLACE")]
     to: String,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -33,21 +33,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (Some(dir), None) => (dir, args.to.as_str(), Direction::ToPostgres),
         (None, Some(dir)) => (dir, args.from.as_str(), Direction::ToSqlite),
         _ => {
-            anyhow::bail!("one of --from and --to is sqlite:DIR, and the other one postgres or postgres://…")
+            anyhow::bail!("one of --from and --to must be sqlite:DIR, the other one postgres or postgres://…")
         }
     };
-    // The address holds a password, and a command line is seen by every user of the machine.
+    // `postgres` keeps the password in the URL off the command line, which every user of the machine can read.
     let url = match url {
-        "postgres" => {
-            settings.database.as_deref().context("set BERTH_DATABASE to the address of the database")?
-        }
+        "postgres" => settings.database.as_deref().context("set BERTH_DATABASE to the database URL")?,
         url => url,
     };
     if direction == Direction::ToPostgres {
         let file = data_dir.join("berth.db");
-        anyhow::ensure!(file.is_file(), "there is no database at {}", file.display());
+        anyhow::ensure!(file.is_file(), "no database at {}", file.display());
     }
-    // No server may be running: neither one on SQLite, nor one of those that share the directory.
+    // Fails if a server is running, on SQLite or on a shared database.
     let dir = DataDir::open(&data_dir)?;
     let copied = copy(&dir, url, direction)?;
     let mut target = match direction {
@@ -58,10 +56,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Direction::ToPostgres => ReadOnly::sqlite(&dir.database())?,
         Direction::ToSqlite => ReadOnly::postgres(url)?,
     };
-    let verified = verify_chains(&mut target, &mut source).context("the histories cannot be compared")?;
+    let verified = verify_chains(&mut target, &mut source).context("cannot compare the audit logs")?;
     anyhow::ensure!(
         verified.problem_count == 0,
-        "the copy is not what it should be: {}",
+        "the copy differs from the source: {}",
         verified.problems.join("; ")
     );
     let rows: u64 = copied.iter().map(|it| it.rows).sum();
@@ -77,8 +75,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Direction::ToSqlite => format!("berth serve --data-dir {}", data_dir.display()),
         };
         format!(
-            "{rows} rows of {} tables copied and counted, the histories of {} organizations ({} events) verified.\n\
-             Logs, artifacts and the root key stay where they are: in the data directory. Next:\n  {next}",
+            "Copied {rows} rows in {} tables; verified the audit logs of {} organizations ({} events).\n\
+             Logs, artifacts and the root key stay in the data directory. Next:\n  {next}",
             copied.len(),
             verified.organizations,
             verified.events,

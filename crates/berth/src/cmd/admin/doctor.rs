@@ -1,4 +1,4 @@
-//! `berth admin doctor`: is this machine fit to serve, and what is to be done if it is not?
+//! `berth admin doctor`: checks whether this machine can run the server.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,20 +14,20 @@ use super::{Found, Place};
 use crate::embedded;
 use crate::output::Output;
 
-/// Below the one a warning, below the other a failure.
+/// Thresholds of free disk space for a warning and a failure.
 const FREE_BYTES_WANTED: u64 = 1024 * 1024 * 1024;
 const FREE_BYTES_MIN: u64 = FREE_BYTES_WANTED / 10;
 const GIT_MIN: (u32, u32) = (2, 39);
-/// A clock that is before this was never set: 2025-01-01.
+/// An earlier clock was never set: 2025-01-01.
 const CLOCK_MIN_S: i64 = 1_735_689_600;
-/// Events that are so much later than this machine's clock were not written with this time.
+/// Maximum lead of the last event over this machine's clock.
 const CLOCK_BEHIND_S_MAX: i64 = 60;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Print a list of JSON objects
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +51,7 @@ impl State {
 struct Check {
     name: &'static str,
     state: State,
-    /// What was found, and what to do about it.
+    /// Result, and advice if it is not ok.
     said: String,
 }
 
@@ -91,27 +91,27 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn data_dir(found: &Found) -> Check {
     let (name, dir) = ("data directory", &found.data_dir);
     let Ok(info) = std::fs::metadata(dir) else {
-        return fail(
-            name,
-            format!("{} is not there, or cannot be looked at: run `berth init`", dir.display()),
-        );
+        return fail(name, format!("{} does not exist or cannot be read; run `berth init`", dir.display()));
     };
     if !info.is_dir() {
-        return fail(name, format!("{} is no directory", dir.display()));
+        return fail(name, format!("{} is not a directory", dir.display()));
     }
     let mode = info.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        let text = format!("{} may be read by others (mode {mode:o}): run chmod 700 on it", dir.display());
+        let text =
+            format!("{} is accessible to other users (mode {mode:o}); run chmod 700 on it", dir.display());
         return warn(name, text);
     }
     let is_running = admin::is_running(dir);
-    ok(name, format!("{}{}", dir.display(), if is_running { ", a server is running" } else { "" }))
+    ok(name, format!("{}{}", dir.display(), if is_running { ", server is running" } else { "" }))
 }
 
 fn root_key(found: &Found) -> Check {
     let path = found.root_key(None);
     match root_key_id(&path) {
-        Ok(id) => ok("root key", format!("key {id} at {}; is there a copy elsewhere?", path.display())),
+        Ok(id) => {
+            ok("root key", format!("key {id} at {}; make sure you have a copy elsewhere", path.display()))
+        }
         Err(error) => fail("root key", error.to_string()),
     }
 }
@@ -132,10 +132,9 @@ fn database(found: &Found) -> Check {
     match looked {
         Err(error) => fail(name, format!("{error:#}")),
         Ok((text, wanted)) => match (wanted, root_key_id(&found.root_key(None))) {
-            (Some(wanted), Ok(id)) if wanted != id => fail(
-                name,
-                format!("{text}; it wants the root key {wanted}, and the one that is there is {id}"),
-            ),
+            (Some(wanted), Ok(id)) if wanted != id => {
+                fail(name, format!("{text}; needs root key {wanted}, but the file contains {id}"))
+            }
             _ => ok(name, text),
         },
     }
@@ -144,14 +143,14 @@ fn database(found: &Found) -> Check {
 fn disk(found: &Found) -> Check {
     let name = "disk space";
     let Ok(info) = rustix::fs::statvfs(&found.data_dir) else {
-        return warn(name, "cannot be looked up");
+        return warn(name, "cannot be determined");
     };
     let free = info.f_bavail * info.f_frsize;
     let text = format!("{} MiB free", free / (1024 * 1024));
     if free < FREE_BYTES_MIN {
-        fail(name, format!("{text}: make room, or writes are refused soon"))
+        fail(name, format!("{text}; free some space, or writes will be refused soon"))
     } else if free < FREE_BYTES_WANTED {
-        warn(name, format!("{text}: make room, or set retention.log_days and artifact_days"))
+        warn(name, format!("{text}; free some space, or set retention.log_days and retention.artifact_days"))
     } else {
         ok(name, text)
     }
@@ -160,14 +159,14 @@ fn disk(found: &Found) -> Check {
 fn git() -> Check {
     let name = "git";
     let Ok(told) = Program::new("git").arg("--version").output() else {
-        return warn(name, "not in PATH: repositories cannot be synced. Install git 2.39 or newer");
+        return warn(name, "not found in PATH; install git 2.39 or newer to sync repositories");
     };
     let text = String::from_utf8_lossy(&told.stdout).trim().to_owned();
     let mut numbers =
         text.trim_start_matches("git version ").split('.').map_while(|part| part.parse::<u32>().ok());
     match (numbers.next(), numbers.next()) {
         (Some(major), Some(minor)) if (major, minor) >= GIT_MIN => ok(name, text),
-        _ => warn(name, format!("{text:?} is too old, or not understood: 2.39 or newer is needed")),
+        _ => warn(name, format!("{text:?} is not supported; install git 2.39 or newer")),
     }
 }
 
@@ -181,10 +180,13 @@ fn sandbox(found: &Found) -> Check {
         Confinement::choose_as(user, level, &[], &settings.runner.expose).map(|it| it.isolation())
     });
     match chosen {
-        Err(error) => fail(name, format!("{error}. No steps run here; `--sandbox landlock|off` is weaker")),
+        Err(error) => fail(
+            name,
+            format!("{error}. Steps will not run on this machine; `--sandbox landlock|off` is weaker"),
+        ),
         Ok(berth_api::runner::Isolation::Process) => warn(
             name,
-            "none: steps see this machine as the server does. Install bubblewrap, or run steps on other machines",
+            "off: steps have the same access as the server. Install bubblewrap, or use remote runners",
         ),
         Ok(level) => ok(name, format!("{level:?}").to_lowercase()),
     }
@@ -193,14 +195,17 @@ fn sandbox(found: &Found) -> Check {
 fn clock(found: &Found) -> Check {
     let (name, now) = ("clock", jiff::Timestamp::now());
     if now.as_second() < CLOCK_MIN_S {
-        return fail(name, format!("it says {now}: set it, and keep it set (systemd-timesyncd, chrony)"));
+        return fail(
+            name,
+            format!("shows {now}; set it and keep it synchronized (systemd-timesyncd, chrony)"),
+        );
     }
     let last =
         found.read_only().ok().and_then(|mut db| db.sql("SELECT MAX(occurred_at) FROM events", 1).ok());
     let last = last.and_then(|table| table.rows.into_iter().flatten().flatten().next()?.parse::<i64>().ok());
     let behind = last.map_or(0, |last| last / 1_000_000 - now.as_second());
     match behind > CLOCK_BEHIND_S_MAX {
-        true => fail(name, format!("it is {behind} s behind the last event in the database: set it")),
+        true => fail(name, format!("{behind} s behind the last event in the database; set it")),
         false => ok(name, now.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
     }
 }
@@ -210,8 +215,8 @@ fn port(found: &Found) -> Check {
     match TcpListener::bind(address) {
         Ok(_) => ok(name, format!("{address} is free")),
         Err(_) if admin::is_running(&found.data_dir) => {
-            ok(name, format!("{address} is in use, by this server it seems"))
+            ok(name, format!("{address} is in use, probably by this server"))
         }
-        Err(error) => warn(name, format!("{address} cannot be used: {error}")),
+        Err(error) => warn(name, format!("cannot use {address}: {error}")),
     }
 }

@@ -1,4 +1,4 @@
-//! `berth admin`: what the operator of the machine does, with the server running or not.
+//! `berth admin`: operator commands; most work with the server running or stopped.
 
 mod backup;
 mod copy;
@@ -6,7 +6,7 @@ mod doctor;
 mod raise_epoch;
 mod reset_password;
 mod restore;
-mod rotate;
+mod rotate_keys;
 mod sql;
 mod verify;
 
@@ -21,33 +21,33 @@ use crate::logging;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Copy everything into a new directory or a .tar file; the server may go on running
+    /// Back up to a new directory or a .tar file; the server can keep running
     Backup(backup::Args),
-    /// Make a data directory of a backup, in an empty place
+    /// Restore a backup into an empty data directory
     Restore(restore::Args),
-    /// Look whether histories, logs and artifacts are as they were written
+    /// Verify the audit log, logs and artifacts
     Verify(verify::Args),
-    /// Look whether this machine is fit to serve, and say what to do
+    /// Check whether this machine can run the server
     Doctor(doctor::Args),
-    /// Move everything from SQLite to PostgreSQL, or back
+    /// Copy the database from SQLite to PostgreSQL or back
     Copy(copy::Args),
-    /// After PostgreSQL was restored or failed over: let fences rise above all that were given
+    /// Raise fencing tokens above all issued ones, after PostgreSQL was restored or failed over
     RaiseEpoch(raise_epoch::Args),
-    /// Make a link with which a person sets a new password
+    /// Create a link to set a new password
     ResetPassword(reset_password::Args),
-    /// Make a new root key and wrap everything by it; the server may go on running
-    RotateKeys(rotate::Args),
-    /// Ask the database a question; it cannot be changed this way
+    /// Create a new root key and re-encrypt the data keys; the server can keep running
+    RotateKeys(rotate_keys::Args),
+    /// Run a read-only SQL query
     Sql(sql::Args),
 }
 
-/// Which installation is meant.
+/// Flags that select an installation.
 #[derive(clap::Args)]
 struct Place {
-    /// Where Berth keeps its data
+    /// Data directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address of a PostgreSQL database [default: SQLite in the data directory]
+    /// PostgreSQL URL [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// Configuration file
@@ -55,7 +55,7 @@ struct Place {
     config: Option<PathBuf>,
 }
 
-/// The same, with what the settings say.
+/// An installation, with its settings loaded.
 struct Found {
     data_dir: PathBuf,
     /// `None`: SQLite in the data directory.
@@ -72,11 +72,11 @@ impl Place {
         Ok(Found { data_dir, database, settings })
     }
 
-    /// For commands that need one.
+    /// Fails if the data directory does not exist.
     fn find_present(&self) -> anyhow::Result<Found> {
         let found = self.find()?;
         let dir = found.data_dir.display();
-        anyhow::ensure!(found.data_dir.is_dir(), "there is no data directory at {dir}");
+        anyhow::ensure!(found.data_dir.is_dir(), "data directory {dir} does not exist");
         Ok(found)
     }
 }
@@ -87,7 +87,7 @@ impl Found {
             Some(url) => ReadOnly::postgres(url)?,
             None => {
                 let file = self.data_dir.join("berth.db");
-                anyhow::ensure!(file.is_file(), "there is no database at {}", file.display());
+                anyhow::ensure!(file.is_file(), "no database at {}", file.display());
                 ReadOnly::sqlite(&file)?
             }
         })
@@ -108,7 +108,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Copy(args) => copy::run(args),
         Command::RaiseEpoch(args) => raise_epoch::run(args),
         Command::ResetPassword(args) => reset_password::run(args),
-        Command::RotateKeys(args) => rotate::run(args),
+        Command::RotateKeys(args) => rotate_keys::run(args),
         Command::Sql(args) => sql::run(args),
     }
 }
@@ -127,9 +127,8 @@ fn settled_json(settled: &Settled) -> serde_json::Value {
 
 fn settled_text(settled: &Settled) -> String {
     format!(
-        "Fences begin at epoch {} now. {} sessions ended, {} running attempts are unknown, {} environments are in an \
-         unknown state.\n{} pipelines are stopped and {} webhooks are silent until somebody resumes them: look first at \
-         what really runs.",
+        "Raised to epoch {}. Ended {} sessions; {} running attempts and {} environments have an unknown state.\n\
+         Paused {} pipelines and {} webhooks: check what is actually running before you resume them.",
         settled.epoch,
         settled.sessions,
         settled.attempts,

@@ -1,4 +1,4 @@
-//! `berth admin raise-epoch`: the database is an older copy, or may have lost what it had acknowledged.
+//! `berth admin raise-epoch`: recovers from a database that is an older copy or lost acknowledged commits.
 
 use std::process::ExitCode;
 
@@ -14,20 +14,20 @@ use crate::cmd::{say, told};
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find_present()?;
-    // Servers know the epoch from their start: none may be running.
+    // Servers read the epoch at startup, so none may be running.
     let settled = match &found.database {
         None => {
             let dir = DataDir::open(&found.data_dir)?;
             let mut store = Store::open_sqlite(&dir.database())?;
             let settled = settle(&mut store, incarnation::epoch(&dir)?).map_err(told)?;
-            // Not before: what was cut short is refused by a server, and done again by this command.
+            // Last, so that a server refuses an interrupted run until this command is repeated.
             store.begin_in(&dir)?;
             settled
         }

@@ -1,4 +1,4 @@
-//! `berth admin reset-password`: a link with which a person sets a new password.
+//! `berth admin reset-password`: creates a password reset link.
 
 use std::process::ExitCode;
 
@@ -12,12 +12,12 @@ use crate::cmd::{open, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Address of the account
+    /// Email address of the user
     #[arg(value_name = "EMAIL", value_parser = Email::parse)]
     email: Email,
     #[command(flatten)]
     place: Place,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let offline =
         |store: &Store| admin::reset_password(store, args.email.clone(), base.trim_end_matches('/'));
     let answer = match found.database.as_deref() {
-        // Servers that share a database share what is written there.
+        // Servers on a shared database see the change without being asked.
         Some(url) => offline(&Store::open_postgres(url)?),
         None => match admin::ask(&found.data_dir, &Request::ResetPassword { email: args.email.clone() })? {
             Some(answer) => answer,
@@ -40,12 +40,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (url, expires_at) = match answer {
         Answer::ResetLink { url, expires_at } => (url, expires_at),
         Answer::Failed(why) => anyhow::bail!("{why}"),
-        Answer::Rotated { .. } => anyhow::bail!("the server answered another command"),
+        Answer::Rotated { .. } => anyhow::bail!("unexpected response from the server"),
     };
     say(&if args.json {
         serde_json::json!({ "url": url, "expiresAt": expires_at }).to_string()
     } else {
-        format!("{url}\n\nSend it to {} in private. It works once, until {expires_at}.", args.email)
+        format!(
+            "{url}\n\nSend this link to {} privately. It works once and expires at {expires_at}.",
+            args.email
+        )
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `berth admin restore`: a data directory out of a backup.
+//! `berth admin restore`: restores a backup into a data directory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,13 +13,13 @@ use crate::output::note;
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// The directory or .tar file that a backup has made
+    /// Backup directory or .tar file
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
-    /// File with the root key, which is in no backup [default: DIR/root.key]
+    /// Root key file; backups do not contain it [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find()?;
     anyhow::ensure!(
         found.database.is_none(),
-        "PostgreSQL is restored by its own tools. Then copy logs/ and artifacts/ back, and run `berth admin raise-epoch`."
+        "restore PostgreSQL with its own tools, copy logs/ and artifacts/ back, then run `berth admin raise-epoch`"
     );
     let key = found.root_key(args.root_key_file.as_deref());
     let restored = restore(&args.from, &found.data_dir, &key)?;
@@ -42,9 +42,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         told.to_string()
     } else {
         format!(
-            "Restored into {} what was so at {}; {} values of secrets were opened.\n{}\n{}",
-            found.data_dir.display(),
+            "Restored the backup of {} to {}; {} secrets can be decrypted.\n{}\n{}",
             manifest.created_at,
+            found.data_dir.display(),
             restored.secrets,
             settled_text(&restored.settled),
             verify::for_people(&restored.verified),
@@ -53,8 +53,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(why) = &restored.unnoted {
         let epoch = restored.settled.epoch;
         note(&format!(
-            "The epoch {epoch} could not be written down beside the backup: {why}. Should you restore it once more, another \
-             restore does not know of this one: run `berth admin raise-epoch` then until the epoch is above {epoch}."
+            "warning: cannot record epoch {epoch} next to the backup: {why}. If you restore this backup again, run \
+             `berth admin raise-epoch` until the epoch is above {epoch}."
         ));
     }
     Ok(verify::code(&restored.verified))

@@ -1,4 +1,4 @@
-//! `berth admin sql --read-only`: a question to the database, which the engine itself does not let change anything.
+//! `berth admin sql --read-only`: runs a query on a connection that cannot write.
 
 use std::process::ExitCode;
 
@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 use super::Place;
 use crate::output::{Output, note};
 
-/// Rows shown, unless fewer are asked for.
+/// Upper limit of `--rows`.
 const ROWS_MAX: u32 = 10_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Says that you know: nothing can be changed this way
+    /// Confirm that the query is read-only
     #[arg(long, required = true)]
     read_only: bool,
-    /// At most so many rows
+    /// Maximum number of rows
     #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=i64::from(ROWS_MAX)))]
     rows: u32,
-    /// Print a list of JSON objects
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// One SELECT
+    /// SELECT statement
     question: String,
 }
 
@@ -38,9 +38,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let shown = |row: &Vec<Option<String>>| row.iter().map(|cell| cell.clone().unwrap_or_default()).collect();
     let heading: Vec<&str> = table.columns.iter().map(String::as_str).collect();
     let rows: Vec<_> = table.rows.iter().map(shown).collect();
-    Output::new(args.json).table(&raw, &heading, &rows, "no rows")?;
+    Output::new(args.json).table(&raw, &heading, &rows, "No rows")?;
     if table.has_more {
-        note(&format!("There are more than {} rows; ask for more with --rows, or for less.", args.rows));
+        note(&format!("More than {} rows; increase --rows or narrow the query.", args.rows));
     }
     Ok(ExitCode::SUCCESS)
 }

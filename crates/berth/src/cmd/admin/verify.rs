@@ -1,4 +1,4 @@
-//! `berth admin verify`: is everything as it was written?
+//! `berth admin verify`: verifies the audit log, logs and artifacts.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::cmd::say;
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
-    /// Print one JSON object
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -42,10 +42,10 @@ pub(super) fn as_json(verified: &Verified) -> serde_json::Value {
 pub(super) fn for_people(verified: &Verified) -> String {
     let Verified { organizations, events, logs, artifacts, problems, problem_count } = verified;
     let seen = format!(
-        "{organizations} organizations, {events} events, {logs} logs, {artifacts} artifacts looked at: "
+        "Verified {organizations} organizations, {events} events, {logs} logs and {artifacts} artifacts: "
     );
     if *problem_count == 0 {
-        return seen + "all as they were written.";
+        return seen + "no problems found.";
     }
     let rest = problem_count - problems.len();
     let rest = if rest > 0 { format!("\n  and {rest} more") } else { String::new() };

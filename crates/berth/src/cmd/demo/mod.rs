@@ -1,27 +1,27 @@
-//! The demo: `berth serve --demo` keeps a server, the sites it deploys to and the people who use it; `berth demo` is for
-//! one that runs.
+//! The demo. `berth serve --demo` runs a server, sites it deploys to and a scenario; `berth demo` works with a running
+//! demo.
 
+mod announcement;
 mod crash;
-mod keeper;
-mod known;
+mod members;
 mod organizations;
-mod people;
 mod repository;
+mod running;
+mod scenario;
 mod send;
 mod server;
 mod sites;
-mod story;
-mod words;
+mod supervisor;
 
 use std::process::ExitCode;
 
-pub(crate) use keeper::keep;
+pub(crate) use supervisor::keep;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Kill its server with -9 in the middle of a deployment, and watch it come back
+    /// Kill the demo's server during a deployment and watch it recover
     Crash(crash::Args),
-    /// Send a page to a site, as the sample repository does
+    /// Send a page to a demo site
     #[command(hide = true)]
     Send(send::Args),
 }

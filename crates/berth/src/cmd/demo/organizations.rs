@@ -1,4 +1,4 @@
-//! The two organizations of a demo, and their pipelines.
+//! The demo's two organizations and their pipelines.
 
 use berth_core::id::PipelineId;
 use berth_core::name::{Email, Slug};
@@ -12,7 +12,7 @@ use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 
 const SHOP: &str = include_str!("shop.yaml");
-/// The definition of the pipeline that needs no repository.
+/// Definition of the pipeline that needs no repository.
 pub(super) const PLAYGROUND: &str = include_str!("playground.yaml");
 
 /// An organization of the demo with its pipelines.
@@ -21,8 +21,8 @@ pub(super) struct DemoOrganization {
     pub(super) pipelines: Vec<state::Pipeline>,
 }
 
-/// What is there before anybody has done anything. `shop`: the definition of the shop; without it the first organization
-/// gets its pipelines later, the shop from its repository.
+/// Creates the organizations. Without a `shop` definition the first one gets its pipelines later, the shop from its
+/// repository.
 pub(super) fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
     let playground = || ("playground", PLAYGROUND.to_owned());
     let acme = shop.map_or_else(Vec::new, |text| vec![("shop", text), playground()]);
@@ -32,12 +32,13 @@ pub(super) fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrgani
     ])
 }
 
-/// The shop's definition, for sites at these addresses, in the order of [`PLACES`](super::sites::PLACES), and for this program.
+/// Returns the shop's definition for sites at these URLs, in the order of [`PLACES`](super::sites::PLACES), and
+/// for this program.
 pub(super) fn shop_definition(addresses: &[String], program: &str) -> String {
-    // As JSON, which YAML reads: a path may hold anything.
+    // Quoted as JSON, which is valid YAML, because a path may contain anything.
     let quoted = serde_json::Value::from(program).to_string();
     let text = SHOP.replace("\"/usr/bin/berth\"", &quoted);
-    // What is written there are the places on ports that follow each other.
+    // The template has the sites on consecutive ports.
     (8081..).zip(addresses).fold(text, |text, (port, address)| {
         text.replace(&format!("\"http://127.0.0.1:{port}\""), &format!("\"{address}\""))
     })
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_definition_of_the_shop_names_the_sites_and_the_program_of_this_demo() {
+    fn shop_definition_uses_the_sites_and_program_of_the_demo() {
         let addresses = [1, 2, 3, 4].map(|port| format!("http://127.0.0.1:{port}"));
         let text = shop_definition(&addresses, "/opt/a \"quoted\" place/berth");
         for address in &addresses {

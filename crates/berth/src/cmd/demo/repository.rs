@@ -1,4 +1,4 @@
-//! The sample repository `harbour-shop`, made by git when the demo starts.
+//! The sample repository `harbour-shop`, created with git when the demo starts.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ const NEW_PRICES: &str = "11.00 a rope of ten fathoms\n45.00 an anchor, small\n3
 const PROGRAM: &str = "100755";
 const PLAIN: &str = "100644";
 
-/// The repository on this machine.
+/// The repository on disk.
 pub(super) struct Sample {
     pub(super) dir: PathBuf,
 }
 
 impl Sample {
-    /// `main` as far as the new prices, and the branches. `definition` is that of the pipeline.
+    /// Creates `main` up to the new prices, and the other branches.
     pub(super) fn make(dir: &Path, definition: &str) -> Result<Self, GitError> {
         git::make_bare(dir)?;
         let mut history = History::default();
@@ -45,14 +45,14 @@ impl Sample {
         history.commit("slow", "from :2\n", "Grace", "Measure the shop under load");
         history.look("amber", "1.2-load");
         history.file(PROGRAM, "deploy.sh", DEPLOY_SLOWLY);
-        // The same text, and no longer a program.
+        // Same content, but no longer executable.
         history.commit("broken", "from :2\n", "Linus", "Tidy up the scripts");
         history.file(PLAIN, "scripts/check.sh", CHECK);
         git::import(dir, &history.text)?;
         Ok(Self { dir: dir.to_owned() })
     }
 
-    /// One more commit on `main`, as a push would bring it.
+    /// Adds a commit to `main`, as a push would.
     pub(super) fn push_green(&self) -> Result<(), GitError> {
         let mut history = History::default();
         history.commit("main", "from refs/heads/main^0\n", "Grace", "The shop in green");
@@ -61,7 +61,7 @@ impl Sample {
     }
 }
 
-/// Commits as `git fast-import` reads them.
+/// Commits in the format of `git fast-import`.
 #[derive(Default)]
 struct History {
     text: String,
@@ -69,7 +69,7 @@ struct History {
 }
 
 impl History {
-    /// The next one; they are numbered from 1 for `from`.
+    /// Starts a commit. Commits are numbered from 1; `from` refers to these numbers.
     fn commit(&mut self, branch: &str, from: &str, who: &str, subject: &str) {
         self.commits += 1;
         let (number, email) = (self.commits, who.to_lowercase());
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_repository_has_its_branches_and_broken_has_lost_a_bit() {
+    fn sample_repository_has_its_branches() {
         let temp = tempfile::tempdir().unwrap();
         let dir = temp.path().join("harbour-shop.git");
         let sample = Sample::make(&dir, "version: 1\n").unwrap();

@@ -1,4 +1,4 @@
-//! `berth demo send`: what the sample repository deploys with, so that it needs no other program.
+//! `berth demo send`: deploys a page of the sample repository, so that its steps need no other program.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,16 +14,18 @@ const ANSWER_BYTES_MAX: u64 = 4 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The page
+    /// Page to send
     file: PathBuf,
-    /// The site
+    /// Site URL
     #[arg(long, value_name = "URL")]
     to: String,
+    /// Deployed commit
     #[arg(long)]
     commit: String,
+    /// User who deployed it
     #[arg(long)]
     who: String,
-    /// The number of the hold
+    /// Fencing token of the session
     #[arg(long)]
     fence: Option<u64>,
 }
@@ -38,9 +40,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(fence) = args.fence {
         request = request.header("demo-fence", fence.to_string());
     }
-    let mut answer =
-        request.send(page).with_context(|| format!("the site at {} does not answer", args.to))?;
+    let mut answer = request.send(page).with_context(|| format!("cannot reach the site at {}", args.to))?;
     let text = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string()?;
-    say(&format!("{} answered {}: {text}", args.to, answer.status().as_u16()))?;
+    say(&format!("{} returned {}: {text}", args.to, answer.status().as_u16()))?;
     Ok(if answer.status().is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

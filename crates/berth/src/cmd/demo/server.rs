@@ -1,4 +1,4 @@
-//! The server of a demo: an ordinary `berth serve` as a process of its own, so that it can be killed and started again.
+//! The demo's server: `berth serve` as a child process, so that it can be killed and restarted.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -10,17 +10,17 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::keeper::reached;
+use super::supervisor::reached;
 use crate::cmd::serve;
 
-/// The server promises to end within ten seconds.
+/// The server shuts down within ten seconds.
 const STOP_MAX: Duration = Duration::from_secs(12);
 
-/// How it is started, the first time and every other.
+/// Command line and listener of the server process.
 pub(super) struct Plan {
     pub(super) program: std::path::PathBuf,
-    /// Held here as well: nobody else gets the port while the server is gone, and whoever calls meanwhile is answered by
-    /// the next one.
+    /// Kept open here as well, so that the port stays reserved during a restart and waiting connections are served by
+    /// the next process.
     pub(super) listener: TcpListener,
     pub(super) args: Vec<String>,
 }
@@ -37,7 +37,7 @@ impl Plan {
         tell("kept-by", std::process::id().to_string());
         tell("data-dir", dir.display().to_string());
         tell("listen", listener.local_addr()?.to_string());
-        // The sample repository, and the sites that want to hear of claims, are on this machine.
+        // The sample repository and the sites that receive webhooks are on this machine.
         tell("repository-root", dir.display().to_string());
         tell("egress-allow", reached(listener.local_addr()?).ip().to_string());
         for (place, url) in sites {
@@ -49,7 +49,7 @@ impl Plan {
         if args.no_runner {
             told.push("--no-runner".to_owned());
         }
-        let program = std::env::current_exe().context("cannot find my own program")?;
+        let program = std::env::current_exe().context("cannot find the path of this program")?;
         Ok(Self { program, listener, args: told })
     }
 
@@ -59,7 +59,7 @@ impl Plan {
             .args(&self.args)
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
-            // Ctrl-C is for us; we tell the server.
+            // Ctrl-C goes to the supervisor, which then stops the server.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
@@ -67,7 +67,7 @@ impl Plan {
     }
 }
 
-/// Asks it to end; kills it if it does not.
+/// Sends SIGTERM, and SIGKILL after a timeout.
 pub(super) async fn stop(mut server: Child) -> anyhow::Result<ExitStatus> {
     if let Some(pid) = server.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
@@ -75,6 +75,6 @@ pub(super) async fn stop(mut server: Child) -> anyhow::Result<ExitStatus> {
     if let Ok(ended) = tokio::time::timeout(STOP_MAX, server.wait()).await {
         return Ok(ended?);
     }
-    server.kill().await.context("the server cannot be stopped")?;
-    anyhow::bail!("the server did not end within {} s and was killed", STOP_MAX.as_secs())
+    server.kill().await.context("cannot stop the server")?;
+    anyhow::bail!("the server did not stop within {} s and was killed", STOP_MAX.as_secs())
 }

@@ -1,5 +1,5 @@
-//! What the demo deploys to: a site for each place. A site shows what was sent to it, remembers the highest number of a
-//! hold that it has heard of, and refuses to be written to with a lower one.
+//! The sites that the demo deploys to. A site shows the last page it received and rejects writes with a fence lower
+//! than the highest it has seen.
 
 mod page;
 
@@ -22,30 +22,30 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Where there is a site, in the order of their ports.
+/// Names of the sites, in the order of their ports.
 pub(super) const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
 const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// Late writes that a site still shows.
+/// Rejected writes that a site shows.
 const REFUSED_MAX: usize = 5;
-/// What a header of a write may say.
+/// Maximum length of a header value.
 const WORD_CHARS_MAX: usize = 100;
 const CODE_CHARS: usize = 24;
 
-/// Signs in with the API and answers the cookie, or why there is none.
+/// Logs in through the API and returns the session cookie, or an error message.
 pub(super) type SignIn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 
-/// How far what the demo does by itself has come.
+/// Progress of the scenario.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Story {
-    /// Everything is as the README tells it.
+    /// The scenario has finished.
     pub(super) done: bool,
-    /// Why it will not be.
+    /// Why the scenario stopped early.
     pub(super) failed: Option<String>,
-    /// What has happened so far.
+    /// Events so far.
     pub(super) steps: Vec<String>,
 }
 
-/// What was sent last.
+/// The last accepted page.
 #[derive(Debug, Clone)]
 struct Shown {
     page: String,
@@ -57,28 +57,28 @@ struct Shown {
 #[derive(Debug, Default)]
 struct Site {
     shown: Option<Shown>,
-    /// The highest number of a hold that it has heard of, by a write or by a webhook.
+    /// Highest fence seen, in a write or a webhook.
     fence: u64,
     /// Newest first.
     refused: VecDeque<String>,
-    /// Counts every change that can be seen.
+    /// Incremented by every visible change.
     revision: u64,
 }
 
 struct Harbour {
     sites: Mutex<BTreeMap<&'static str, Site>>,
     story: Mutex<Story>,
-    /// Where the dashboard is.
+    /// Dashboard URL.
     base: String,
-    /// What only Berth can know.
+    /// Secret part of the webhook URL.
     webhook_code: String,
-    /// What only whoever has seen what the demo printed can know.
+    /// Secret part of the login link.
     link_code: String,
-    /// Used up by the first whom the link has signed in.
+    /// Taken by the first successful login.
     sign_in: Mutex<Option<SignIn>>,
 }
 
-/// The sites, and one address more for what the demo says about itself.
+/// The sites, and one more listener for progress, login link and webhook.
 #[derive(Clone)]
 pub(super) struct Sites {
     harbour: Arc<Harbour>,
@@ -87,12 +87,12 @@ pub(super) struct Sites {
     own: String,
 }
 
-/// The listeners are on the ports after the server's, or any others that are free.
+/// Listeners on the ports after the server's, or on any free ones.
 pub(super) struct Bound(Vec<TcpListener>);
 
 impl Bound {
-    /// Anybody who reaches a site may write to it, so only this machine does. What signs in has to be where the server
-    /// is reached: a cookie is for one host.
+    /// Sites accept any write, so they listen on loopback only. The login link listens on the server's address, because
+    /// cookies belong to a host.
     pub(super) fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
         let own = reached.ip();
         let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
@@ -104,7 +104,7 @@ impl Bound {
             .map(Self)
     }
 
-    /// Of the sites, in the order of [`PLACES`].
+    /// URLs of the sites, in the order of [`PLACES`].
     pub(super) fn addresses(&self) -> std::io::Result<Vec<String>> {
         (0..PLACES.len()).map(|index| self.address(index)).collect()
     }
@@ -126,7 +126,7 @@ fn bind(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener> {
 }
 
 impl Sites {
-    /// Serves until the runtime ends.
+    /// Serves until the runtime shuts down.
     pub(super) fn start(bound: Bound, base: String, sign_in: SignIn) -> std::io::Result<Self> {
         let addresses = bound.addresses()?;
         let own = bound.address(PLACES.len())?;
@@ -148,18 +148,18 @@ impl Sites {
         Ok(Self { harbour, addresses, own })
     }
 
-    /// Logs in, once. At the host of the dashboard, which the cookie is for.
+    /// One-time login link, on the dashboard's host so that the cookie applies there.
     pub(super) fn link(&self) -> String {
         let own = self.own.strip_prefix("http://").and_then(local_dashboard);
         format!("{}/open/{}", own.as_ref().unwrap_or(&self.own), self.harbour.link_code)
     }
 
-    /// What Berth tells of claims.
+    /// URL that receives claim events.
     pub(super) fn webhook(&self) -> String {
         format!("{}/told/{}", self.own, self.harbour.webhook_code)
     }
 
-    /// Shows [`Story`] as JSON.
+    /// URL that returns [`Story`] as JSON.
     pub(super) fn story_address(&self) -> String {
         format!("{}/story", self.own)
     }
@@ -196,7 +196,7 @@ async fn show(State((place, harbour)): AtSite) -> Response {
     html(status, page::of(place, site))
 }
 
-/// Pages of others are shown and do nothing: the one script is ours.
+/// The content security policy blocks scripts in deployed pages; only our reload script runs.
 fn html(status: StatusCode, text: String) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -219,7 +219,7 @@ async fn live() -> Response {
 
 async fn write(State((place, harbour)): AtSite, headers: HeaderMap, body: String) -> Response {
     let word = |name: &str| -> String {
-        let value = headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or("nobody knows");
+        let value = headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or("unknown");
         value.chars().take(WORD_CHARS_MAX).collect()
     };
     let fence = headers.get("demo-fence").and_then(|it| it.to_str().ok()).and_then(|it| it.parse().ok());
@@ -238,10 +238,8 @@ impl Site {
         if let Some(fence) = shown.fence {
             if fence < self.fence {
                 let who = &shown.who;
-                let text = format!(
-                    "refused a late write: hold {fence} of {who} is over, this site has heard of hold {}",
-                    self.fence
-                );
+                let text =
+                    format!("refused a late write: fence {fence} of {who} is lower than {}", self.fence);
                 self.refused.push_front(text.clone());
                 self.refused.truncate(REFUSED_MAX);
                 return Err(text);
@@ -258,7 +256,7 @@ async fn story(State(harbour): State<Arc<Harbour>>) -> axum::Json<Story> {
     axum::Json(harbour.story.lock().clone())
 }
 
-/// A webhook: somebody holds an environment, and nothing with a lower number may be written from now on.
+/// Receives the claim webhook and raises the site's fence.
 async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, body: Bytes) -> StatusCode {
     if code != harbour.webhook_code {
         return StatusCode::NOT_FOUND;
@@ -275,21 +273,21 @@ async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, bod
     StatusCode::NO_CONTENT
 }
 
-/// The cookie is good for this host, whatever the port: the browser takes it to the dashboard.
+/// Sets the session cookie, which is valid for every port of the host, and redirects to the dashboard.
 async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> Response {
     if code != harbour.link_code {
-        return html(StatusCode::NOT_FOUND, page::plain("There is no such link."));
+        return html(StatusCode::NOT_FOUND, page::plain("Invalid link."));
     }
     let Some(sign_in) = harbour.sign_in.lock().take() else {
         let text =
-            format!("This link has been used. Sign in at {} with the login that was printed.", harbour.base);
+            format!("This link was already used. Log in at {} with the printed credentials.", harbour.base);
         return html(StatusCode::GONE, page::plain(&text));
     };
     let signed_in = tokio::task::spawn_blocking(move || match sign_in() {
         Ok(cookie) => (None, Ok(cookie)),
         Err(why) => (Some(sign_in), Err(why)),
     });
-    let (unused, signed_in) = signed_in.await.unwrap_or_else(|_| (None, Err("it broke.".to_owned())));
+    let (unused, signed_in) = signed_in.await.unwrap_or_else(|_| (None, Err("internal error.".to_owned())));
     if unused.is_some() {
         *harbour.sign_in.lock() = unused;
     }
@@ -299,7 +297,7 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
         }
         Err(why) => {
             let text = format!(
-                "Signing in did not work: {why} Try this link again, or use the login that was printed at {}.",
+                "Login failed: {why} Open this link again, or log in at {} with the printed credentials.",
                 harbour.base
             );
             html(StatusCode::BAD_GATEWAY, page::plain(&text))
@@ -312,7 +310,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_link_that_could_not_sign_in_may_be_opened_again_and_is_no_webhook() {
+    async fn failed_login_link_can_be_opened_again() {
         let tries = std::sync::atomic::AtomicU32::new(0);
         let sign_in = move || match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
             0 => Err("the server is away.".to_owned()),
@@ -336,16 +334,16 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_number_is_refused_and_shown_and_an_equal_one_is_not() {
+    fn site_refuses_a_lower_fence() {
         let mut site = Site::default();
         assert!(site.write(sent(Some(2))).is_ok());
-        assert!(site.write(sent(Some(2))).is_ok(), "the same hold may write again");
+        assert!(site.write(sent(Some(2))).is_ok(), "the same session may write again");
         site.fence = site.fence.max(3);
         let why = site.write(sent(Some(2))).unwrap_err();
-        assert!(why.starts_with("refused a late write: hold 2 of <Grace> is over"), "{why}");
+        assert!(why.starts_with("refused a late write: fence 2 of <Grace> is lower than 3"), "{why}");
         let page = page::of("qa-1", &site);
-        assert!(page.contains("refused a late write: hold 2 of &lt;Grace&gt; is over"), "{page}");
-        assert!(site.write(sent(None)).is_ok(), "a stage has no hold");
+        assert!(page.contains("refused a late write: fence 2 of &lt;Grace&gt; is lower than 3"), "{page}");
+        assert!(site.write(sent(None)).is_ok(), "a stage has no fence");
         for _ in 0..REFUSED_MAX + 3 {
             assert!(site.write(sent(Some(1))).is_err());
         }

@@ -1,4 +1,4 @@
-//! Getting an environment: when it is free, in line, or from somebody.
+//! `berth env claim` and `berth env take-over`.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
@@ -9,13 +9,13 @@ use berth_api::session::{
     Claimed, EtaBasis, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus,
 };
 
-use super::hold::{self, Undo};
-use super::place::{Named, Place};
+use super::exec::{self, Undo};
+use super::target::{Named, Place};
 use super::terminal;
 use crate::client::{Client, Failure, Reply, exit_code};
 use crate::cmd::commit::commit_id;
 use crate::cmd::watch;
-use crate::output::words::{ago, ahead, clock, length, seconds};
+use crate::output::time::{ago, ahead, clock, length, seconds};
 use crate::output::{Live, Output, harmless};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
@@ -24,28 +24,28 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 pub(super) struct Claim {
     #[command(flatten)]
     named: Named,
-    /// Deploy it once the environment is yours; HEAD is that of the repository you are in
+    /// Commit to deploy once you hold the environment; HEAD is the one of your git repository
     #[arg(long)]
     commit: Option<String>,
-    /// What for; everybody who looks sees it
+    /// Reason, visible to everyone
     #[arg(long, short = 'm')]
     why: Option<String>,
-    /// Ends by itself after so long, for example 2h [default: as the definition says]
+    /// Expire after this long, for example 2h [default: the environment's ttl]
     #[arg(long, value_parser = seconds, conflicts_with = "command")]
     ttl: Option<i64>,
-    /// Wait in line while somebody holds it
+    /// Wait in the queue if the environment is held
     #[arg(long)]
     queue: bool,
-    /// How long to wait in line, for example 30m [default: 1h]
+    /// How long to wait in the queue, for example 30m [default: 1h]
     #[arg(long, value_parser = seconds, requires = "queue")]
     wait: Option<i64>,
-    /// Do not deploy the commit; it is shown only
+    /// Record the commit without deploying it
     #[arg(long, requires = "commit")]
     no_deploy: bool,
-    /// Wait neither in line nor for the deployment; a place in line is kept
+    /// Return immediately; keep the queue ticket
     #[arg(long, conflicts_with = "command")]
     detach: bool,
-    /// Held only while this runs
+    /// Hold the environment only while this command runs
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -54,25 +54,25 @@ pub(super) struct Claim {
 pub(super) struct TakeOver {
     #[command(flatten)]
     named: Named,
-    /// Deploy it once the environment is yours; HEAD is that of the repository you are in
+    /// Commit to deploy once you hold the environment; HEAD is the one of your git repository
     #[arg(long)]
     commit: Option<String>,
-    /// Why: whoever loses it is told
+    /// Reason, shown to the current holder
     #[arg(long, short = 'm', visible_alias = "reason")]
     why: Option<String>,
-    /// Ends by itself after so long, for example 2h [default: as the definition says]
+    /// Expire after this long, for example 2h [default: the environment's ttl]
     #[arg(long, value_parser = seconds)]
     ttl: Option<i64>,
-    /// Only when the running deployment has ended
+    /// Wait until the running deployment has finished
     #[arg(long, conflicts_with = "grace")]
     after_current: bool,
-    /// Only after so long, for example 5m
+    /// Wait this long before taking over, for example 5m
     #[arg(long, value_parser = seconds)]
     grace: Option<i64>,
-    /// Do not deploy the commit; it is shown only
+    /// Record the commit without deploying it
     #[arg(long, requires = "commit")]
     no_deploy: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -82,7 +82,7 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
     let body = SessionNew {
         commit_id: args.commit.as_deref().map(commit_id).transpose()?,
         context: args.why.clone(),
-        ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(hold::TTL_S) },
+        ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(exec::TTL_S) },
         deploy: args.no_deploy.then_some(false),
         queue: Some(args.queue),
         wait_seconds: args.wait,
@@ -108,10 +108,10 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
         undo.forget();
         return settled(client, out, &place, &session, args.detach);
     }
-    hold::run(client, &place, &session.data, &undo, &args.command)
+    exec::run(client, &place, &session.data, &undo, &args.command)
 }
 
-/// Stands in line until it is their turn.
+/// Waits in the queue until the ticket is granted.
 fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result<Reply<Session>> {
     let path = ticket_path(place, &ticket);
     let mut live = Live::new();
@@ -121,7 +121,7 @@ fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result
         match client.changed::<Ticket>(&path, &etag) {
             Ok(Some(news)) => (etag, ticket) = (news.etag.unwrap_or_default(), news.data),
             Ok(None) => {}
-            // The line is kept by the server, also while it is started anew.
+            // The ticket survives a restart of the server.
             Err(error) if Failure::passes(&error) => std::thread::sleep(LOOK_AGAIN),
             Err(error) => return Err(error),
         }
@@ -129,10 +129,12 @@ fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result
     live.clear();
     match (ticket.status, ticket.session_id) {
         (TicketStatus::Granted, Some(session)) => client.get(&place.session(&session)),
-        (TicketStatus::Expired, _) => anyhow::bail!("the turn for {} did not come in time", place.name),
+        (TicketStatus::Expired, _) => {
+            anyhow::bail!("timed out waiting in the queue for {}; wait longer with --wait", place.name)
+        }
         (_, _) => {
             let cause = ticket.cause.map_or_else(String::new, |cause| format!(": {cause}"));
-            anyhow::bail!("the place in line for {} was given up{cause}", place.name)
+            anyhow::bail!("the queue ticket for {} was cancelled{cause}", place.name)
         }
     }
 }
@@ -142,17 +144,18 @@ fn ticket_path(place: &Place, ticket: &Ticket) -> String {
 }
 
 fn waiting(place: &Place, ticket: &Ticket) -> String {
-    let position = ticket.position.map_or_else(String::new, |position| format!(", place {position} in line"));
+    let position =
+        ticket.position.map_or_else(String::new, |position| format!(", position {position} in the queue"));
     let eta = ticket.eta_seconds.map_or_else(String::new, |eta| match ticket.eta_basis {
-        Some(EtaBasis::Expiry) => format!(", at the latest in {}", length(eta)),
+        Some(EtaBasis::Expiry) => format!(", in at most {}", length(eta)),
         _ => format!(", in about {}", length(eta)),
     });
     let takeover =
-        ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", it is yours {}", ahead(at)));
+        ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", takeover {}", ahead(at)));
     format!("waiting for {}{position}{eta}{takeover} ({})", place.name, ticket.ticket_id)
 }
 
-/// It is theirs: says so, and waits for what it deploys.
+/// Prints the session and watches its first deployment.
 fn settled(
     client: &Client,
     out: &Output,
@@ -165,7 +168,7 @@ fn settled(
             || "until you release it".to_owned(),
             |at| format!("until {} ({})", clock(at), ahead(at)),
         );
-        format!("{} is yours, hold no. {}, {until}.\n{}", place.name, session.data.fence, place.page(client))
+        format!("Claimed {} {until}, fence {}.\n{}", place.name, session.data.fence, place.page(client))
     })?;
     let first = session.data.deployment_history.first().map(|it| it.id.clone());
     match session.data.deployment_id.clone().or(first) {
@@ -196,7 +199,7 @@ pub(super) fn take_over(client: &Client, out: &Output, args: &TakeOver) -> anyho
         },
         grace_seconds: args.grace,
     };
-    // What they saw is what they take: nobody else who came meanwhile.
+    // Take over only the session that the user has seen; fail if the holder has changed since.
     let etag = seen.data.lock.as_ref().and(seen.etag.as_deref());
     match client.post_if::<Claimed>(&format!("{}/force-claim", place.path()), &body, etag)? {
         Reply { data: Claimed::Session(session), raw, .. } => {
@@ -209,7 +212,7 @@ pub(super) fn take_over(client: &Client, out: &Output, args: &TakeOver) -> anyho
     }
 }
 
-/// Asks whoever can answer.
+/// Asks for confirmation on a terminal; scripts are not asked.
 fn is_meant(place: &Place, lock: &Lock) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Ok(true);
@@ -218,7 +221,7 @@ fn is_meant(place: &Place, lock: &Lock) -> anyhow::Result<bool> {
     let mut err = std::io::stderr();
     write!(
         err,
-        "{} holds {} since {} ({}){why}. Take it over? Their running work is stopped. [y/N] ",
+        "{} has held {} since {} ({}){why}. Take it over and stop their running deployment? [y/N] ",
         harmless(&lock.holder.name),
         place.name,
         clock(&lock.claimed_at),
@@ -230,15 +233,17 @@ fn is_meant(place: &Place, lock: &Lock) -> anyhow::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// A held environment, with what can be done about it.
+/// Adds advice to the error for a held environment.
 fn told(error: anyhow::Error, place: &Place) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) if failure.code() == Some("environment_locked") => {
             let name = format!("{}/{}", place.pipeline, place.name);
             let hint = if failure.is_own() {
-                format!("Go on with `berth env deploy {name} COMMIT`, or let it go: berth env release {name}")
+                format!(
+                    "Deploy with `berth env deploy {name} COMMIT`, or release it with `berth env release {name}`"
+                )
             } else {
-                format!("Wait in line with --queue, or take it over: berth env take-over {name}")
+                format!("Wait in the queue with --queue, or take over with `berth env take-over {name}`")
             };
             failure.with_hint(hint).into()
         }

@@ -1,16 +1,16 @@
-//! `berth env`: shared environments, held by one at a time.
+//! `berth env`: shared environments, held by one session at a time.
 
 mod claim;
-mod hold;
-mod look;
-mod place;
+mod exec;
+mod session;
+mod target;
 mod terminal;
-mod use_it;
+mod view;
 
 use std::process::ExitCode;
 
 use crate::client::Remote;
-use crate::output::words::seconds;
+use crate::output::time::seconds;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,53 +22,56 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Who holds what, since when, why and until when
+    /// List environments with their holders
     List {
-        /// Of this pipeline alone
+        /// Only environments of this pipeline
         #[arg(long, short, env = "BERTH_PIPELINE")]
         pipeline: Option<String>,
     },
-    /// One environment: its holder, its state, and who waits
-    Show(place::Named),
-    /// Hold an environment; with a command behind `--`, only while that runs
+    /// Show an environment, its holder and its queue length
+    Show(target::Named),
+    /// Claim an environment; with -- COMMAND, only while the command runs
     ///
-    /// With a command the lock is short and kept alive: the command starts when the environment is yours and the
-    /// commit is deployed, it is stopped if somebody takes the environment over, and the lock is released at its end,
-    /// whatever happens.
+    /// With a command, the environment is claimed, the commit is deployed and then the command runs. Its session is
+    /// renewed while it runs and released when it ends. If the environment is taken over, the command is stopped.
+    #[command(
+        after_help = "Examples:\n  berth env claim qa-1 --commit HEAD --why \"load test\"\n  berth env claim qa-1 --commit HEAD --queue -- ./run-tests.sh"
+    )]
     Claim(claim::Claim),
-    /// Deploy a commit in an environment you hold
-    Deploy(use_it::Deploy),
-    /// Hold it longer
+    /// Deploy a commit to an environment you hold
+    Deploy(session::Deploy),
+    /// Extend your session
     Extend {
         #[command(flatten)]
-        named: place::Named,
-        /// From now on, for example 2h [default: as long as it was claimed for]
+        named: target::Named,
+        /// New time to live from now on, for example 2h [default: as claimed]
         #[arg(long, value_parser = seconds)]
         ttl: Option<i64>,
     },
-    /// Give it to somebody else
+    /// Hand your session over to another member
     HandOver {
         #[command(flatten)]
-        named: place::Named,
-        /// E-mail address or id of a member
+        named: target::Named,
+        /// Email address or id of a member
         to: String,
     },
-    /// Let it go; whoever waits first gets it
-    Release(place::Named),
-    /// Take it from whoever holds it; their running work is stopped
+    /// Release an environment; the next in the queue gets it
+    Release(target::Named),
+    /// Take over an environment from its holder and stop their running deployment
     TakeOver(claim::TakeOver),
-    /// Who held it, newest first
+    /// List past sessions, newest first
     History {
         #[command(flatten)]
-        named: place::Named,
+        named: target::Named,
+        /// Page number
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         page: u32,
     },
-    /// Who waits for it
+    /// List the queue of an environment
     Queue {
         #[command(flatten)]
-        named: place::Named,
-        /// Leave the line
+        named: target::Named,
+        /// Leave the queue
         #[arg(long, value_name = "TICKET")]
         leave: Option<String>,
     },
@@ -78,18 +81,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     match &args.command {
-        Command::List { pipeline } => look::list(&client, &out, pipeline.as_deref()),
-        Command::Show(named) => look::show(&client, &out, &named.find(&client)?),
-        Command::History { named, page } => look::history(&client, &out, &named.find(&client)?, *page),
-        Command::Queue { named, leave: None } => look::queue(&client, &out, &named.find(&client)?),
+        Command::List { pipeline } => view::list(&client, &out, pipeline.as_deref()),
+        Command::Show(named) => view::show(&client, &out, &named.find(&client)?),
+        Command::History { named, page } => view::history(&client, &out, &named.find(&client)?, *page),
+        Command::Queue { named, leave: None } => view::queue(&client, &out, &named.find(&client)?),
         Command::Queue { named, leave: Some(ticket) } => {
-            use_it::leave(&client, &out, &named.find(&client)?, ticket)
+            session::leave(&client, &out, &named.find(&client)?, ticket)
         }
         Command::Claim(args) => claim::claim(&client, &out, args),
         Command::TakeOver(args) => claim::take_over(&client, &out, args),
-        Command::Deploy(args) => use_it::deploy(&client, &out, args),
-        Command::Extend { named, ttl } => use_it::extend(&client, &out, &named.find(&client)?, *ttl),
-        Command::HandOver { named, to } => use_it::hand_over(&client, &out, &named.find(&client)?, to),
-        Command::Release(named) => use_it::release(&client, &out, &named.find(&client)?),
+        Command::Deploy(args) => session::deploy(&client, &out, args),
+        Command::Extend { named, ttl } => session::extend(&client, &out, &named.find(&client)?, *ttl),
+        Command::HandOver { named, to } => session::hand_over(&client, &out, &named.find(&client)?, to),
+        Command::Release(named) => session::release(&client, &out, &named.find(&client)?),
     }
 }

@@ -1,5 +1,5 @@
-//! The terminal belongs to one process group at a time: the command gets it, so that it may read and hear Ctrl-C together
-//! with all that it starts, and gives it back.
+//! Job control: gives the terminal to the command's process group, so that it can read and receives Ctrl-C, and takes
+//! it back afterwards.
 
 use std::fs::File;
 use std::process::{Child, Command};
@@ -9,10 +9,10 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
-/// Whatever standard input is.
+/// The controlling terminal, even if standard input is redirected.
 const TERMINAL: &str = "/dev/tty";
 
-/// Taken back when it goes.
+/// The controlling terminal; taken back on drop.
 pub(super) struct Terminal {
     tty: File,
     ours: Pid,
@@ -20,13 +20,13 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// `None`: there is none.
+    /// `None`: the process has no terminal.
     pub(super) fn find() -> Option<Self> {
         let tty = File::options().read(true).write(true).open(TERMINAL).ok()?;
         Some(Self { tty, ours: getpgrp(), is_lent: false })
     }
 
-    /// Says whether the group has it now. What is not ours is not ours to give.
+    /// Gives the terminal to the group if it is ours to give; returns whether the group has it now.
     pub(super) fn hand_to(&mut self, group: Pid) -> bool {
         match tcgetpgrp(&self.tty) {
             Ok(has) if has == self.ours => {
@@ -48,15 +48,15 @@ impl Drop for Terminal {
     }
 }
 
-/// Whoever takes a terminal from the background, or writes to one that wants no such writers, is stopped, unless they
-/// will not hear of it. And whoever is stopped loses what they hold. For this thread and those that it starts.
+/// Blocks SIGTTOU for this thread and its children, so that changing the terminal's foreground group, or writing with
+/// `tostop`, does not stop this process and let the session expire.
 pub(super) fn hear_no_stop() -> anyhow::Result<()> {
-    stop().thread_block().context("cannot hold a signal back")
+    stop().thread_block().context("cannot block SIGTTOU")
 }
 
-/// As [`Command::spawn`]; the command hears everything.
+/// Like [`Command::spawn`], with the signal unblocked in the child.
 pub(super) fn spawn(command: &mut Command) -> anyhow::Result<Child> {
-    stop().thread_unblock().context("cannot let a signal through")?;
+    stop().thread_unblock().context("cannot unblock SIGTTOU")?;
     let spawned = command.spawn();
     hear_no_stop()?;
     Ok(spawned?)

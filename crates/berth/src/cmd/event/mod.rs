@@ -1,4 +1,4 @@
-//! `berth event`: the history.
+//! `berth event`: the audit log.
 
 mod verify;
 
@@ -11,10 +11,10 @@ use berth_api::event::{ChainHead, Event, EventsVerify, Verification};
 use berth_store::chain::Head;
 
 use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::words::clock;
+use crate::output::time::clock;
 use crate::output::{Output, dim, harmless, say};
 
-/// A stream that broke off is taken up again after so long.
+/// Pause before a broken stream is reopened.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
@@ -27,42 +27,46 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Newest first
+    /// List events, newest first
     List {
         #[command(flatten)]
         filter: Filter,
+        /// Maximum number of events
         #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=2000))]
         limit: u16,
     },
-    /// As they happen, until interrupted
+    /// Print events as they happen
     Follow {
         #[command(flatten)]
         filter: Filter,
     },
-    /// Check the history: any edit, removal, insertion or swap is found, and where
+    /// Verify the audit log: detects changed, removed, inserted and reordered events
     Verify {
-        /// An export, checked without a server [default: the server checks its own]
+        /// Exported file to verify offline [default: the server verifies its own]
         file: Option<PathBuf>,
-        /// A head kept elsewhere: then a history that was cut or written anew is found, too
+        /// Chain head saved earlier; also detects a truncated or rewritten log
         #[arg(long, value_name = "SEQUENCE:HASH")]
         head: Option<Head>,
     },
-    /// Print the whole history as JSON lines
+    /// Print the whole audit log as JSON lines
     Export,
 }
 
 #[derive(clap::Args)]
 struct Filter {
-    /// For example session_overridden
+    /// Kind of event, for example session_overridden
     #[arg(long)]
     kind: Option<String>,
+    /// Pipeline slug or id
     #[arg(long, short)]
     pipeline: Option<String>,
+    /// Deployment id
     #[arg(long)]
     deployment: Option<String>,
+    /// Environment name
     #[arg(long)]
     environment: Option<String>,
-    /// Who did it
+    /// Id of the user or service account
     #[arg(long)]
     actor: Option<String>,
 }
@@ -101,7 +105,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Verify { head, .. } => on_server(&client, &out, head.as_ref()),
         Command::Export => {
             let mut export = client.bytes("/events/export")?;
-            std::io::copy(&mut export, &mut std::io::stdout().lock()).context("the export broke off")?;
+            std::io::copy(&mut export, &mut std::io::stdout().lock())
+                .context("the export was interrupted")?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -110,7 +115,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn list(client: &Client, out: &Output, filter: &Filter, count: usize) -> anyhow::Result<ExitCode> {
     let found = client.list::<Event>(&filter.path(), count)?;
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    out.table(&found.raw, &["no.", "when", "what"], &rows, "Nothing has happened yet.")?;
+    out.table(&found.raw, &["no.", "time", "event"], &rows, "No events.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,7 +123,7 @@ fn row(it: &Event) -> Vec<String> {
     vec![it.sequence.to_string(), clock(&it.occurred_at), harmless(&it.summary)]
 }
 
-/// One line per event; where the connection breaks it goes on exactly there.
+/// Prints one line per event; resumes after a broken connection without loss.
 fn follow(client: &Client, out: &Output, filter: &Filter) -> anyhow::Result<ExitCode> {
     let mut last = None::<String>;
     loop {
@@ -152,7 +157,7 @@ fn on_server(client: &Client, out: &Output, head: Option<&Head>) -> anyhow::Resu
             verify::too_old(it.head_is_too_old, it.first_sequence)
         ),
         Some(problem) => format!(
-            "not valid ({} events before this are as they were recorded)\nevent {}: {}",
+            "invalid ({} intact events before the first problem)\nevent {}: {}",
             it.checked,
             problem.sequence,
             harmless(&problem.detail)

@@ -1,4 +1,4 @@
-//! An export of the history, checked without a server.
+//! Verifies an exported audit log offline.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -17,7 +17,7 @@ pub(super) fn run(file: &Path, head: Option<&Head>, json: bool) -> anyhow::Resul
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
     let checked = verify(BufReader::new(opened), head.cloned()).with_context(|| name.clone())?;
     say(&if json { as_json(&checked).to_string() } else { for_people(&checked, &name) })?;
-    // Who gives a head wants to know whether it is in there: an answer that does not say so is no success.
+    // A given head that could not be compared is not a success.
     let is_good = checked.verdict.problem.is_none() && !checked.verdict.head_is_too_old;
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -41,12 +41,12 @@ fn as_json(checked: &Checked) -> serde_json::Value {
 }
 
 pub(super) fn since(first: i64) -> String {
-    if first > 1 { format!(" from event {first} on; older ones were removed") } else { String::new() }
+    if first > 1 { format!(" from event {first}; older ones were removed") } else { String::new() }
 }
 
 pub(super) fn too_old(is_too_old: bool, first: i64) -> String {
     let last = first - 1;
-    let text = "the head you gave is older than what is kept, and could not be compared: give one of event";
+    let text = "the given head is older than the retained events and cannot be compared; use a head of event";
     if is_too_old { format!("\n{text} {last} or later") } else { String::new() }
 }
 
@@ -59,7 +59,7 @@ fn for_people(checked: &Checked, name: &str) -> String {
             format!("{name}: valid ({count} events{since})\nhead {}:{}{too_old}", head.sequence, head.hash)
         }
         Some(problem) => format!(
-            "{name}: not valid ({count} events before this are as they were recorded)\n{name}:{}: event {}, {}: {}",
+            "{name}: invalid ({count} intact events before the first problem)\n{name}:{}: event {}, {}: {}",
             line.unwrap_or_default(),
             problem.sequence,
             problem.reason.as_str(),

@@ -1,4 +1,4 @@
-//! Definitions on this machine, without a server.
+//! Validates and plans definitions without a server.
 
 use std::io::IsTerminal as _;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(in crate::cmd) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCo
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A definition with errors has no plan: its errors are told as `validate` tells them.
+/// Prints the plan; for an invalid definition, its errors.
 pub(super) fn plan(
     file: &Path,
     environment: Option<&EnvName>,
@@ -76,11 +76,11 @@ fn tell(parsed: &Parsed, source: &str, name: &str) -> anyhow::Result<()> {
     }
     let count = |severity| parsed.diagnostics.iter().filter(|found| found.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-    let verdict = if parsed.definition.is_some() { "valid" } else { "not valid" };
+    let verdict = if parsed.definition.is_some() { "valid" } else { "invalid" };
     say(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))
 }
 
-/// The message with the author's own line beneath it.
+/// Renders the message with the faulty source line.
 fn drawn(diagnostic: &Diagnostic, source: &str, name: &str) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,

@@ -1,4 +1,4 @@
-//! `berth pipeline`: definitions on this machine, and pipelines on a server.
+//! `berth pipeline`: local definitions, and pipelines on a server.
 
 pub(super) mod local;
 mod plan_text;
@@ -22,61 +22,63 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Check a definition without a server: every error, where it is, and what to write instead
+    /// Validate a definition locally
     Validate {
-        /// The file, for example .berth/shop/pipeline.yaml
+        /// Definition file, for example .berth/shop/pipeline.yaml
         file: PathBuf,
     },
-    /// Show what a definition would do without a server: stages, steps, and what they are given
+    /// Show the steps a definition would run, locally
     Plan {
-        /// The file, for example .berth/shop/pipeline.yaml
+        /// Definition file, for example .berth/shop/pipeline.yaml
         file: PathBuf,
-        /// One of its environments; through all stages when left out
+        /// Plan for this environment [default: all stages]
         #[arg(long, value_name = "NAME", value_parser = local::environment)]
         environment: Option<EnvName>,
-        /// What the plan is for
+        /// Commit to plan for
         #[arg(long, value_name = "ID", value_parser = local::commit)]
         commit: Option<CommitId>,
     },
-    /// Print the JSON Schema of a definition, for editors
+    /// Print the JSON Schema of definitions, for editors
     Schema,
-    /// What is where
+    /// List pipelines with their deployed commits
     List {
-        /// Part of a name
+        /// Part of a slug or name
         search: Option<String>,
     },
-    /// One pipeline: its stages, its environments, and what is deployed in them
+    /// Show a pipeline, its environments and the commits deployed in its stages
     Show {
-        /// Id or slug
+        /// Pipeline slug or id
         pipeline: String,
     },
-    /// Make a pipeline of a definition, or give it a new one
+    /// Create or update a pipeline from a definition
     Apply {
-        /// The file, for example .berth/shop/pipeline.yaml
+        /// Definition file, for example .berth/shop/pipeline.yaml
         file: PathBuf,
-        /// [default: the name of the file's directory below .berth, else of the file]
+        /// Slug [default: the name of the file's directory in .berth, otherwise of the file]
         #[arg(long)]
         slug: Option<String>,
     },
-    /// Pause new deployments; what runs goes on to the end of its step
+    /// Pause new deployments; running steps finish
     Stop {
-        /// Id or slug
+        /// Pipeline slug or id
         pipeline: String,
+        /// Reason, shown with the pipeline
         #[arg(long, short = 'm')]
         why: Option<String>,
     },
-    /// Let deployments go on
+    /// Resume paused deployments
     Resume {
-        /// Id or slug
+        /// Pipeline slug or id
         pipeline: String,
+        /// Reason, shown with the pipeline
         #[arg(long, short = 'm')]
         why: Option<String>,
     },
-    /// Remove a pipeline; its history stays
+    /// Remove a pipeline; its events are kept
     Rm {
-        /// Id or slug
+        /// Pipeline slug or id
         pipeline: String,
-        /// Also while its environments are held
+        /// Remove it even if its environments are held
         #[arg(long)]
         force: bool,
     },

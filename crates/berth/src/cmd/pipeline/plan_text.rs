@@ -1,11 +1,11 @@
-//! A plan as a terminal shows it.
+//! Renders a plan for the terminal.
 
 use std::fmt::Write as _;
 
 use berth_api::plan::{Plan, PlannedStep, Runs};
 use berth_api::runner::Network;
 
-/// Long texts, such as scripts, are cut after their first line.
+/// Values are truncated to this length and to their first line.
 const VALUE_CHARS_MAX: usize = 100;
 
 pub(super) fn plan_text(plan: &Plan) -> String {
@@ -21,26 +21,26 @@ pub(super) fn plan_text(plan: &Plan) -> String {
             before = Some(step.id.as_str());
         }
         if stage.steps.is_empty() {
-            text.push_str("  nothing to do\n");
+            text.push_str("  no steps\n");
         }
     }
     for obstacle in &plan.obstacles {
-        let _ = writeln!(text, "not yet: {obstacle}");
+        let _ = writeln!(text, "blocked: {obstacle}");
     }
     text.trim_end().to_owned()
 }
 
-/// Nothing is said about the usual: after the one before it, always.
+/// Describes dependencies and conditions, except for the defaults: after the previous step, always.
 fn when(step: &PlannedStep, before: Option<&str>) -> String {
     let needs: Vec<&str> = step.needs.iter().map(String::as_str).collect();
     let mut text = match needs.as_slice() {
-        [] if before.is_some() => ", at once".to_owned(),
+        [] if before.is_some() => ", immediately".to_owned(),
         [] => String::new(),
         [only] if Some(*only) == before => String::new(),
         several => format!(", after {}", several.join(" and ")),
     };
     match (step.runs, &step.condition) {
-        (Runs::Never, _) => text.push_str(", skipped: its condition is false here"),
+        (Runs::Never, _) => text.push_str(", skipped: condition is false"),
         (Runs::If, Some(condition)) => {
             let _ = write!(text, ", if {condition}");
         }

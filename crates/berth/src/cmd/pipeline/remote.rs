@@ -10,8 +10,8 @@ use berth_api::pipeline::{
 
 use super::local;
 use crate::client::{Client, Failure, RECORDS_MAX, escaped};
-use crate::output::words::{ago, clock};
-use crate::output::{Output, bold, coloured, dim, harmless, or_dash};
+use crate::output::time::{ago, clock};
+use crate::output::{Output, bold, coloured, dim, harmless, or_dash, short_commit};
 
 fn path(pipeline: &str) -> String {
     format!("/pipelines/{}", escaped(pipeline))
@@ -39,19 +39,13 @@ pub(super) fn list(client: &Client, out: &Output, search: Option<&str>) -> anyho
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let empty =
-        "No pipelines yet. `berth pipeline apply FILE` makes one, `berth repo add URL` reads them from git.";
+    let empty = "No pipelines. Create one with `berth pipeline apply FILE`, or add a repository with `berth repo add URL`.";
     out.table(&found.raw, &["slug", "name", "status", "stages", "environments"], &rows, empty)
 }
 
 fn stage_cell(stage: &Stage) -> String {
-    let commit = stage.current.as_ref().map_or("-", |it| short(&it.commit_id));
+    let commit = stage.current.as_ref().map_or("-", |it| short_commit(&it.commit_id));
     format!("{}: {commit}", stage.name)
-}
-
-fn short(commit: &str) -> &str {
-    let is_hash = commit.len() == 40 && commit.is_ascii();
-    if is_hash { &commit[..10] } else { commit }
 }
 
 pub(super) fn show(client: &Client, out: &Output, pipeline: &str) -> anyhow::Result<()> {
@@ -67,7 +61,7 @@ fn describe(client: &Client, it: &Pipeline) -> String {
     }
     for stage in &it.stages {
         lines.push(match &stage.current {
-            None => format!("  {:<16} nothing yet", stage.name),
+            None => format!("  {:<16} not deployed", stage.name),
             Some(now) => {
                 let behind = now.behind_by.filter(|count| *count > 0);
                 let behind = behind.map_or_else(String::new, |count| format!(", {count} behind"));
@@ -75,7 +69,7 @@ fn describe(client: &Client, it: &Pipeline) -> String {
                 format!(
                     "  {:<16} {} since {} by {by}{behind}",
                     stage.name,
-                    short(&now.commit_id),
+                    short_commit(&now.commit_id),
                     clock(&now.at)
                 )
             }
@@ -88,7 +82,7 @@ fn describe(client: &Client, it: &Pipeline) -> String {
         lines.push(dim(&format!("  from {} {}", origin.url, origin.path)));
     }
     for warning in &it.warnings {
-        lines.push(format!("  {} {}", dim("note:"), harmless(&warning.detail)));
+        lines.push(format!("  {} {}", dim("warning:"), harmless(&warning.detail)));
     }
     lines.push(dim(&client.page(&path(&it.slug))));
     lines.join("\n")
@@ -101,13 +95,13 @@ pub(super) fn apply(
     slug: Option<&str>,
 ) -> anyhow::Result<ExitCode> {
     let (_, source) = local::read(file)?;
-    // Errors are best shown with the author's own lines, and for that nobody needs to be asked.
+    // Errors are checked locally, where they can be shown with the source line.
     if !local::is_valid(&source) {
         return local::validate(file, out.json);
     }
     let slug = match slug {
         Some(slug) => slug.to_owned(),
-        None => slug_of(file).context("no name for it: say one with --slug")?,
+        None => slug_of(file).context("cannot derive a slug from the file name; set one with --slug")?,
     };
     let definition = DefinitionText::Text(source);
     let known = client.get::<Pipeline>(&path(&slug));
@@ -144,7 +138,7 @@ pub(super) fn change(
 
 pub(super) fn remove(client: &Client, out: &Output, pipeline: &str, force: bool) -> anyhow::Result<()> {
     let gone = client.delete::<Pipeline>(&format!("{}?force={force}", path(pipeline)))?;
-    out.told(&gone.raw, || format!("{} is removed; its history stays.", gone.data.slug))
+    out.told(&gone.raw, || format!("Removed {}; its events are kept.", gone.data.slug))
 }
 
 #[cfg(test)]
@@ -152,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_names_its_pipeline() {
+    fn pipeline_slug_follows_the_file_path() {
         let slug = |file: &str| slug_of(Path::new(file));
         assert_eq!(slug(".berth/shop/pipeline.yaml").as_deref(), Some("shop"));
         assert_eq!(slug("shop.yaml").as_deref(), Some("shop"));

@@ -1,35 +1,32 @@
-//! A copy of the author's directory, as a checkout of it would be: what git ignores and what was installed stays behind.
+//! Copies a registry's source as a checkout would contain it, without ignored files and installed packages.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
 
-/// Of one registry.
+/// Maximum number of files in a registry.
 const FILES_MAX: usize = 20_000;
-/// Left behind where there is no git to say what is ignored.
+/// Excluded if the directory is not a git work tree.
 const LEFT_BEHIND: &[&str] = &[".git", "node_modules"];
 
-/// How many files were copied.
+/// Returns the number of files copied.
 pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<usize> {
     let files = match listed_by_git(from) {
         Some(files) => files,
         None => found(from)?,
     };
     if files.len() > FILES_MAX {
-        anyhow::bail!(
-            "{} has more than {FILES_MAX} files: is it the directory of a registry?",
-            from.display()
-        );
+        anyhow::bail!("{} has more than {FILES_MAX} files; is it a registry?", from.display());
     }
-    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    std::fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
     for file in &files {
         let (source, target) = (from.join(file), to.join(file));
         let parent = target.parent().unwrap_or(to);
-        std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
         let cannot = || format!("cannot copy {}", source.display());
         match std::fs::symlink_metadata(&source) {
-            // Deleted, but git still knows it.
+            // Deleted, but still in the index.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(error).with_context(cannot),
             Ok(meta) if meta.is_symlink() => {
@@ -45,7 +42,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<usize> {
     Ok(files.len())
 }
 
-/// Nothing when it is no work tree of git.
+/// `None`: not a git work tree.
 fn listed_by_git(dir: &Path) -> Option<Vec<PathBuf>> {
     let told = Command::new("git")
         .arg("-C")

@@ -1,4 +1,4 @@
-//! Ctrl-C: the step is ended in order, not left behind.
+//! Ctrl-C handling: stops the step before exiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::cmd::signals;
 pub(super) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Signals are heard from now on.
+    /// Installs the signal handlers.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let told = Self(Arc::default());
         let teller = told.clone();

@@ -1,11 +1,11 @@
-//! `berth registry`: custom steps, for their authors and on a server.
+//! `berth registry`: develops custom steps and manages registries on a server.
 
 mod copy;
 mod hints;
 mod interrupt;
-mod new;
+mod progress;
 mod remote;
-mod screen;
+mod scaffold;
 mod test;
 
 use std::collections::BTreeMap;
@@ -29,43 +29,43 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Make a directory with a small registry that works: three steps, tests, and what to do next
+    /// Create a directory with a working example registry
     New {
-        /// Of the directory, and of the registry in Berth
+        /// Name of the directory and the registry
         #[arg(value_parser = name)]
         name: RegistryName,
-        /// What it is written in
+        /// Programming language
         #[arg(long, value_enum, default_value_t = Language::Typescript)]
         lang: Language,
     },
-    /// Build a registry here and call its steps as Berth does, without a server
+    /// Build a registry locally and call its steps, without a server
     Test(TestArgs),
-    /// Registries on the server
+    /// List registries
     List,
-    /// Register one: its steps are built and can be used in pipelines
+    /// Register a registry; its steps are built and can be used in pipelines
     Add {
-        /// What stands before the slash in definitions
+        /// Name, used before the slash in definitions
         #[arg(value_parser = name)]
         name: RegistryName,
-        /// Of its git repository
+        /// URL of the git repository
         url: String,
-        /// A branch, a tag or a commit [default: the default branch]
+        /// Branch, tag or commit [default: the default branch]
         #[arg(long = "ref", value_name = "REF")]
         reference: Option<String>,
-        /// Name of the secret it is read with
+        /// Name of the secret with the repository's credential
         #[arg(long)]
         credential: Option<String>,
     },
-    /// Look at it now, and build what is new
+    /// Fetch the repository and build new commits
     Sync {
-        /// Id or name
+        /// Registry name or id
         registry: String,
     },
-    /// Forget it
+    /// Remove a registry
     Rm {
-        /// Id or name
+        /// Registry name or id
         registry: String,
-        /// Also if pipelines use its steps
+        /// Remove it even if pipelines use its steps
         #[arg(long)]
         force: bool,
     },
@@ -79,25 +79,25 @@ pub(crate) enum Language {
 
 #[derive(clap::Args)]
 pub(crate) struct TestArgs {
-    /// The directory of the registry
+    /// Directory of the registry
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Call this step too, until it has ended
+    /// Step to call
     #[arg(long, value_name = "TYPE")]
     step: Option<String>,
-    /// What it is called with: a JSON object, or @ and a file with one
+    /// Params of the step: a JSON object, or @FILE
     #[arg(long, value_name = "JSON|@FILE", requires = "step", value_parser = params)]
     params: Option<Params>,
-    /// Agree when the step asks for it
+    /// Approve when the step asks for it
     #[arg(long, requires = "step")]
     approve: bool,
-    /// A variable for the step, as a pipeline's `env` gives it
+    /// Environment variable for the step; can be repeated
     #[arg(long, value_name = "NAME=VALUE", requires = "step", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// How long the step may take with all its calls
+    /// Timeout for the step, including all its calls
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: Seconds,
-    /// How far the registry is kept apart from this machine
+    /// Sandbox for the registry
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: SandboxLevel,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Params(Map<String, Value>);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::New { name, lang } => return new::run(name, *lang),
+        Command::New { name, lang } => return scaffold::run(name, *lang),
         Command::Test(args) => return test::run(args),
         _ => {}
     }
@@ -148,14 +148,14 @@ fn params(text: &str) -> Result<Params, String> {
     };
     match serde_json::from_str(&text) {
         Ok(Value::Object(params)) => Ok(Params(params)),
-        Ok(_) => Err("params are a JSON object, such as '{\"who\": \"world\"}'".into()),
-        Err(error) => Err(format!("this is no JSON: {error}")),
+        Ok(_) => Err("params must be a JSON object, for example '{\"who\": \"world\"}'".into()),
+        Err(error) => Err(format!("invalid JSON: {error}")),
     }
 }
 
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".into()),
+        _ => Err("expected NAME=VALUE".into()),
     }
 }

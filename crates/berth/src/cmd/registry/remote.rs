@@ -22,8 +22,8 @@ pub(super) fn list(client: &Client, out: &Output) -> anyhow::Result<()> {
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let empty =
-        "No custom steps yet. `berth registry new NAME` makes a registry, `berth registry add` registers it.";
-    out.table(&found.raw, &["name", "status", "version", "steps", "repository", "problem"], &rows, empty)
+        "No registries. Create one with `berth registry new NAME` and add it with `berth registry add`.";
+    out.table(&found.raw, &["name", "status", "version", "steps", "repository", "error"], &rows, empty)
 }
 
 pub(super) fn add(
@@ -44,7 +44,7 @@ pub(super) fn sync(client: &Client, out: &Output, name: &str) -> anyhow::Result<
 
 pub(super) fn remove(client: &Client, out: &Output, name: &str, force: bool) -> anyhow::Result<()> {
     let gone = client.delete::<StepRegistry>(&format!("/step-registries/{}?force={force}", escaped(name)))?;
-    out.told(&gone.raw, || format!("{} is forgotten.", gone.data.name))
+    out.told(&gone.raw, || format!("Removed {}.", gone.data.name))
 }
 
 fn told(client: &Client, out: &Output, reply: &Reply<StepRegistry>) -> anyhow::Result<()> {
@@ -52,9 +52,9 @@ fn told(client: &Client, out: &Output, reply: &Reply<StepRegistry>) -> anyhow::R
     out.told(&reply.raw, || {
         let next = match it.status {
             StepRegistryStatus::Ready => "",
-            StepRegistryStatus::Failed => ": see its builds",
+            StepRegistryStatus::Failed => ": see its builds in the dashboard",
             StepRegistryStatus::Pending | StepRegistryStatus::Building => {
-                ": `berth registry list` shows when it is built"
+                ": check the build with `berth registry list`"
             }
         };
         format!(

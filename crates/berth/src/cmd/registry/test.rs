@@ -1,4 +1,4 @@
-//! `berth registry test`: the registry as a server builds it, its steps as a runner calls them.
+//! `berth registry test`: builds a registry as the server does and calls its steps as a runner does.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,18 +16,18 @@ use berth_server::limits::{REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX};
 use serde_json::{Map, Value};
 
 use super::interrupt::Interrupt;
-use super::screen::{Mark, Screen, shown};
+use super::progress::{Mark, Screen, shown};
 use super::{TestArgs, copy, hints};
 use crate::client::exit_code::{INTERRUPTED, NOT_FOUND, USAGE};
 use crate::config::SandboxLevel;
 use crate::embedded;
 use crate::output::note;
 
-/// Of one step.
+/// Maximum number of calls of a step.
 const CALLS_MAX: usize = 10_000;
-/// Who agrees here.
+/// Name of the approver that the step sees.
 const APPROVER: &str = "registry-test";
-/// How this machine reaches the network, which is nothing about the registry.
+/// Network settings of this machine that the build inherits.
 const PASSED_ON: &[&str] = &[
     "http_proxy",
     "https_proxy",
@@ -39,10 +39,10 @@ const PASSED_ON: &[&str] = &[
     "SSL_CERT_FILE",
     "npm_config_registry",
 ];
-/// Those that name a file.
+/// Variables that name a file.
 const CERTIFICATES: &[&str] = &["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
 
-/// What ends the command before its end.
+/// Ends the command early.
 enum End {
     Code(u8),
     Fault(anyhow::Error),
@@ -66,10 +66,10 @@ struct Trial<'a> {
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     if !args.dir.is_dir() {
-        note(&format!("berth: there is no directory {}", args.dir.display()));
+        note(&format!("error: directory {} does not exist", args.dir.display()));
         return Ok(ExitCode::from(NOT_FOUND));
     }
-    let temp = tempfile::tempdir().context("cannot make a directory to build in")?;
+    let temp = tempfile::tempdir().context("cannot create a build directory")?;
     let yard = temp.path().canonicalize()?;
     let mut trial = Trial {
         args,
@@ -87,24 +87,21 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// As steps are kept apart on one's own machine.
+/// Uses the sandbox level of a local server.
 fn confinement(level: SandboxLevel) -> anyhow::Result<Confinement> {
     let certificates = CERTIFICATES.iter().filter_map(std::env::var_os).map(PathBuf::from);
     let exposed: Vec<PathBuf> = certificates.filter(|path| path.exists()).collect();
     Confinement::choose(embedded::sandbox(level, true), &[], &exposed)
-        .context("nothing is built: install bubblewrap, or choose --sandbox off if you trust this registry")
+        .context("no sandbox available; install bubblewrap, or use --sandbox off if you trust this registry")
 }
 
 impl Trial<'_> {
     fn run(&mut self) -> Result<(), End> {
         let files = copy::copy(&self.args.dir, &self.source)?;
         std::fs::create_dir_all(&self.workspace)?;
-        self.screen.tell(Mark::Doing, &format!("builds a copy of {files} files"))?;
+        self.screen.tell(Mark::Doing, &format!("building a copy of {files} files"))?;
         let built = self.build()?;
-        self.screen.tell(
-            Mark::Good,
-            &format!("built; it answers when asked for its steps ({})", built.steps.len()),
-        )?;
+        self.screen.tell(Mark::Good, &format!("built; {} steps", built.steps.len()))?;
         for step in &built.steps {
             let about = step.short_description.as_deref().unwrap_or_default();
             self.screen.tell(Mark::Good, format!("{} ({}) {about}", step.key, step.step_type).trim_end())?;
@@ -120,7 +117,7 @@ impl Trial<'_> {
 
     fn build(&mut self) -> Result<BuiltRegistry, End> {
         let (mut env, mut writable) = (passed_on(), Vec::new());
-        // What npm has fetched before is not fetched again.
+        // Share npm's cache.
         let cache = std::env::home_dir().map(|home| home.join(".npm")).filter(|dir| dir.is_dir());
         if let Some(cache) = cache {
             env.insert("npm_config_cache".into(), cache.display().to_string());
@@ -153,26 +150,28 @@ impl Trial<'_> {
             return Ok(step);
         }
         let known: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
-        let told = format!("there is no step `{wanted}`; there are {}", known.join(", "));
+        let told = format!("no step `{wanted}`; steps: {}", known.join(", "));
         self.screen.tell(Mark::Wrong, &told)?;
         Err(End::Code(NOT_FOUND))
     }
 
-    /// As a pipeline is checked before anything runs.
+    /// Checks the params as a pipeline's are checked before anything runs.
     fn check_params(&mut self, step: &StepMetadata) -> Result<(), End> {
         let params = self.params();
         let schema = berth_definition::custom_step::params_schema(&step.schema)
             .map_err(|refused| anyhow::anyhow!("{refused}"))?;
         let mut problems = schema.check(&Value::Object(params.clone()), |_| false);
-        // The step drops what it does not know, so that is no reason to refuse it.
+        // Steps ignore unknown params, so they are not an error.
         problems.retain(|problem| problem.code != "unknown_param");
         for problem in &problems {
             let at = if problem.pointer.is_empty() { "params" } else { &problem.pointer };
             self.screen.tell(Mark::Wrong, &format!("{at}: {}", problem.message))?;
         }
         if !problems.is_empty() {
-            self.screen
-                .tell(Mark::Wrong, "a pipeline with these params is refused; give others with --params")?;
+            self.screen.tell(
+                Mark::Wrong,
+                "a pipeline with these params would be rejected; pass others with --params",
+            )?;
             return Err(End::Code(USAGE));
         }
         for hint in hints::of_params(step, &params) {
@@ -203,22 +202,20 @@ impl Trial<'_> {
                     return self.wrong(&format!("FAILED{code}: {error}"));
                 }
                 Answer::ApprovalRequired { context } => {
-                    let context = context.unwrap_or_else(|| "it does not say what for".into());
+                    let context = context.unwrap_or_else(|| "no reason given".into());
                     self.screen.tell(Mark::Good, &format!("APPROVAL_REQUIRED: {context}"))?;
                     if approver.is_some() {
-                        return self.wrong("it asks again although somebody has agreed");
+                        return self.wrong("asks for approval again after it was given");
                     }
                     if !self.args.approve {
-                        self.screen.tell(
-                            Mark::Hint,
-                            "it ends here; with --approve it is called again as approved",
-                        )?;
+                        self.screen
+                            .tell(Mark::Hint, "stopped here; use --approve to continue as approved")?;
                         return Ok(());
                     }
                     approver = Some(APPROVER);
                 }
                 Answer::Waiting { state: remembered, pause_ms } => {
-                    self.screen.tell(Mark::Good, &format!("it remembers {remembered}"))?;
+                    self.screen.tell(Mark::Good, &format!("waiting with state {remembered}"))?;
                     state = Some(remembered);
                     let left = by.saturating_duration_since(Instant::now());
                     self.screen.wait(Duration::from_millis(pause_ms).min(left), &self.interrupt)?;
@@ -228,10 +225,10 @@ impl Trial<'_> {
                 return Err(End::Code(INTERRUPTED));
             }
         }
-        self.wrong(&format!("it was called {CALLS_MAX} times and has not ended"))
+        self.wrong(&format!("did not finish within {CALLS_MAX} calls"))
     }
 
-    /// One call, and everything about it that is a trap.
+    /// Calls the step once and reports common mistakes.
     fn call(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<Answer, End> {
         let env = self.args.variables();
         let interrupt = self.interrupt.clone();
@@ -258,8 +255,7 @@ impl Trial<'_> {
         match called {
             RegistryCallOutcome::Answered { answer, remark } => {
                 if let Some(remark) = remark {
-                    let told =
-                        format!("the process: {remark}. The file is the answer, so this changes nothing");
+                    let told = format!("process: {remark}. The answer file counts, so this has no effect");
                     self.screen.tell(Mark::Hint, &told)?;
                 }
                 for hint in hints::of_answer(&answer) {
@@ -271,14 +267,14 @@ impl Trial<'_> {
                             .tell(Mark::Good, &format!("answered within {}", shown(began.elapsed())))?;
                         Ok(answer)
                     }
-                    Err(told) => self.wrong(&format!("{told}; nobody would know what the step has done")),
+                    Err(told) => self.wrong(&format!("{told}; the step's outcome would be unknown")),
                 }
             }
             RegistryCallOutcome::Unanswered(told) => self.wrong(&format!(
-                "{told}; nobody would know what the step has done. Catch errors and answer FAILED"
+                "{told}; the step's outcome would be unknown. Catch errors and answer FAILED"
             )),
             RegistryCallOutcome::TimedOut => {
-                self.wrong(&format!("it took longer than {limit}, which --timeout can change"))
+                self.wrong(&format!("timed out after {limit}; change the limit with --timeout"))
             }
             RegistryCallOutcome::Stopped => Err(End::Code(INTERRUPTED)),
         }

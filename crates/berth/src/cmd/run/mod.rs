@@ -1,9 +1,9 @@
-//! `berth run`: a stage of the definition here, on this machine, without a server.
+//! `berth run`: runs a stage locally.
 //!
-//! It is the same engine and the same runner: a server of its own in a directory that goes away, asked through its
-//! API like any other. So nothing can work here and be otherwise there, except what is left out and told.
+//! It starts a temporary server in this process and calls it through the API, so a stage runs on the same engine and
+//! runner as on a real server. Differences, such as skipped approvals, are reported.
 
-mod show;
+mod progress;
 mod source;
 
 use std::net::SocketAddr;
@@ -38,42 +38,42 @@ use crate::embedded;
 use crate::logging;
 use crate::output::{dim, note};
 
-/// Until our own server has read our own repository.
+/// Timeout for the temporary server to sync the temporary repository.
 const SYNC_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// From the end of a program that a signal has ended until we have heard the signal ourselves.
+/// Ctrl-C may end git before this process receives the signal.
 const HEARD_MAX: Duration = Duration::from_millis(200);
 const ORGANIZATION: &str = "local";
 const OWNER: &str = "you@localhost.test";
-/// Nothing is to start by itself: no branch is called this.
+/// Tracked branch that does not exist, so that no deployment starts on its own.
 const TRACKED: &str = "nothing";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The stage [default: the first one]
+    /// Stage [default: the first one]
     #[arg(conflicts_with = "env")]
     stage: Option<String>,
-    /// One of its environments, in place of a stage
+    /// Environment to run instead of a stage
     #[arg(long, value_name = "NAME")]
     env: Option<String>,
-    /// The pipeline: the name of its directory below .berth [default: the only one]
+    /// Pipeline: name of its directory in .berth [default: the only one]
     #[arg(long, short, value_name = "NAME")]
     pipeline: Option<String>,
-    /// Only this step, with the build if it uses one; may be given several times
+    /// Run only this step, and the build if it needs one; can be repeated
     #[arg(long, value_name = "ID")]
     step: Vec<String>,
-    /// A secret: NAME=VALUE, or NAME for the environment variable of that name; may be given several times
+    /// Secret as NAME=VALUE, or NAME to read the environment variable; can be repeated
     #[arg(long, value_name = "NAME[=VALUE]")]
     secret: Vec<String>,
-    /// Look here for .berth [default: this directory, then those above it]
+    /// Directory with .berth [default: this directory or its closest parent]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// How far steps are kept apart from this machine [default: auto]
+    /// Sandbox for steps [default: auto]
     #[arg(long, value_name = "LEVEL")]
     sandbox: Option<SandboxLevel>,
 }
 
-/// Everything that is known before anything runs.
+/// Inputs of a local run.
 struct Work {
     project: Project,
     alone: Alone,
@@ -93,15 +93,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let alone = chosen(args, definition)?;
     let secrets = secrets(&args.secret, &alone)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // From here on a signal ends it in order: nothing is left, also of files that are still being taken.
+    // From here on a signal shuts down cleanly, even while files are being read.
     let stop = stop_on_signal(&runtime, Hangup::Ends)?;
-    let temp = tempfile::Builder::new().prefix("berth-run-").tempdir().context("cannot make a directory")?;
+    let temp = tempfile::Builder::new()
+        .prefix("berth-run-")
+        .tempdir()
+        .context("cannot create a temporary directory")?;
     let repository = temp.path().join("files.git");
     let mut definition = alone.definition.clone();
     definition.tracks = Some(TRACKED.to_owned());
     let snapshot = Snapshot::make(&project, &write(&definition)?, &repository);
     if snapshot.is_err() {
-        // Ctrl-C ends git as well, and may be heard there first.
+        // Ctrl-C also ends git, possibly before this process notices the signal.
         runtime.block_on(tokio::time::timeout(HEARD_MAX, stop.cancelled())).ok();
     }
     if stop.is_cancelled() {
@@ -126,7 +129,7 @@ fn chosen(args: &Args, definition: berth_core::pipeline::Definition) -> anyhow::
     })
 }
 
-/// Everything a step is given is here before the first one begins.
+/// Collects the secrets; fails before any step runs if one is missing.
 fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for text in given {
@@ -135,7 +138,7 @@ fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, Strin
             None => {
                 let value = std::env::var(text);
                 let value = value.map_err(|_| {
-                    Failure::Unclear(format!("--secret {text}: there is no environment variable {text}"))
+                    Failure::Unclear(format!("--secret {text}: environment variable {text} is not set"))
                 })?;
                 (text.clone(), value)
             }
@@ -147,7 +150,7 @@ fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, Strin
     if !missing.is_empty() {
         let flags: Vec<String> = missing.iter().map(|name| format!("--secret {name}")).collect();
         return Err(Failure::Unclear(format!(
-            "these secrets are used and were not given: {}. Set them in the environment and add {}",
+            "missing secrets: {}. Set them as environment variables and add {}",
             missing.join(", "),
             flags.join(" ")
         ))
@@ -156,7 +159,7 @@ fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, Strin
     Ok(found)
 }
 
-/// The server is this thread's; whoever asks it is another's, and ends it.
+/// Runs the server on this thread; another thread deploys and then stops it.
 fn serve_and(
     runtime: Runtime,
     stop: CancellationToken,
@@ -189,7 +192,7 @@ fn serve_and(
     let asking = move || {
         let Ok(address) = listening.recv() else { return };
         let login = Login { server: format!("http://{address}"), organization: ORGANIZATION.into(), token };
-        // Whoever waited may be gone, interrupted.
+        // The receiver is gone after an interrupt.
         end.send(ask(&Client::new(login), &work)).ok();
         stop.cancel();
     };
@@ -201,25 +204,29 @@ fn serve_and(
 }
 
 fn interrupted() -> ExitCode {
-    note("berth: interrupted: everything was stopped, and nothing of it is left");
+    note("berth: interrupted; all steps were stopped and temporary files removed");
     ExitCode::from(exit_code::INTERRUPTED)
 }
 
 fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {
     let Work { project, alone, secrets, snapshot, repository } = work;
     let (place, slug) = (alone.place.name(), project.slug.as_str());
-    note(&format!("berth: {place} of {slug}, with {} files of {}", snapshot.files, project.root.display()));
+    note(&format!(
+        "berth: running {place} of {slug} with {} files from {}",
+        snapshot.files,
+        project.root.display()
+    ));
     for text in &alone.notes {
         note(&dim(&format!("berth: {text}")));
     }
     for (name, value) in secrets {
         let body = SecretNew { name: name.clone(), value: value.clone(), description: None, scope: None };
-        let kept = client.post::<Secret>("/secrets", &body).with_context(|| format!("the secret {name}"))?;
+        let kept = client.post::<Secret>("/secrets", &body).with_context(|| format!("secret {name}"))?;
         for warning in &kept.data.warnings {
-            note(&format!("berth: the secret {name}: {}", warning.detail));
+            note(&format!("berth: warning: secret {name}: {}", warning.detail));
         }
     }
-    let url = repository.to_str().context("the path of temporary files is not text")?.to_owned();
+    let url = repository.to_str().context("the temporary directory is not valid UTF-8")?.to_owned();
     let added: Repository =
         client.post("/repositories", &RepositoryNew { url, credential: None, poll_seconds: None })?.data;
     wait_for_pipeline(client, &added.id)?;
@@ -234,10 +241,10 @@ fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {
             let body = SessionNew { commit_id: commit, ..SessionNew::default() };
             let path = format!("{pipeline}/ephemeral-environments/{}/sessions", escaped(name));
             let session: Session = client.post(&path, &body)?.data;
-            session.deployment_id.context("nothing was deployed")?
+            session.deployment_id.context("the session has no deployment")?
         }
     };
-    show::to_the_end(client, &id)
+    progress::to_the_end(client, &id)
 }
 
 fn wait_for_pipeline(client: &Client, repository: &str) -> anyhow::Result<()> {
@@ -248,12 +255,12 @@ fn wait_for_pipeline(client: &Client, repository: &str) -> anyhow::Result<()> {
             return Ok(());
         }
         if let Some(problem) = seen.problems.first() {
-            anyhow::bail!("the definition cannot be used: {}", problem.message);
+            anyhow::bail!("invalid definition: {}", problem.message);
         }
         if let Some(why) = seen.error {
-            anyhow::bail!("the files cannot be read: {why}");
+            anyhow::bail!("cannot read the files: {why}");
         }
-        anyhow::ensure!(Instant::now() < until, "the files were not read within {} s", SYNC_MAX.as_secs());
+        anyhow::ensure!(Instant::now() < until, "timed out reading the files after {} s", SYNC_MAX.as_secs());
         std::thread::sleep(LOOK_AGAIN);
     }
 }

@@ -1,7 +1,7 @@
-//! What is run: the definition found from here, and the files around it as they are now.
+//! Finds the local definition and takes a snapshot of the files around it.
 //!
-//! They are put into a repository of their own, so that what runs is what a server would check out, with whatever is
-//! not committed yet. Neither the author's repository nor their files are touched.
+//! The snapshot is a separate git repository with everything a server would check out, plus uncommitted files. The
+//! user's repository and files are not modified.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -15,26 +15,23 @@ use crate::client::Failure;
 
 const DIR: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
-/// The branch a server reads the definition from. The files are on another one: theirs may have another definition.
+/// Branch with the definition. The files are on another branch, because their definition may differ.
 const DEFINITION_BRANCH: &str = "definition";
 const FILES_BRANCH: &str = "files";
 
 pub(super) struct Project {
-    /// The directory with `.berth` in it.
+    /// The directory that contains `.berth`.
     pub(super) root: PathBuf,
     pub(super) slug: String,
     pub(super) file: PathBuf,
 }
 
 impl Project {
-    /// Looks here, and then further up.
+    /// Searches this directory and its parents.
     pub(super) fn find(from: &Path, pipeline: Option<&str>) -> anyhow::Result<Self> {
-        let from = from.canonicalize().with_context(|| format!("cannot look into {}", from.display()))?;
+        let from = from.canonicalize().with_context(|| format!("cannot read {}", from.display()))?;
         let root = from.ancestors().find(|dir| dir.join(DIR).is_dir()).ok_or_else(|| {
-            Failure::NotFound(format!(
-                "there is no {DIR}/NAME/{FILE} in {} or above it, so there is nothing to run",
-                from.display()
-            ))
+            Failure::NotFound(format!("no {DIR}/NAME/{FILE} in {} or its parent directories", from.display()))
         })?;
         let known = slugs(root)?;
         let slug = match (pipeline, known.as_slice()) {
@@ -42,17 +39,17 @@ impl Project {
             (Some(wanted), _) => {
                 let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 return Err(
-                    Failure::NotFound(format!("there is no pipeline {wanted} here, but: {there}")).into()
+                    Failure::NotFound(format!("no pipeline {wanted} here; pipelines: {there}")).into()
                 );
             }
             (None, [only]) => only.clone(),
             (None, []) => {
-                let text = format!("there is no {DIR}/NAME/{FILE} in {}", root.display());
+                let text = format!("no {DIR}/NAME/{FILE} in {}", root.display());
                 return Err(Failure::NotFound(text).into());
             }
             (None, several) => {
                 let text =
-                    format!("several pipelines are here: choose with --pipeline: {}", several.join(", "));
+                    format!("several pipelines found; choose one with --pipeline: {}", several.join(", "));
                 return Err(Failure::Unclear(text).into());
             }
         };
@@ -60,7 +57,7 @@ impl Project {
         Ok(Self { root: root.to_owned(), slug, file })
     }
 
-    /// The path as its author would write it.
+    /// The path relative to the current directory, if possible.
     pub(super) fn shown_file(&self) -> PathBuf {
         let here = std::env::current_dir().and_then(|it| it.canonicalize());
         let nearer = here.ok().and_then(|here| self.file.strip_prefix(here).ok().map(Path::to_owned));
@@ -80,14 +77,14 @@ fn slugs(root: &Path) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// A repository with the files of a project in it.
+/// Repository with the files of a project.
 pub(super) struct Snapshot {
     pub(super) commit: String,
     pub(super) files: usize,
 }
 
 impl Snapshot {
-    /// `definition` is what the server is to read.
+    /// `definition` is the one the server reads.
     pub(super) fn make(project: &Project, definition: &str, into: &Path) -> anyhow::Result<Self> {
         let git = Git { repository: into, root: &project.root };
         let init = ["init", "--quiet", "--bare", &format!("--initial-branch={DEFINITION_BRANCH}")];
@@ -112,7 +109,7 @@ struct Git<'a> {
 }
 
 impl Git<'_> {
-    /// What is tracked, and what is neither tracked nor ignored. `None`: this is no repository.
+    /// Lists tracked and untracked files without ignored ones. `None`: not a git repository.
     fn listed(&self) -> anyhow::Result<Option<Vec<u8>>> {
         let mut git = plain_git();
         git.arg("-C").arg(self.root);
@@ -125,8 +122,8 @@ impl Git<'_> {
         Ok(Some(paths.flatten().copied().collect()))
     }
 
-    /// Or gone. A repository inside of this one is not part of it; of a directory in place of a tracked file the files
-    /// are listed; and what is behind a link is listed where it really is.
+    /// Returns whether a listed path is a file or was deleted. Excludes nested repositories, directories in place of
+    /// tracked files, and paths behind symlinks, which are listed at their real location.
     fn is_file(&self, listed: &[u8]) -> bool {
         let path = Path::new(OsStr::from_bytes(listed.strip_suffix(b"\0").unwrap_or(listed)));
         let now = |path: &Path| self.root.join(path).symlink_metadata();
@@ -162,7 +159,7 @@ impl Git<'_> {
     }
 }
 
-/// Without what a hook or an alias of the caller may have set about another repository.
+/// Git without variables that a hook or alias may have set for another repository.
 fn plain_git() -> Command {
     let mut git = Command::new("git");
     for name in
@@ -179,18 +176,18 @@ fn told(git: &mut Command, input: Option<&[u8]>) -> anyhow::Result<String> {
     git.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = git.spawn().context("cannot run git; is it installed?")?;
     let feeding = child.stdin.take().zip(input.map(<[u8]>::to_vec)).map(|(mut pipe, input)| {
-        // In a thread of its own: git may answer before it has read everything.
+        // On a separate thread, because git may write before it has read everything.
         std::thread::spawn(move || pipe.write_all(&input))
     });
     let done = child.wait_with_output().context("cannot run git")?;
     if let Some(feeding) = feeding {
-        // A git that has stopped reading says why.
+        // If git stops reading early, its own error message follows.
         feeding.join().ok();
     }
     anyhow::ensure!(
         done.status.success(),
-        "cannot take the files as they are: git says: {}",
+        "cannot take a snapshot of the files: git: {}",
         String::from_utf8_lossy(&done.stderr).trim()
     );
-    String::from_utf8(done.stdout).context("git said something that is not text")
+    String::from_utf8(done.stdout).context("the output of git is not valid UTF-8")
 }

@@ -1,4 +1,4 @@
-//! Every command explains itself, and its page in the documentation is what it says.
+//! Help texts, and the reference page generated from them.
 
 use std::process::Stdio;
 
@@ -7,14 +7,19 @@ use expect_test::expect_file;
 use super::PATIENCE;
 use crate::harness::{Process, berth, run};
 
-/// Levels of commands.
+/// Maximum nesting of commands.
 const DEPTH_MAX: usize = 3;
+/// Headings of `berth --help`.
+const GROUPS: [&str; 4] =
+    ["Environments and deployments:", "Pipelines and settings:", "Client setup:", "Server:"];
+/// `berth --help` fits on one screen.
+const SCREEN_LINES: usize = 40;
 
 #[test]
-fn the_page_of_the_command_line_is_what_the_program_says() {
+fn cli_reference_matches_the_program() {
     let mut page = String::from(
-        "# Every command\n\n\
-         What `berth --help` says, of all commands. The guide is [cli.md](cli.md).\n",
+        "# Command reference\n\n\
+         The output of `--help` for every command. For a guide, see [Command line](cli.md).\n",
     );
     describe(&[], &mut page);
     expect_file!["../../../../../docs/cli-reference.md"].assert_eq(&page);
@@ -37,14 +42,27 @@ fn help(words: &[&str]) -> String {
     help.stdout
 }
 
-/// The commands that a page of help lists.
+/// Commands listed in a help text.
 fn below(help: &str) -> impl Iterator<Item = &str> {
-    let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
-    let lines = listed.lines().take_while(|line| line.starts_with("  "));
+    let sections = help.split("\n\n").filter(|section| {
+        let heading = section.lines().next().unwrap_or_default();
+        heading == "Commands:" || GROUPS.contains(&heading)
+    });
+    let is_command = |line: &&str| {
+        line.strip_prefix("  ").is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
+    };
+    let lines = sections.flat_map(str::lines).filter(is_command);
     lines.map(|line| line.split_whitespace().next().expect("a command"))
 }
 
-/// All that do something: "env claim", not "env".
+#[test]
+fn top_level_help_fits_on_one_screen() {
+    let help = help(&[]);
+    assert!(help.lines().count() <= SCREEN_LINES, "{help}");
+    assert!(help.lines().all(|line| line.len() <= 80), "{help}");
+}
+
+/// All leaf commands: "env claim", not "env".
 pub(super) fn commands() -> Vec<String> {
     let mut found = Vec::new();
     collect(&[], &mut found);
@@ -63,7 +81,7 @@ fn collect(words: &[&str], found: &mut Vec<String>) {
 }
 
 #[test]
-fn completions_and_manual_pages_know_the_commands() {
+fn completions_and_man_pages_list_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let told = run(&["completion", shell]);
         assert_eq!(told.code, Some(0));
@@ -73,11 +91,11 @@ fn completions_and_manual_pages_know_the_commands() {
     let made = run(&["man", dir.path().to_str().expect("a path")]);
     assert_eq!(made.code, Some(0), "{made:?}");
     let page = std::fs::read_to_string(dir.path().join("berth-env-claim.1")).expect("a page");
-    assert!(page.contains("Wait in line"), "{page}");
+    assert!(page.contains("Wait in the queue"), "{page}");
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_fault() {
+fn closed_stdout_is_not_an_error() {
     let mut command = berth(&["completion", "bash"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
     drop(child.stdout.take());
@@ -86,7 +104,7 @@ fn a_reader_who_has_seen_enough_is_no_fault() {
 }
 
 #[test]
-fn a_server_without_a_token_is_told_apart_from_no_server() {
+fn missing_token_and_missing_server_are_different_errors() {
     let home = tempfile::tempdir().expect("a directory");
     let asked = |server: Option<&str>| {
         let mut command = berth(&["env", "list"]);
@@ -95,7 +113,7 @@ fn a_server_without_a_token_is_told_apart_from_no_server() {
         Process::start(&mut command).wait(PATIENCE)
     };
     for (server, wanted) in
-        [(None, "no server is known"), (Some("http://127.0.0.1:1"), "no token for http://127.0.0.1:1")]
+        [(None, "not logged in"), (Some("http://127.0.0.1:1"), "no token for http://127.0.0.1:1")]
     {
         let told = asked(server);
         assert!(told.code == Some(4) && told.stderr.contains(wanted), "{told:?}");

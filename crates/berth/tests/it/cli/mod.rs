@@ -1,9 +1,9 @@
-//! The command line against a real server: what people read, what programs read, and the exit codes.
+//! The command line against a real server: output for people, output for programs, exit codes.
 
+mod exec;
 mod help;
-mod hold;
-mod narrow;
-mod talk;
+mod narrow_terminal;
+mod transcripts;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ pipeline:
       params: { run: 'echo deploying $BERTH_COMMIT; test $BERTH_COMMIT != bad' }
 ";
 
-/// A server with the pipeline `shop`, and somebody at a terminal.
+/// A server with the pipeline `shop`, and a logged-in client.
 pub(crate) struct Desk {
     home: Home,
     server: Server,
@@ -40,7 +40,7 @@ impl Desk {
         Self::with(Home::new())
     }
 
-    /// For what is done to the database of the server itself.
+    /// On SQLite, for tests that change the server's database.
     pub(crate) fn on_sqlite() -> Self {
         Self::with(Home::on_sqlite())
     }
@@ -73,7 +73,7 @@ impl Desk {
         Process::start(&mut self.command(words)).wait(PATIENCE)
     }
 
-    /// With something on standard input.
+    /// Runs a command with this standard input.
     pub(crate) fn feed(&self, words: &str, input: &str) -> Ran {
         let mut command = self.command(&words.split(' ').collect::<Vec<_>>());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -84,7 +84,7 @@ impl Desk {
         Ran { code: ran.status.code(), stdout: text(ran.stdout), stderr: text(ran.stderr) }
     }
 
-    /// What was said, with what differs each time made equal.
+    /// Replaces everything that differs between runs with placeholders.
     pub(crate) fn plain(&self, text: &str) -> String {
         let text = text.replace(&self.server.address.to_string(), "SERVER");
         let text = text.replace(&format!("berth.localhost:{}", self.server.address.port()), "DASHBOARD");
@@ -94,7 +94,7 @@ impl Desk {
     }
 }
 
-/// The API's moments are another each time.
+/// Replaces RFC 3339 timestamps.
 fn moments(text: &str) -> String {
     const LIKE: &str = "0000-00-00T00:00:00.";
     let mut plain = String::new();
@@ -115,7 +115,7 @@ fn moments(text: &str) -> String {
     plain
 }
 
-/// Where the pattern has a zero, any digit.
+/// A zero in the pattern matches any digit.
 fn is_like(text: &str, pattern: &str) -> bool {
     text.len() == pattern.len()
         && text.bytes().zip(pattern.bytes()).all(|(byte, like)| match like {
@@ -138,7 +138,7 @@ fn plain_word(word: &str) -> String {
     }
 }
 
-/// "14:02" and "0.3 s" are another each time.
+/// Replaces times and durations such as "14:02" and "0.3 s".
 fn times(text: &str) -> String {
     let lines =
         text.lines().map(|line| {
@@ -159,7 +159,7 @@ fn times(text: &str) -> String {
     without_days(&text)
 }
 
-/// Late in the evening "in 4 h" is tomorrow: "Nov 16 HH:MM" is a clock as well.
+/// Late in the evening "in 4 h" is tomorrow, so dates are replaced too: "Nov 16 HH:MM".
 fn without_days(text: &str) -> String {
     const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
     let mut parts = text.split("HH:MM");
@@ -178,9 +178,9 @@ fn without_days(text: &str) -> String {
 }
 
 #[test]
-fn a_clock_of_tomorrow_is_a_clock() {
+fn normalizer_replaces_times_with_dates() {
     assert_eq!(times("until Nov 16 00:15 (in 4 h), at 20:15"), "until HH:MM (in 4 h), at HH:MM");
-    assert_eq!(times("hold no. 16 00:15"), "hold no. 16 HH:MM");
+    assert_eq!(times("fence 16 00:15"), "fence 16 HH:MM");
 }
 
 fn clock(word: &str) -> String {

@@ -1,6 +1,6 @@
-//! `berth serve --demo`: everything is there at once, and nothing stays.
+//! `berth serve --demo`: complete at start, and cleaned up at the end.
 
-mod story;
+mod tour;
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn entries(temp: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
+fn demo_json_has_working_tokens_and_leaves_nothing() {
     let temp = tempfile::tempdir().unwrap();
     let mut demo = start(temp.path(), &["--json"]);
     let line: Value = serde_json::from_str(&demo.first_line()).unwrap();
@@ -59,7 +59,7 @@ fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
 }
 
 #[test]
-fn a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind() {
+fn demo_stopped_during_start_leaves_nothing() {
     for signal in [Signal::TERM, Signal::HUP] {
         let temp = tempfile::tempdir().unwrap();
         let demo = start(temp.path(), &["--json"]);
@@ -71,7 +71,7 @@ fn a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_demo_at_another_address_is_signed_in_to_there_and_its_sites_are_for_this_machine() {
+fn demo_on_another_address_logs_in_there_and_keeps_sites_on_loopback() {
     let temp = tempfile::tempdir().unwrap();
     let mut command = berth(&["serve", "--demo", "--json", "--listen", "127.0.0.3:0"]);
     let mut demo = Process::start(command.env("TMPDIR", temp.path()));
@@ -91,7 +91,7 @@ fn a_demo_at_another_address_is_signed_in_to_there_and_its_sites_are_for_this_ma
 }
 
 #[test]
-fn what_only_looks_like_a_demo_is_not_asked() {
+fn demo_lookup_ignores_foreign_directories() {
     let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let known = json!({
         "keeper": std::process::id(),
@@ -104,14 +104,14 @@ fn what_only_looks_like_a_demo_is_not_asked() {
     let dir = temp.path().join("berth-demo-with-a-link");
     std::fs::create_dir(&dir).unwrap();
     std::os::unix::fs::symlink(other.path().join("demo.json"), dir.join("demo.json")).unwrap();
-    crash().refused(&["no demo is running here"]);
+    crash().refused(&["no demo is running"]);
     std::fs::remove_file(dir.join("demo.json")).unwrap();
     file(&dir);
     crash().refused(&["cannot reach http://127.0.0.1:1"]);
 }
 
 #[test]
-fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
+fn demo_announcement_lists_urls_and_commands() {
     let temp = tempfile::tempdir().unwrap();
     let mut demo = start(temp.path(), &[]);
     assert!(demo.first_line().starts_with("Berth demo at http://berth.localhost:"));
@@ -122,7 +122,7 @@ fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
         "Login     ada@acme.test  ",
         "Token     berth_api_",
         "  curl -H ",
-        "Ctrl-C ends it and removes everything.",
+        "Press Ctrl-C to stop the demo and remove its data.",
     ] {
         assert!(ran.stdout.contains(word), "{word:?} is not in {}", ran.stdout);
     }
@@ -130,7 +130,7 @@ fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
 }
 
 #[test]
-fn what_a_demo_lacks_is_told() {
+fn demo_errors_name_what_is_missing() {
     let temp = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -138,11 +138,11 @@ fn what_a_demo_lacks_is_told() {
         Process::start(command).wait(STOP_MAX).refused(words);
     };
     let demo = || berth(&["serve", "--demo", "--listen"]);
-    check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "another program has this port"]);
+    check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "the port is in use"]);
     check(demo().arg("127.0.0.1:0").env("TMPDIR", temp.path().join("gone")), &["gone", "set TMPDIR"]);
     check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["there is no git", "2.39 or newer"]);
     assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
     Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
         .wait(STOP_MAX)
-        .refused(&["no demo is running here"]);
+        .refused(&["no demo is running"]);
 }

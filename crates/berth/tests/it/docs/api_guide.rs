@@ -1,4 +1,4 @@
-//! The guide of the API is a conversation with a real server, written down.
+//! The API guide is a recorded conversation with a real server.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,11 +20,11 @@ pipeline:
   steps: [{ name: Deploy, type: script, params: { run: echo deploying $BERTH_COMMIT } }]
   ephemeral_environments: { qa-1: { ttl: 8h } }
 ";
-/// Told by nothing that stays the same.
+/// Members whose values differ between runs.
 const CLOCKS: &[&str] = &["durationSeconds", "etaSeconds", "retryAfterSeconds"];
 
 #[test]
-fn the_guide_of_the_api_is_what_the_server_answers() {
+fn api_guide_matches_the_server() {
     let home = Home::new();
     let server = home.serve();
     let mut guide = Guide::new();
@@ -38,7 +38,7 @@ fn the_guide_of_the_api_is_what_the_server_answers() {
 
 struct Guide {
     page: String,
-    /// Ids by what they are called on the page.
+    /// Ids and the names they have on the page.
     ids: BTreeMap<String, String>,
 }
 
@@ -56,7 +56,7 @@ impl Guide {
         let _ = write!(self.page, "\n{text}\n");
     }
 
-    /// Asks, writes it down, and answers what was heard.
+    /// Sends the request, records it with its response, and returns the response.
     fn ask(&mut self, api: &Api, request: &Request, wanted: u16, left_out: &[&str]) -> Value {
         let answer = api.ask(request);
         assert_eq!(answer.status, wanted, "{} {}: {}", request.method, request.path, answer.text());
@@ -121,7 +121,7 @@ impl Guide {
         }
     }
 
-    /// `ses_01k9x8…` is `ses_1`, every moment is the same, and secrets are not shown.
+    /// Replaces ids with short names (`ses_01k9x8…` is `ses_1`), and timestamps and secrets with placeholders.
     fn short(&mut self, text: &str) -> String {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
         let mut short = String::new();
@@ -137,7 +137,7 @@ impl Guide {
     }
 
     fn short_word(&mut self, word: &str) -> String {
-        // The end of a sentence is not part of its last word.
+        // Trailing punctuation is not part of the word.
         let (word, end) = word.split_at(word.trim_end_matches(['.', ':']).len());
         let is_moment = word.len() == 24 && word.ends_with('Z') && word.as_bytes()[10] == b'T';
         let known = match word.split_once('_') {
@@ -248,7 +248,7 @@ impl Guide {
     }
 }
 
-/// A service account with a token of its own.
+/// Creates a service account with its own token.
 fn robot(owner: &Api) -> Api {
     let made = owner.post(
         &format!("{BASE}/members"),

@@ -1,7 +1,7 @@
-//! The documentation does what it says: blocks marked `sh run` are run, page by page, against a real server.
+//! Runs the documentation: blocks marked `sh run` are executed, page by page, against a real server.
 //!
-//! A page begins in the directory `shop` that `start.md` makes, with a server of its own that knows it and a login. In a
-//! comment, `<!-- sh run` … `-->`, there is what a reader does not need to see. `127.0.0.1:8080` is the page's server.
+//! A page starts in the directory `shop` that `start.md` creates, logged in to its own server. Blocks in a comment,
+//! `<!-- sh run` … `-->`, are executed but not shown to readers. `127.0.0.1:8080` is the page's server.
 
 mod api_guide;
 mod pretty;
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::harness::{Home, Process, Server, program};
 
-/// Of one page.
+/// Timeout per page.
 const PAGE_MAX: Duration = Duration::from_secs(180);
 const ADDRESS: &str = "127.0.0.1:8080";
 const START: &str = "start.md";
@@ -49,7 +49,7 @@ pages! {
 }
 
 #[test]
-fn every_page_with_blocks_to_run_is_run() {
+fn runnable_blocks_of_every_page_succeed() {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(docs()).expect("the documentation") {
         let name = entry.expect("a page").file_name().into_string().expect("a name");
@@ -95,7 +95,7 @@ fn blocks(page: &str) -> Vec<Block> {
     found
 }
 
-/// One shell for the page: what a block sets, the next one has.
+/// One shell per page, so that variables carry over from block to block.
 fn script(page: &str, blocks: &[Block], address: SocketAddr) -> String {
     let mut script = String::from(
         "set -euo pipefail\nat=the-beginning\n\
@@ -156,7 +156,8 @@ fn check(page: &str) {
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
 }
 
-/// Programs besides git and a shell. `cargo xtask test` installs them where it may.
+/// Returns a required program that is not installed, apart from git and a shell. `cargo xtask test` installs them where
+/// it may.
 fn missing(blocks: &[Block]) -> Option<&'static str> {
     const WANTED: &[&str] = &["jq", "curl", "ssh-keygen", "/usr/sbin/sshd"];
     let is_used = |program: &str| blocks.iter().any(|block| block.text.contains(program));
@@ -167,7 +168,7 @@ fn missing(blocks: &[Block]) -> Option<&'static str> {
     WANTED.iter().copied().find(|program| is_used(program) && !is_there(program))
 }
 
-/// Whatever a page has started ends with it.
+/// Kills every process that the page has started.
 struct Group(Pid);
 
 impl Drop for Group {
@@ -176,7 +177,7 @@ impl Drop for Group {
     }
 }
 
-/// Between here and its use nobody else asks for a port of this address.
+/// Picks an address that no other process binds before it is used.
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr()).expect("a free port")
 }

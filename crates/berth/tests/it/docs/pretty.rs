@@ -1,4 +1,4 @@
-//! JSON for readers: what is short stands on one line.
+//! JSON for readers: short values stay on one line.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Bodies: too large, of the wrong type, not JSON, not what was asked for.
+//! Request bodies that are too large, have the wrong type, or are not the expected JSON.
 
 use berth_server::limits::{IDEMPOTENCY_KEY_BYTES_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX};
 
@@ -13,7 +13,7 @@ fn post(target: &Target, path: &str, body: impl Into<Vec<u8>>) -> Request {
     target.api().request("POST", path).header("Content-Type", "application/json").body(body)
 }
 
-/// The same body in chunks, without a length.
+/// The same body with chunked transfer encoding.
 fn chunked(mut request: Request) -> Vec<u8> {
     let body = request.body.take().expect("a body");
     let mut bytes = request.header("Transfer-Encoding", "chunked").bytes();
@@ -27,7 +27,7 @@ fn chunked(mut request: Request) -> Vec<u8> {
 }
 
 #[test]
-fn a_body_may_have_a_mebibyte_and_not_a_byte_more() {
+fn body_is_limited_to_one_mebibyte() {
     let target = Target::new();
     for (size, status) in
         [(JSON_BODY_BYTES_MAX, 200), (JSON_BODY_BYTES_MAX + 1, 413), (3 * JSON_BODY_BYTES_MAX, 413)]
@@ -51,7 +51,7 @@ fn a_body_may_have_a_mebibyte_and_not_a_byte_more() {
 }
 
 #[test]
-fn a_body_is_json_by_its_type_or_refused() {
+fn body_without_json_content_type_is_refused() {
     let target = Target::new();
     let typed = |media_type: &str, body: &str| {
         target.api().request("POST", RESUME).header("Content-Type", media_type).body(body)
@@ -80,7 +80,7 @@ fn a_body_is_json_by_its_type_or_refused() {
 }
 
 #[test]
-fn a_body_that_is_not_json_is_invalid_json() {
+fn body_that_is_not_json_is_invalid_json() {
     let target = Target::new();
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let deep = [nested(JSON_DEPTH_MAX + 1), nested(500_000), "[".repeat(500_000), "{\"a\":".repeat(100_000)];
@@ -112,7 +112,7 @@ fn a_body_that_is_not_json_is_invalid_json() {
 }
 
 #[test]
-fn every_member_that_is_wrong_is_named() {
+fn body_errors_name_every_invalid_member() {
     let target = Target::new();
     let check_code = |code: &str, path: &str, body: &str, expected: &[&str]| {
         let answer = target.refuses(&post(&target, path, body), 400, code);
@@ -148,7 +148,7 @@ fn every_member_that_is_wrong_is_named() {
 }
 
 #[test]
-fn a_definition_that_is_no_pipeline_is_refused_with_its_diagnostics() {
+fn invalid_definition_is_refused_with_diagnostics() {
     let target = Target::new();
     for definition in [
         r#""""#,
@@ -169,7 +169,7 @@ fn a_definition_that_is_no_pipeline_is_refused_with_its_diagnostics() {
 }
 
 #[test]
-fn an_idempotency_key_is_short_printable_and_given_once() {
+fn idempotency_key_must_be_short_printable_and_single() {
     let target = Target::new();
     let keyed = |keys: &[&str]| {
         let request = target.api().request("POST", RESUME);

@@ -1,4 +1,4 @@
-//! Clients that are old, hasty, or gone before the answer.
+//! HTTP/1.0 clients, pipelining clients, and clients that disconnect early.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::DEFINITION;
 const CREATE: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
-fn an_http_1_0_client_gets_its_answer_and_a_closed_connection() {
+fn http_1_0_client_gets_a_response_and_a_close() {
     let target = Target::new();
     let mut client = Client::connect(target.server.address);
     client.send(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
@@ -29,7 +29,7 @@ fn an_http_1_0_client_gets_its_answer_and_a_closed_connection() {
 }
 
 #[test]
-fn requests_sent_without_waiting_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let target = Target::new();
     let mut client = Client::connect(target.server.address);
     let verb = |number: usize| if number.is_multiple_of(2) { "stop" } else { "resume" };
@@ -49,7 +49,7 @@ fn requests_sent_without_waiting_are_answered_in_their_order() {
         let status = if verb(number) == "stop" { "stopped" } else { "active" };
         assert_eq!(answer.json()["data"]["status"], status, "no-{number}");
     }
-    // A refusal in the middle does not shift what follows.
+    // A refusal in the middle does not shift the later responses.
     let refused = target.api().request("POST", CREATE).json(&json!({ "slug": 7 })).bytes();
     let healthy = Request::new("GET", "/healthz").bytes();
     client.send(&[refused, healthy].concat()).unwrap();
@@ -58,7 +58,7 @@ fn requests_sent_without_waiting_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_client_that_leaves_in_the_middle_of_its_body_has_done_nothing() {
+fn partial_body_has_no_effect() {
     let target = Target::new();
     let body = json!({ "slug": "half", "definition": DEFINITION });
     let whole = target.api().request("POST", CREATE).json(&body).bytes();
@@ -66,7 +66,7 @@ fn a_client_that_leaves_in_the_middle_of_its_body_has_done_nothing() {
     let text = body.to_string();
     let chunk = [&chunked[..], format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()].concat();
     for round in 0..50 {
-        // All of it but the last byte; and every chunk but the one that says there are no more.
+        // Everything except the last byte, and every chunk except the terminating one.
         let cuts = [&whole[..whole.len() - 1], &whole[..whole.len() - text.len() / 2], &chunk];
         let mut client = Client::connect(target.server.address);
         client.send(cuts[round % cuts.len()]).unwrap();
@@ -75,12 +75,12 @@ fn a_client_that_leaves_in_the_middle_of_its_body_has_done_nothing() {
 }
 
 #[test]
-fn a_client_that_never_reads_its_answers_keeps_nobody_waiting() {
+fn client_that_never_reads_does_not_block_others() {
     let target = Target::new();
     let mut clients: Vec<_> = (0..4).map(|_| Client::connect(target.server.address)).collect();
     let requests = target.api().request("GET", "/organizations/acme/events").bytes().repeat(200);
     for client in &mut clients {
-        // Until nothing more fits between us and the server.
+        // Until the socket buffers are full.
         client.stream.get_mut().set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         while client.send(&requests).is_ok() {}
         target.server.check_well();

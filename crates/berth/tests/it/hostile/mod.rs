@@ -1,8 +1,9 @@
-//! Clients that are broken or mean: each gets the documented problem or a closed connection, and nobody else notices.
+//! Broken and malicious clients: each gets the documented problem or a closed connection, and other clients are
+//! unaffected.
 
 mod bodies;
 mod clients;
-mod heads;
+mod headers;
 mod paging;
 mod paths;
 mod slow;
@@ -34,14 +35,14 @@ impl Target {
         &self.server.api
     }
 
-    /// Sends it and expects a refusal.
+    /// Sends the request and expects this refusal.
     fn refuses(&self, request: &Request, status: u16, code: &str) -> Response {
         let answer = self.api().ask(request);
         check_problem(request, &answer, status, code);
         answer
     }
 
-    /// Nothing that was refused has done anything, and the server is as it was.
+    /// Checks that no refused request had an effect and the server is healthy.
     fn check_unharmed(self) {
         let (pipelines, _) = self.api().whole_list("/api/v1/organizations/acme/pipelines");
         let found: Vec<_> = pipelines.iter().map(|found| (&found["slug"], &found["status"])).collect();
@@ -51,7 +52,7 @@ impl Target {
     }
 }
 
-/// The whole documented shape of a problem.
+/// Checks every documented member of a problem.
 fn check_problem(request: &Request, answer: &Response, status: u16, code: &str) {
     let body = request.body.as_deref().unwrap_or_default();
     let body = String::from_utf8_lossy(&body[..body.len().min(100)]).into_owned();
@@ -71,7 +72,7 @@ fn check_problem(request: &Request, answer: &Response, status: u16, code: &str) 
     assert_eq!(problem["requestId"].as_str(), answer.header("x-request-id"), "{what}");
 }
 
-/// The places of everything that is wrong, as the problem names them.
+/// Returns the JSON pointers of all errors in a problem.
 fn pointers(answer: &Response) -> Vec<String> {
     let problem = answer.json();
     let errors = problem["errors"].as_array().cloned().unwrap_or_default();

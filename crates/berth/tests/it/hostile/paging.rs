@@ -1,4 +1,4 @@
-//! Query parameters: whole numbers in their range, given once, or a refusal that names the parameter.
+//! Query parameters: integers in range, given once, or a refusal that names the parameter.
 
 use berth_server::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::{Target, pointers};
 
 const LISTS: [&str; 4] = ["pipelines", "events", "members", "api-tokens"];
 
-/// Wrong for every number.
+/// Invalid for every numeric parameter.
 const NO_NUMBERS: [&str; 17] = [
     "-1",
     "-0",
@@ -29,7 +29,7 @@ const NO_NUMBERS: [&str; 17] = [
 ];
 
 #[test]
-fn a_number_of_a_page_is_in_its_range_or_refused_by_name() {
+fn page_numbers_out_of_range_are_refused_by_name() {
     let target = Target::new();
     let too_far = (OFFSET_MAX + 1).to_string();
     for list in LISTS {
@@ -51,7 +51,7 @@ fn a_number_of_a_page_is_in_its_range_or_refused_by_name() {
 }
 
 #[test]
-fn a_parameter_is_given_once_and_means_something() {
+fn repeated_or_unknown_parameters_are_refused() {
     let target = Target::new();
     let long = format!("search={}", "x".repeat(SEARCH_CHARS_MAX + 1));
     for (list, query, name) in [
@@ -81,7 +81,7 @@ fn a_parameter_is_given_once_and_means_something() {
 }
 
 #[test]
-fn a_page_has_its_limit_and_a_far_one_is_empty() {
+fn page_size_is_limited_and_a_far_page_is_empty() {
     let target = Target::new();
     let page = |list: &str, query: &str| -> Value {
         let answer = target.api().get(&format!("/organizations/acme/{list}?{query}"));

@@ -1,11 +1,11 @@
-//! Paths that try to be read in two ways: refused before anything looks at them, as JSON, never as a page.
+//! Ambiguous paths are refused before routing, as JSON and never as a page.
 
 use berth_server::limits::URI_BYTES_MAX;
 
 use super::{Target, check_problem};
 use crate::client::Request;
 
-/// Refused as they are, whatever they would lead to.
+/// Refused because they are ambiguous.
 const TRICKS: &[&str] = &[
     "/api/v1/organizations/acme/../acme/pipelines",
     "/api/v1/organizations/acme/./pipelines",
@@ -52,7 +52,7 @@ const TRICKS: &[&str] = &[
     "/organizations//acme/pipelines",
 ];
 
-/// Well formed, but nothing is there.
+/// Well-formed paths that do not exist.
 const NOWHERE: &[&str] = &[
     "/api",
     "/api/v1",
@@ -78,7 +78,7 @@ const NOWHERE: &[&str] = &[
 ];
 
 #[test]
-fn a_path_that_can_be_read_in_two_ways_is_refused() {
+fn ambiguous_path_is_refused() {
     let target = Target::new();
     for path in TRICKS {
         for method in ["GET", "POST", "DELETE"] {
@@ -92,7 +92,7 @@ fn a_path_that_can_be_read_in_two_ways_is_refused() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_is_not_found_and_never_a_page() {
+fn unknown_path_is_a_json_404() {
     let target = Target::new();
     for path in NOWHERE {
         let answer = target.refuses(
@@ -106,7 +106,7 @@ fn a_path_that_leads_nowhere_is_not_found_and_never_a_page() {
 }
 
 #[test]
-fn a_method_a_path_does_not_have_is_refused_with_those_it_has() {
+fn unsupported_method_is_refused_with_allow() {
     let target = Target::new();
     for (method, path, allowed) in [
         ("PUT", "/api/v1/organizations/acme/pipelines", "GET"),
@@ -125,7 +125,7 @@ fn a_method_a_path_does_not_have_is_refused_with_those_it_has() {
 }
 
 #[test]
-fn a_target_of_another_form_is_refused_or_read_as_its_path() {
+fn absolute_and_asterisk_targets_are_refused_or_read_as_paths() {
     let target = Target::new();
     let absolute = |path: &str| target.api().request("GET", &format!("http://elsewhere.test{path}"));
     assert_eq!(target.api().ask(&absolute("/api/v1/organizations/acme/pipelines")).status, 200);
@@ -141,7 +141,7 @@ fn a_target_of_another_form_is_refused_or_read_as_its_path() {
 }
 
 #[test]
-fn an_address_may_have_8_kib_and_not_a_byte_more() {
+fn request_target_is_limited_to_8_kib() {
     let target = Target::new();
     let fill = |path: &str| format!("{path}{}", "x".repeat(URI_BYTES_MAX - path.len()));
     let in_query = fill("/api/v1/organizations/acme/pipelines?unknown=");

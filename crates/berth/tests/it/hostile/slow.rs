@@ -1,5 +1,5 @@
-//! Slow clients: let go when their time is over, while everybody else is served. Time itself is tested here, so all
-//! of them are slow at once.
+//! Slow clients are disconnected at their timeout while other clients are served. All of them run concurrently because
+//! the timeouts are real.
 
 use std::io::{ErrorKind, Read as _};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use crate::client::Client;
 
 const GRACE: Duration = Duration::from_secs(2);
 const HALF_OPEN: usize = 500;
-/// What everybody else may have to wait meanwhile.
+/// Maximum latency for other clients.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 const PACE: Duration = Duration::from_millis(200);
 
-/// Sends a byte now and then until the connection is closed; how long that took, and what came back before.
+/// Sends one byte at a time until the connection is closed; returns how long that took and the response.
 fn drip(mut client: Client, mut bytes: impl Iterator<Item = u8>) -> (Duration, String) {
     let started = Instant::now();
     let stream = client.stream.get_mut();
@@ -34,7 +34,7 @@ fn drip(mut client: Client, mut bytes: impl Iterator<Item = u8>) -> (Duration, S
     (started.elapsed(), String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The status line of what came back; empty for a bare close.
+/// Checks the status line of the response; empty for a close without one.
 fn check(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Duration, String)) {
     let status = answer.split("\r\n").next().unwrap_or_default();
     assert!(statuses.contains(&status), "{what}: {answer}");
@@ -43,7 +43,7 @@ fn check(what: &str, limit: Duration, statuses: &[&str], (took, answer): &(Durat
 }
 
 #[test]
-fn slow_clients_are_let_go_in_time_and_keep_nobody_waiting() {
+fn slow_clients_time_out_and_do_not_block_others() {
     let target = Target::new();
     let address = target.server.address;
     let connected = |first: &[u8]| {

@@ -1,5 +1,5 @@
-//! Fences across epochs: a promoted database starts a new epoch in the high bits of every new fence, and the counter in
-//! the low bits goes on. The checks read counters; the epochs are checked here and taken off.
+//! Fences across epochs. A promoted database starts a new epoch in the high bits of every new fence while the counter
+//! in the low bits continues. Epochs are checked and stripped here; the other checks see counters.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use super::history::{Answer, Call, Operation};
 
 const COUNTER_BITS: u32 = 40;
 
-/// The low bits of a fence: which session of the environment it is.
+/// Low bits of a fence: the session number within the environment.
 pub(crate) fn counter(fence: u64) -> u64 {
     fence & ((1 << COUNTER_BITS) - 1)
 }
 
-/// The same history with counters for fences, if a counter has one epoch and epochs never go back.
+/// Returns the history with counters as fences, or an error if a counter has two epochs or an epoch goes back.
 pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> {
     let mut fences = BTreeMap::new();
     for fence in history.iter().filter_map(|operation| fence_in(operation.answer()?)) {
@@ -54,7 +54,7 @@ mod tests {
     const LATER: u64 = 3 << COUNTER_BITS;
 
     #[test]
-    fn counters_go_on_in_a_later_epoch() {
+    fn counters_continue_in_a_later_epoch() {
         let second = LATER + 2;
         let history = parse(&format!(
             "0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #{second}\n4-5 force if #{second} -> moved"
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn epoch_that_goes_back_or_counter_with_two_epochs_is_seen() {
+    fn epoch_that_goes_back_or_counter_with_two_epochs_is_detected() {
         let first = LATER + 1;
         let back = parse(&format!("0-1 claim -> opened s1 #{first}\n2-3 force -> opened s2 #2"));
         assert!(take_off(&back).is_err_and(|why| why.contains("earlier epoch")));

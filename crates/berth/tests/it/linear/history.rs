@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Nanoseconds on a monotonic clock.
 pub(crate) type Tick = u64;
 
-/// A session, as answers name it.
+/// A session as responses name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Hold {
     pub(crate) session: Arc<str>,
@@ -25,7 +25,7 @@ pub(crate) struct Hold {
 pub(crate) enum Call {
     Claim,
     Force {
-        /// `If-Match`: only from the holder with this fence.
+        /// `If-Match`: only if the holder has this fence.
         only: Option<u64>,
     },
     Release {
@@ -36,17 +36,17 @@ pub(crate) enum Call {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// To claim and force: the session is mine.
+    /// Claim, force: the caller got this session.
     Opened(Hold),
-    /// To claim: refused because of this one. To get: this one holds it.
+    /// Claim: refused because of this session. Get: this session holds it.
     Held(Hold),
-    /// To get: nobody holds it, and this was the last fence.
+    /// Get: free, with the last fence.
     Free { fence: u64 },
-    /// To release: it ended now.
+    /// Release: the session ended now.
     Released,
-    /// To release: it had ended before.
+    /// Release: the session had already ended.
     NotActive,
-    /// To force with `If-Match`: that one does not hold it.
+    /// Force with `If-Match`: that session does not hold the lock.
     Moved,
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Answer {
 pub(crate) struct Operation {
     pub(crate) call: Call,
     pub(crate) invoked: Tick,
-    /// `None`: nobody knows whether it has happened, or ever will.
+    /// `None`: no response; the operation may or may not take effect.
     pub(crate) outcome: Option<Outcome>,
 }
 
@@ -69,7 +69,7 @@ impl Operation {
         self.outcome.as_ref().map(|outcome| &outcome.answer)
     }
 
-    /// Whether it would open a session.
+    /// Returns whether the call can open a session.
     pub(crate) fn is_opening(&self) -> bool {
         matches!(self.call, Call::Claim | Call::Force { .. })
     }
@@ -106,12 +106,12 @@ impl fmt::Display for Operation {
     }
 }
 
-/// One operation per line.
+/// Formats one operation per line.
 pub(crate) fn print(history: &[Operation]) -> String {
     history.iter().map(|operation| format!("{operation}\n")).collect()
 }
 
-/// Reads what [`print`] has written, or a person.
+/// Parses the output of [`print`], or a handwritten history.
 pub(crate) fn parse(text: &str) -> Vec<Operation> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| parse_line(line).unwrap_or_else(|| panic!("not an operation: {line}"))).collect()
@@ -161,7 +161,7 @@ fn parse_fence(text: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_printed_history_is_read_back() {
+fn history_print_and_parse_round_trip() {
     let text = "0-1 claim -> opened s1 #1\n2-5 claim -> held s1 #1\n3-4 get -> held s1 #1\n\
                 3-? force\n3-9 force if #1 -> moved\n3-9 release s1 -> released\n\
                 3-9 release s1 -> not active\n9-10 get -> free #1\n";

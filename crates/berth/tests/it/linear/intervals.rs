@@ -1,15 +1,15 @@
-//! The cheap check, for any number of operations: holders come one after the other, as their fences say.
+//! Linear-time check for histories of any length: sessions follow each other in the order of their fences.
 //!
-//! A lock only ever moves forward: free, held with fence 1, free again or held with fence 2, and so on. Give each such
-//! state its place in this row, and every answer shows that the lock was at a place at some instant between its call
-//! and its return. Nothing may show an earlier place after something has shown a later one. That is L1 (no two
-//! holders), L2 (later means higher) and the order in L7, in one pass.
+//! A lock only moves forward: free, held with fence 1, free again or held with fence 2, and so on. Number these states;
+//! every response shows that the lock was in one of them at some instant between call and return. No response may show
+//! an earlier state after another one has shown a later state. In one pass this checks L1 (no two holders), L2 (later
+//! means higher) and the order in L7.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::history::{Answer, Call, Hold, Operation, Tick};
 
-/// Twice the fence while held, one more when it is free afterwards.
+/// Number of a lock state: twice the fence while held, plus one once it is free again.
 type Place = u64;
 
 fn held(fence: u64) -> Place {
@@ -20,25 +20,25 @@ fn free_after(fence: u64) -> Place {
     2 * fence + 1
 }
 
-/// The answers that show one place.
+/// Responses that show one state.
 #[derive(Default)]
 struct Shown<'a> {
-    /// The lock had come so far when this one returned.
+    /// Earliest return that shows the lock had reached this state.
     first: Option<(Tick, &'a Operation)>,
-    /// The lock had not gone further when this one was sent.
+    /// Latest call that shows the lock had not passed this state.
     last: Option<(Tick, &'a Operation)>,
 }
 
-/// What answers have told of a session.
+/// Facts that responses reveal about a session.
 struct Named {
     fence: u64,
-    /// When somebody knew of it.
+    /// When a client first knew of it.
     since: Tick,
 }
 
 type Sessions<'a> = HashMap<&'a str, Named>;
 
-/// The first mistake found.
+/// Returns the first error found.
 pub(super) fn check(history: &[Operation]) -> Result<(), String> {
     let sessions = check_names(history)?;
     check_once(history)?;
@@ -46,7 +46,7 @@ pub(super) fn check(history: &[Operation]) -> Result<(), String> {
     check_order(history, &sessions)
 }
 
-/// A session has one fence, a fence has one session, whoever tells of them.
+/// A session has exactly one fence, and a fence exactly one session.
 fn check_names(history: &[Operation]) -> Result<Sessions<'_>, String> {
     let (mut sessions, mut by_fence) = (Sessions::new(), HashMap::new());
     for operation in history {
@@ -83,7 +83,7 @@ fn check_once(history: &[Operation]) -> Result<(), String> {
     Ok(())
 }
 
-/// Fences count the sessions: those missing must be of calls whose answers were lost (L7).
+/// Fences count the sessions; gaps must be explained by calls without a response (L7).
 fn check_gaps(history: &[Operation]) -> Result<(), String> {
     let (mut highest, mut opened, mut lost) = (0, 0, 0);
     for operation in history {
@@ -132,11 +132,11 @@ fn check_order(history: &[Operation], sessions: &Sessions<'_>) -> Result<(), Str
     Ok(())
 }
 
-/// What an answer says about its instant.
+/// Bounds that a response puts on the lock's state.
 struct Shows {
-    /// The lock had come to this place by the end of it.
+    /// The lock had reached this state when the call returned.
     reached: Place,
-    /// The lock had not gone past this place at the start of it, as far as the answer tells.
+    /// The lock had not passed this state when the call was sent, if the response shows that.
     left: Option<Place>,
 }
 
@@ -155,7 +155,7 @@ impl Shows {
                 let place = free_after(*fence);
                 match answer {
                     Answer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
-                    // Whoever knew of it before knows now that it has ended.
+                    // The session was known before the call, so it has ended since.
                     _ if *since < operation.invoked => Some(Self { reached: place, left: None }),
                     _ => None,
                 }

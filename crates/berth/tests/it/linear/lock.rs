@@ -1,17 +1,17 @@
-//! The lock as it is promised: what may be answered in which state. Numbers like L3 are those of the promises.
+//! Specification of the lock: which responses are allowed in which state. L3 etc. are numbers in docs/promises.md.
 
 use std::sync::Arc;
 
 use super::history::{Answer, Call, Hold, Operation};
 use super::search::Specification;
 
-/// One environment. No reset is ever due in it, so every change of holder raises the fence by exactly one (L7).
+/// One environment. It never needs a reset, so every change of holder raises the fence by exactly one (L7).
 pub(super) struct Lock;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     holder: Holder,
-    /// The highest so far; the holder's, if there is one.
+    /// Highest fence so far; the holder's, if there is one.
     fence: u64,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct State {
 enum Holder {
     Nobody,
     Session(Arc<str>),
-    /// Opened by a call whose answer was lost. The first answer that names it tells who it is.
+    /// Opened by a call without a response. The first response that names the session identifies it.
     Unnamed,
 }
 
@@ -40,19 +40,19 @@ impl State {
         matches!(&self.holder, Holder::Session(holder) if holder == session)
     }
 
-    /// With a new session that bears the next fence.
+    /// The state after opening this session with the next fence.
     fn opening(&self, hold: &Hold) -> Option<Self> {
         (hold.fence == self.fence + 1).then(|| self.opened(Holder::Session(hold.session.clone())))
     }
 
-    /// The same, seen by somebody who was told this holder.
+    /// The same state, after a response named this holder.
     fn showing(&self, hold: &Hold) -> Option<Self> {
         let fits = self.is_held_by(&hold.session) || self.holder == Holder::Unnamed;
         let named = || Self { holder: Holder::Session(hold.session.clone()), fence: self.fence };
         (fits && hold.fence == self.fence).then(named)
     }
 
-    /// Whether `If-Match` lets a call through.
+    /// Returns whether `If-Match` accepts the call.
     fn lets(&self, only: Option<u64>) -> bool {
         only.is_none_or(|fence| !self.is_free() && fence == self.fence)
     }
@@ -69,17 +69,17 @@ impl Specification for Lock {
     fn step(state: &State, operation: &Operation) -> Option<State> {
         let same = || Some(state.clone());
         match (&operation.call, operation.answer()) {
-            // L3: a claim succeeds if and only if nobody holds it; a refusal names the holder of that instant.
+            // L3: a claim succeeds if and only if the lock is free; a refusal names the current holder.
             (Call::Claim, Some(Answer::Opened(hold))) if state.is_free() => state.opening(hold),
             (Call::Claim | Call::Get, Some(Answer::Held(hold))) => state.showing(hold),
             (Call::Claim, None) if state.is_free() => Some(state.opened(Holder::Unnamed)),
             (Call::Claim, None) => same(),
-            // L5: with `If-Match` if and only if that one still holds it.
+            // L5: with `If-Match`, if and only if that session still holds the lock.
             (Call::Force { only }, Some(Answer::Opened(hold))) if state.lets(*only) => state.opening(hold),
             (Call::Force { only }, Some(Answer::Moved)) if !state.lets(*only) => same(),
             (Call::Force { only }, None) if state.lets(*only) => Some(state.opened(Holder::Unnamed)),
             (Call::Force { .. }, None) => same(),
-            // L4: the named one ends, or nothing does.
+            // L4: the named session ends, or none does.
             (Call::Release { session }, Some(Answer::Released)) if state.is_held_by(session) => {
                 Some(state.freed())
             }

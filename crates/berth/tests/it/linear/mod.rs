@@ -1,26 +1,26 @@
-//! Is the lock linearizable? Many clients at once, a server that is killed in between, and a record of everything they
-//! were told; then a search for one order of events that explains it.
+//! Linearizability of the lock: many concurrent clients, a server that is killed in between, and a recorded history;
+//! then a search for one order of operations that explains every response.
 //!
-//! `known` and `fake` show that the checks see mistakes: in histories made by hand, and in a lock that has them.
+//! `known_histories` and `fake_lock` test the checks themselves, with handwritten histories and a lock with injected bugs.
 
-pub(crate) mod board;
-mod crowd;
+pub(crate) mod accounts;
+mod brute_force;
+mod contention;
 pub(crate) mod epochs;
-mod fake;
+mod fake_lock;
 pub(crate) mod history;
 mod intervals;
-mod known;
+mod known_histories;
 mod lock;
-mod naive;
-pub(crate) mod people;
+pub(crate) mod real_server;
+pub(crate) mod recorder;
 mod replicas;
 mod search;
-pub(crate) mod served;
 
 use history::Operation;
 use search::Verdict;
 
-/// Both checks of one environment's history; what is wrong, in words.
+/// Runs both checks on one environment's history; returns a description of the error.
 fn check_history(history: &[Operation]) -> Result<(), String> {
     let history = &epochs::take_off(history)?;
     intervals::check(history)?;

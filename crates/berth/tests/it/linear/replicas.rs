@@ -1,13 +1,14 @@
-//! Two servers over one PostgreSQL: one of them is killed, then the database, then the other, and it is one lock all the same.
+//! Two servers on one PostgreSQL stay linearizable while one server, the database and the other server are killed in
+//! turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use berth_testkit::{Server as Postgres, binaries, outcome};
 
-use super::board::Board;
-use super::people::invite;
-use super::served::{Http, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use super::accounts::invite;
+use super::real_server::{Http, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use super::recorder::Board;
 use crate::harness::{Home, until};
 use crate::random::Random;
 
@@ -15,11 +16,11 @@ const CLIENTS: usize = 16;
 const PEOPLE: usize = 4;
 const ROUNDS: usize = 6;
 const ROUNDS_LONG: usize = 60;
-/// Answers between two kills.
+/// Responses between two kills.
 const ROUND: std::ops::Range<u64> = 300..700;
 
 #[test]
-fn two_servers_are_one_lock_whatever_of_them_or_of_their_database_is_killed() {
+fn replicas_are_linearizable_across_server_and_database_kills() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

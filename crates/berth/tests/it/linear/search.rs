@@ -1,39 +1,39 @@
-//! Is there one order of all operations, true to their times, in which every answer is right?
+//! Searches for one order of all operations, consistent with their times, in which every response is correct.
 //!
-//! The search of Wing and Gong with the memory of Lowe, as Porcupine does it: take any operation that may come next
-//! and whose answer fits, remember which sets of operations have led to which states, step back where nothing fits.
-//! The crate `porcupine-rs` does the same, but builds criterion, rand and regex with it, and it knows no operation
-//! that may also never happen: here such a one is simply left over.
+//! The algorithm is Wing and Gong's with Lowe's memoization, as in Porcupine: pick any operation that may come next and
+//! whose response fits, memoize which sets of operations led to which states, and backtrack when nothing fits. The
+//! crate `porcupine-rs` does the same, but pulls in criterion, rand and regex and cannot express an operation that may
+//! never take effect; here such an operation is simply left over.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
 
-/// A state machine that says what may be answered when.
+/// A state machine that defines the allowed responses.
 pub(super) trait Specification {
     type State: Clone + Eq + Hash;
     type Operation: fmt::Display;
 
     fn start() -> Self::State;
 
-    /// The state after it, or `None` if it cannot have got its answer in this state. An operation without an answer
-    /// fits every state.
+    /// Returns the state after the operation, or `None` if its response is impossible in this state. An operation
+    /// without a response fits every state.
     fn step(state: &Self::State, operation: &Self::Operation) -> Option<Self::State>;
 
     fn invoked(operation: &Self::Operation) -> u64;
 
-    /// `None`: no answer came.
+    /// `None`: no response arrived.
     fn returned(operation: &Self::Operation) -> Option<u64>;
 }
 
-/// More than any history of ours needs; a search that wants more is a history that was cut too late.
+/// More than any of our histories needs; a search that exceeds it has a history that is too long.
 const TRIES_MAX: usize = 5_000_000;
 
-/// What a search has found.
+/// Result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Linearizable,
-    /// The longest order that fits, and the operation nothing explains after it.
+    /// The longest valid order, and the operation that does not fit after it.
     Wrong {
         order: Vec<usize>,
         stuck: usize,
@@ -45,34 +45,35 @@ pub(super) fn search<S: Specification>(history: &[S::Operation]) -> Verdict {
     Search::<S>::new(history).run()
 }
 
-/// A call or a return, in the order of time.
+/// A call or a return, sorted by time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
     Call(usize),
     Return(usize),
 }
 
-/// A choice that was made, and can be taken back.
+/// A choice that can be backtracked.
 struct Choice<State> {
     operation: usize,
     before: State,
-    /// It has changed nothing. Such a one is never wrong to take as soon as it fits, so nothing else is tried instead.
+    /// The operation did not change the state. Taking such an operation as soon as it fits is always right, so no
+    /// alternative is tried.
     is_reading: bool,
 }
 
 struct Search<'a, S: Specification> {
     history: &'a [S::Operation],
     entries: Vec<Entry>,
-    /// Where the call and the return of each operation stand in `entries`.
+    /// Indexes of each operation's call and return in `entries`.
     places: Vec<(usize, Option<usize>)>,
-    /// The entries that are left, as a list: place 0 is its head, place i + 1 is entry i.
+    /// Linked list of the remaining entries: index 0 is the head, index i + 1 is entry i.
     next: Vec<usize>,
     previous: Vec<usize>,
     state: S::State,
     taken: Vec<u64>,
     choices: Vec<Choice<S::State>>,
     visited: HashSet<(Vec<u64>, S::State)>,
-    /// Answered operations that are not taken yet.
+    /// Operations with a response that are not placed yet.
     open: usize,
 }
 
@@ -81,7 +82,7 @@ impl<'a, S: Specification> Search<'a, S> {
         let mut timed = Vec::new();
         for (number, operation) in history.iter().enumerate() {
             timed.push((S::invoked(operation), 0, Entry::Call(number)));
-            // At the same tick calls stand before returns: what may have overlapped has.
+            // At the same tick calls sort before returns, so that touching operations overlap.
             timed.extend(S::returned(operation).map(|at| (at, 1, Entry::Return(number))));
         }
         timed.sort_by_key(|(at, rank, _)| (*at, *rank));
@@ -123,7 +124,7 @@ impl<'a, S: Specification> Search<'a, S> {
                     }
                     None => place = self.next[place],
                 },
-                // It returned here, so it must have happened by now; and nothing that may come next fits.
+                // The operation returned here, so it must have been placed by now, and no other candidate fits.
                 Entry::Return(number) => {
                     if longest.is_empty() || self.choices.len() > longest.len() {
                         longest = self.choices.iter().map(|choice| choice.operation).collect();
@@ -139,7 +140,7 @@ impl<'a, S: Specification> Search<'a, S> {
         Verdict::TooLarge
     }
 
-    /// The state after this operation, if its answer fits and this is news.
+    /// Returns the state after this operation if its response fits and this combination was not visited before.
     fn fitting(&mut self, number: usize) -> Option<S::State> {
         let after = S::step(&self.state, &self.history[number])?;
         let is_lost = self.places[number].1.is_none();
@@ -164,7 +165,7 @@ impl<'a, S: Specification> Search<'a, S> {
         self.choices.push(Choice { operation: number, before, is_reading });
     }
 
-    /// Undoes choices up to the last one that could have been made differently, and tells where its call stands.
+    /// Backtracks to the last choice with an alternative and returns the index of its call.
     fn take_back(&mut self) -> Option<usize> {
         loop {
             let choice = self.choices.pop()?;
@@ -196,7 +197,7 @@ impl<'a, S: Specification> Search<'a, S> {
     }
 }
 
-/// The end of the order that fits, and what does not: enough to see the mistake.
+/// Prints the tail of the valid order and the operation that does not fit.
 pub(super) fn explain<O: fmt::Display>(history: &[O], verdict: &Verdict) -> String {
     const SHOWN: usize = 30;
     match verdict {

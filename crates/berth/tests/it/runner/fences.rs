@@ -1,12 +1,12 @@
-//! Runners that have seen more of fences than their server knows: its database is an older copy.
+//! Runners that have seen higher fences than the server, whose database is an older copy.
 
 use std::path::PathBuf;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::strangers::Stranger;
-use super::yard::{ORG, PATIENCE, Yard, first_step, text};
+use super::fixture::{ORG, PATIENCE, Yard, first_step, text};
+use super::protocol::Stranger;
 use crate::harness::until;
 
 const QA: &str = "/pipelines/shop/ephemeral-environments/qa-1";
@@ -46,7 +46,7 @@ fn spool(yard: &Yard) -> PathBuf {
 }
 
 #[test]
-fn p3_a_server_that_hears_of_a_higher_epoch_gives_fences_above_it() {
+fn server_raises_its_epoch_above_a_runners() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: dummy }\n");
     let first = claim(&yard, &json!({}));
@@ -65,7 +65,7 @@ fn p3_a_server_that_hears_of_a_higher_epoch_gives_fences_above_it() {
 }
 
 #[test]
-fn a_runner_that_tells_stories_uses_no_epochs_up() {
+fn runner_with_an_invalid_epoch_does_not_consume_epochs() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: dummy }\n");
     let stranger = Stranger::new(&yard);
@@ -76,14 +76,14 @@ fn a_runner_that_tells_stories_uses_no_epochs_up() {
         assert!(detail.contains("raise-epoch") && detail.contains("work directory"), "{detail}");
     }
     assert_eq!(fence(&claim(&yard, &json!({}))), 1);
-    // An alarm, but not one for each try.
+    // One alert, not one per attempt.
     let told = events(&yard, "epoch_refused").len();
     assert!((1..=4).contains(&told), "{told}");
     assert_eq!(events(&yard, "epoch_raised"), Vec::<Value>::new());
 }
 
 #[test]
-fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process() {
+fn runner_persists_seen_fences_across_restarts() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
     let runner = yard.runner("far", &[]);
@@ -93,7 +93,7 @@ fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process()
     runner.wait(PATIENCE);
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     assert!(written.lines().any(|line| line.starts_with("=env_") && line.contains(" 1 ses_")), "{written}");
-    // As if it had been told of a later time by a server that has forgotten it.
+    // As if a server that has since been rolled back had reported a later epoch.
     std::fs::write(spool(&yard), written.replace("^0\n", "^40\n")).expect("written");
     let _again = yard.again("far");
     release(&yard, &held);
@@ -103,7 +103,7 @@ fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process()
 }
 
 #[test]
-fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_takes_over() {
+fn runner_refuses_a_lower_fence_until_a_take_over() {
     let yard = Yard::open();
     let ledger = yard.path("ledger");
     yard.pipeline(&format!(
@@ -117,7 +117,7 @@ fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_tak
     release(&yard, &held);
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
-    // As if the server had given fences up to 9, and its database were a copy from before.
+    // As if the server had issued fences up to 9 and its database were an older copy.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     let line = written.lines().find(|line| line.starts_with("=env_")).expect("a fence");
     let later = line.replace(" 1 ", " 9 ");
@@ -150,7 +150,7 @@ fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_tak
 }
 
 #[test]
-fn p3_a_runner_refuses_the_same_fence_to_another_session() {
+fn runner_refuses_the_same_fence_for_another_session() {
     let yard = Yard::open();
     yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
     let runner = yard.runner("far", &[]);
@@ -159,7 +159,7 @@ fn p3_a_runner_refuses_the_same_fence_to_another_session() {
     release(&yard, &held);
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
-    // As if the session after this one had had work here, and the database were a copy from before its claim.
+    // As if the next session had already run steps here and the database were a copy from before its claim.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     std::fs::write(spool(&yard), written.replace(" 1 ses_", " 2 ses_")).expect("written");
     let _again = yard.again("far");
@@ -180,7 +180,7 @@ fn p3_a_runner_refuses_the_same_fence_to_another_session() {
 }
 
 #[test]
-fn p3_a_reset_passes_although_the_next_holder_has_a_higher_fence_already() {
+fn reset_runs_although_the_next_session_has_a_higher_fence() {
     let yard = Yard::open();
     let ledger = yard.path("ledger");
     let definition = format!(
@@ -203,7 +203,7 @@ fn p3_a_reset_passes_although_the_next_holder_has_a_higher_fence_already() {
         let ran = std::fs::read_to_string(&ledger).unwrap_or_default();
         (ran.lines().count() >= 4).then_some(ran)
     });
-    // Nobody holds a stage; then the session, its reset, and the one who waited.
+    // A stage has no fence; then the session, its reset, and the queued session.
     assert_eq!(ran, "\n1\n2\n3\n");
     assert_eq!(events(&yard, "environment_fence_refused"), Vec::<Value>::new());
 }

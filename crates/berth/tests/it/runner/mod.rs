@@ -1,9 +1,9 @@
-//! Steps on another machine: a server that runs none, and `berth runner` beside it, both real and both killed.
+//! Steps on remote runners: a server without its own runner, and `berth runner` processes; both are killed.
 
 mod fences;
-mod patience;
-mod strangers;
-mod yard;
+mod fixture;
+mod lost_timeout;
+mod protocol;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::{Home, Process, berth, until};
-use yard::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
+use fixture::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
 
 fn git(dir: &Path, args: &[&str]) {
     let who = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
@@ -48,7 +48,7 @@ pipeline:
 "#;
 
 #[test]
-fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact() {
+fn remote_runner_handles_source_secrets_outputs_and_artifacts() {
     let yard = Yard::open();
     let source = yard.path("source");
     std::fs::create_dir_all(source.join(".berth/web")).expect("a directory");
@@ -72,7 +72,7 @@ fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact()
     });
     let started = yard.api().post(&format!("{ORG}/pipelines/web/deployments"), &json!({"ref": "main"}));
     assert_eq!(started.status, 202, "{}", started.text());
-    // Its first commit may have started one, too, which is first then.
+    // The first commit may have started a deployment too, which is then listed first.
     let waits = until(PATIENCE, "word of a missing runner", || {
         let list = yard.api().get(&format!("{ORG}/deployments")).json();
         let ids = list["data"].as_array().expect("a list").iter().map(|it| text(&it["id"]));
@@ -102,7 +102,7 @@ fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact()
 }
 
 #[test]
-fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
+fn killed_runner_is_lost_and_on_lost_applies() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let mut runner = yard.runner("far", &[]);
@@ -114,7 +114,7 @@ fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
     assert!(killed.elapsed() + Duration::from_secs(2) > LOST, "after {:?}", killed.elapsed());
     assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
     assert_eq!(yard.state("far"), "lost");
-    // Nothing adopts what it left, and it is gone before the next question for work.
+    // The process is adopted by nothing and killed before the runner asks for work again.
     assert!(is_alive(&process));
     let _again = yard.again("far");
     assert!(!is_alive(&process));
@@ -122,10 +122,10 @@ fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
 }
 
 #[test]
-fn the_same_runner_back_ends_its_old_leases_at_once() {
+fn restarted_runner_ends_its_old_leases_immediately() {
     let home = Home::new();
     let mut command = home.serve_command();
-    // With the usual patience: 45 seconds.
+    // With the default timeout of 45 seconds.
     let yard = Yard::with(home, command.arg("--no-runner"));
     yard.pipeline(&yard.endless(", on_lost: fail"));
     let mut runner = yard.runner("far", &[]);
@@ -141,7 +141,7 @@ fn the_same_runner_back_ends_its_old_leases_at_once() {
 }
 
 #[test]
-fn l12_a_runner_that_is_cut_off_stops_its_steps_before_it_is_called_lost() {
+fn disconnected_runner_stops_its_steps_before_it_is_lost() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let runner = yard.runner("far", &[]);
@@ -159,7 +159,7 @@ fn l12_a_runner_that_is_cut_off_stops_its_steps_before_it_is_called_lost() {
 }
 
 #[test]
-fn p4_a_takeover_stops_a_step_on_another_machine() {
+fn take_over_stops_a_step_on_a_remote_runner() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let _runner = yard.runner("far", &[]);
@@ -177,7 +177,7 @@ fn p4_a_takeover_stops_a_step_on_another_machine() {
         now["drain"]["completedAt"].is_string().then_some(now)
     });
     assert!(!is_alive(&process), "{drained}");
-    // It was told to; nobody had to be called lost.
+    // The runner was told to stop; it was not declared lost.
     assert!(took.elapsed() < LOST, "{:?}", took.elapsed());
     let id = text(&held.json()["data"]["deploymentId"]);
     let stopped = yard.until(&id, "end", |it| it["status"] == "cancelled");
@@ -185,7 +185,7 @@ fn p4_a_takeover_stops_a_step_on_another_machine() {
 }
 
 #[test]
-fn a_runner_that_is_asked_to_end_finishes_what_it_runs_and_takes_nothing_more() {
+fn draining_runner_finishes_its_steps_and_accepts_no_more() {
     let yard = Yard::open();
     let go = yard.path("go");
     yard.pipeline(&format!(
@@ -209,7 +209,7 @@ fn a_runner_that_is_asked_to_end_finishes_what_it_runs_and_takes_nothing_more() 
 }
 
 #[test]
-fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
+fn removed_runner_exits_and_stops_its_steps() {
     let yard = Yard::open();
     yard.pipeline(&yard.endless(""));
     let runner = yard.runner("far", &[]);
@@ -224,7 +224,7 @@ fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
 }
 
 #[test]
-fn runner_reports_how_it_isolates_steps() {
+fn runner_reports_its_isolation_level() {
     let yard = Yard::open();
     let shown = |name: &str| {
         let found = yard.api().get(&format!("{ORG}/runners/{name}")).json()["data"].clone();

@@ -1,4 +1,4 @@
-//! When all is quiet again: what the rows say, beside what clients were told.
+//! Final checks: compares the rows in the database with the responses that clients received.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use berth_testkit::postgres::{Client, NoTls};
 use super::Taken;
 use crate::linear::epochs::counter;
 
-/// A session as its row has it.
+/// Row of a session.
 struct Row {
     environment: String,
     fence: u64,
@@ -16,7 +16,8 @@ struct Row {
     ended_at: Option<i64>,
 }
 
-/// Sessions of an environment are a chain; what was acknowledged is there; nothing was granted to those who had lost it.
+/// Sessions of an environment form a chain; acknowledged sessions exist; no step was granted to a session that had lost
+/// its environment.
 pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Taken]) -> Result<(), String> {
     let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
     let mut ask = |text: &str| client.query(text, &[]).map_err(|error| format!("{text}: {error}"));
@@ -43,7 +44,7 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
     if let Some(lost) = taken.iter().find(|it| !deployments.contains(&it.deployment)) {
         return Err(format!("{lost:?} was acknowledged, and its deployment is not there"));
     }
-    // L9, L20 and E4, each as a question that finds what must not be.
+    // L9, L20 and E4: queries that must return no rows.
     for (what, text) in [
         (
             "granted after the end of its session",
@@ -55,7 +56,7 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
             "SELECT a.nonce FROM attempts a WHERE NOT EXISTS
                (SELECT 1 FROM runners r WHERE a.runner LIKE r.id || '.%' AND a.nonce LIKE r.id || '.%')",
         ),
-        // Of a process that was not started again.
+        // Attempts of a process that was not restarted.
         (
             "lost before its runner had stopped it",
             "SELECT a.nonce FROM attempts a JOIN runners r ON a.runner = r.id || '.' || r.boot
@@ -71,7 +72,7 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
     Ok(())
 }
 
-/// Every session that somebody was told of is there, with its fence.
+/// Every acknowledged session exists, with its fence.
 pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>) -> Result<(), String> {
     let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
     let rows = client.query("SELECT id, fence FROM sessions", &[]).map_err(|error| error.to_string())?;
@@ -85,7 +86,7 @@ pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>)
     Ok(())
 }
 
-/// Attempts that nobody spoke of any more until they were called lost.
+/// Counts attempts without reports that were declared lost.
 pub(super) fn silent(url: &str) -> Result<i64, String> {
     silent_in(&mut connect(url)?)
 }
@@ -94,7 +95,7 @@ pub(super) fn silent_in(client: &mut Client) -> Result<i64, String> {
     attempts(client, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
 }
 
-/// Attempts that have begun just now, and will not end by themselves for some time.
+/// Counts attempts that have just started and will run for some time.
 pub(super) fn begun_in(client: &mut Client) -> Result<i64, String> {
     attempts(
         client,
@@ -127,7 +128,7 @@ fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {
     }
 }
 
-/// L2: whoever asked after another one had been answered has a higher fence.
+/// L2: a claim sent after another one was answered has a higher fence.
 pub(super) fn check_order(taken: &[Taken]) -> Result<(), String> {
     for later in taken {
         let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);

@@ -1,18 +1,18 @@
-//! A client that takes environments over and deploys in them, whoever is there.
+//! A client that takes over environments and deploys in them.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::asker::Asker;
+use super::client::Asker;
 use super::{PLACES, Taken};
-use crate::linear::served::hold;
+use crate::linear::real_server::hold;
 
 const ORG: &str = "/api/v1/organizations/acme";
 const STAYS_MS: std::ops::Range<u64> = 300..5_000;
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 
-/// One stay in an environment. What was acknowledged is remembered.
+/// Takes over one environment, deploys in it and leaves; records what was acknowledged.
 pub(super) fn stay(asker: &mut Asker<'_>) {
     let place = format!("w{}", asker.random.within(0..PLACES));
     let environment = format!("{ORG}/pipelines/work/ephemeral-environments/{place}");
@@ -28,7 +28,7 @@ pub(super) fn stay(asker: &mut Asker<'_>) {
     let taken = Taken { place, session: text(&data["sessionId"]), fence: hold.fence, deployment, sent, told };
     asker.shared.taken.lock().expect("unpoisoned").push(taken.clone());
 
-    // Some go before they are done, some are thrown out, some have finished.
+    // Some clients leave early, some are taken over, some finish.
     let until = Instant::now() + Duration::from_millis(asker.random.within(STAYS_MS));
     let look = asker.request(|api| api.request("GET", &format!("{ORG}/deployments/{}", taken.deployment)));
     while Instant::now() < until {

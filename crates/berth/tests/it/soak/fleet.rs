@@ -1,4 +1,4 @@
-//! Three servers over one PostgreSQL, and four runners: what is killed, stopped and started again.
+//! Three servers on one PostgreSQL and four runners, with fault injection.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,21 +9,21 @@ use berth_testkit::Server as Postgres;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::doors::{Doors, Front};
+use super::proxy::{Doors, Front};
 use super::{RUNNERS, SERVERS, audit};
 use crate::client::Api;
 use crate::harness::{Home, Process, Server, berth, until};
 use crate::random::Random;
 
-/// A runner stops its steps after three seconds of silence, and is lost after six.
+/// A runner stops its steps after three seconds without the server and is lost after six.
 const LOST_MS: u64 = 6_000;
 const GRACE_MS: u64 = 1_000;
-/// Long enough to stop its steps by itself. Whoever begins to lead meanwhile begins to count anew.
+/// Long enough for a runner to stop its own steps. A new leader restarts the timeout.
 const CUT_OFF_MS: std::ops::Range<u64> = 4_000..9_000;
-/// Nobody else fails meanwhile.
+/// No other fault happens in this time.
 const LOST_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
-/// Its steps go on meanwhile. They must have time to be stopped before it is called lost.
+/// Steps continue during the pause. They must have time to be stopped before the runner is declared lost.
 const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) enum Fault {
     DatabasePromoted,
 }
 
-/// In turn. Between them, now and then, a runner is lost.
+/// Injected in turn. Now and then a runner is lost in between.
 pub(super) const FAULTS: [Fault; 7] = [
     Fault::ServerKilled,
     Fault::RunnerKilled,
@@ -53,7 +53,7 @@ pub(super) struct Fleet {
     servers: Vec<Server>,
     runners: Vec<Process>,
     pub(super) doors: Arc<Doors>,
-    /// What each runner takes for the server.
+    /// The server address of each runner.
     fronts: Vec<Front>,
     outside: tempfile::TempDir,
     home: Home,
@@ -68,7 +68,7 @@ impl Fleet {
         Self::start_over(database, url)
     }
 
-    /// With servers that reach the database at this address, such as a proxy's.
+    /// With servers that reach the database at this URL, for example through a proxy.
     pub(super) fn start_over(database: Postgres, url: String) -> Self {
         let home = Home::over(url);
         let doors = Arc::new(Doors::default());
@@ -119,7 +119,7 @@ impl Fleet {
         self.database.url("postgres")
     }
 
-    /// Everything is as it was when this returns, or on its way there.
+    /// Injects a fault; when this returns, the fleet has recovered or is recovering.
     pub(super) fn suffer(&mut self, fault: Fault, random: &mut Random) {
         let server = random.within(0..SERVERS as u64) as usize;
         let runner = random.within(0..RUNNERS as u64) as usize;
@@ -136,19 +136,19 @@ impl Fleet {
                 self.runners[runner] = Process::start(&mut self.runner(runner));
             }
             Fault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
-            // Meanwhile others suffer, too.
+            // Other faults happen during the cut-off.
             Fault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
             Fault::RunnerLost => {
-                // One connection for all looks: on a busy machine each new one takes longer than a step is young.
+                // One connection for all polls: on a busy machine a new one takes longer than a step runs.
                 let mut client = audit::connect(&self.database()).expect("a connection");
                 let before = audit::silent_in(&mut client).expect("a count");
                 let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
-                // Those that are cut off have to be back.
+                // Wait until cut-off runners are connected again.
                 self.fronts.iter().for_each(|it| drop(it.shut()));
                 until(LOST_WITHIN, "step that has begun", || {
                     is_at_least(audit::begun_in(&mut client), 1).then_some(())
                 });
-                // All of them: whoever has work just now is among them.
+                // Cut off all of them, so that a runner with work is among them.
                 let _shut: Vec<_> = self.fronts.iter().map(Front::shut).collect();
                 until(LOST_WITHIN, "lost step", || {
                     is_at_least(audit::silent_in(&mut client), before + 1).then_some(())
@@ -166,7 +166,7 @@ impl Fleet {
         }
     }
 
-    /// In peace.
+    /// Stops everything gracefully.
     pub(super) fn stop(self) {
         for server in self.servers {
             server.stop();

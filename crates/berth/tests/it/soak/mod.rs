@@ -1,14 +1,14 @@
-//! The whole of it at once: three servers, four runners and thirty-two clients over one PostgreSQL, all of which is
-//! killed, stopped and started again. In the end everything that anybody was told has to fit together.
+//! Soak test: three servers, four runners and thirty-two clients on one PostgreSQL, with every process killed, stopped
+//! and restarted. At the end all responses must be consistent.
 //!
-//! `cargo xtask soak --minutes N` does the same for longer.
+//! `cargo xtask soak --minutes N` runs it for longer.
 
-mod amnesia;
-mod asker;
 mod audit;
+mod client;
 mod deployer;
-mod doors;
 mod fleet;
+mod lost_commits;
+mod proxy;
 mod target;
 
 use std::collections::HashMap;
@@ -21,15 +21,15 @@ use serde_json::json;
 
 use crate::client::Api;
 use crate::harness::until;
-use crate::linear::board::Board;
+use crate::linear::accounts::invite;
 use crate::linear::history::{Answer, Operation, Tick};
-use crate::linear::people::invite;
-use crate::linear::served::{check_all, count, create_pipeline, id_of};
+use crate::linear::real_server::{check_all, count, create_pipeline, id_of};
+use crate::linear::recorder::Board;
 use crate::random::Random;
-use amnesia::Amnesia;
-use asker::Asker;
-use doors::Doors;
+use client::Asker;
 use fleet::{FAULTS, Fault, Fleet};
+use lost_commits::Amnesia;
+use proxy::Doors;
 use target::Target;
 
 const SERVERS: usize = 3;
@@ -37,28 +37,28 @@ const RUNNERS: usize = 4;
 const LOCKERS: usize = 24;
 const DEPLOYERS: usize = 8;
 const PEOPLE: usize = 4;
-/// Environments in use at a time: for locks alone, and for deployments.
+/// Environments in use at a time: for locks only, and for deployments.
 const WIDTH: usize = 6;
 const PLACES: u64 = 6;
-/// Lockers wear an environment out and go on to the next: so many pipelines full of them, and one more per so much load.
+/// Lock clients use up environments: this many pipelines full of them, and one more per `LOAD`.
 const PIPELINES: u64 = 8;
 const PIPELINE_EVERY: Duration = Duration::from_secs(30);
-/// How long, unless `SOAK_MINUTES` says something else.
+/// Duration, unless `SOAK_MINUTES` is set.
 const LOAD: Duration = Duration::from_secs(25);
 const LOAD_LONG: Duration = Duration::from_secs(10 * 60);
-/// Faults from one lost runner to the next: that takes its time.
+/// Faults between two lost runners, which take long to detect.
 const ROUND: usize = 25;
-/// Not the first: by then there is work.
+/// Not the first fault, so that there is work to lose.
 const LOST_AT: usize = 3;
 const CALM_MS: std::ops::Range<u64> = 200..900;
-/// Runners that are lost, and what they left.
+/// Time for lost runners to be detected and cleaned up.
 const QUIET_MAX: Duration = Duration::from_secs(40);
-/// A busy machine commits less often: so many are forgotten before the answers are checked, whatever time that takes.
+/// A busy machine commits less often; at least this many commits are lost before the responses are checked.
 const FORGOTTEN_MIN: u32 = 12;
 const FORGOTTEN_WAIT: Duration = Duration::from_secs(60);
 const ORG: &str = "/api/v1/organizations/acme";
 
-/// An environment that was taken, with a deployment in it.
+/// An environment that was taken over, with a deployment in it.
 #[derive(Debug, Clone)]
 struct Taken {
     place: String,
@@ -69,12 +69,12 @@ struct Taken {
     told: Tick,
 }
 
-/// What all clients have in common.
+/// State shared by all clients.
 struct Shared {
     board: Board,
     doors: Arc<Doors>,
     taken: Mutex<Vec<Taken>>,
-    /// Answers that do not go together.
+    /// Inconsistent responses.
     wrong: Mutex<Vec<String>>,
 }
 
@@ -84,7 +84,7 @@ impl Shared {
     }
 }
 
-/// What was seen in the end.
+/// Results of a run.
 struct Told {
     histories: Vec<Vec<Operation>>,
     taken: Vec<Taken>,
@@ -93,7 +93,7 @@ struct Told {
 }
 
 #[test]
-fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
+fn soak_with_failing_servers_runners_and_database_stays_consistent() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -134,14 +134,14 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let promotions = fleet.promotions;
     fleet.stop();
     check_all(&told.histories);
-    // Otherwise all of this has shown nothing.
+    // Otherwise the run has tested nothing.
     assert!(promotions > 0 && lost > 0, "{promotions} promotions, {lost} lost answers");
     assert!(silent > 0, "no runner was silent until it was lost");
     assert!(writes > 20 && told.taken.len() > 20, "{writes} writes in {} sessions", told.taken.len());
 }
 
 #[test]
-fn commit_that_the_database_acknowledges_and_forgets_is_found() {
+fn soak_detects_commits_lost_by_the_database() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -155,14 +155,14 @@ fn commit_that_the_database_acknowledges_and_forgets_is_found() {
             (amnesia.forgotten() >= FORGOTTEN_MIN).then_some(())
         });
     });
-    // What was begun over a database that forgets need not come to an end.
+    // Deployments on a database that loses commits need not end.
     let rows = audit::check_acknowledged(&fleet.database(), &acknowledged(&told));
     rows.expect_err("an acknowledged session that is not there");
     let order = std::panic::catch_unwind(|| check_all(&told.histories));
     assert!(order.is_err(), "an order of events that explains what was lost");
 }
 
-/// All clients at once, while something is done to the fleet.
+/// Runs all clients concurrently while faults are injected.
 fn under_load(
     fleet: &mut Fleet,
     random: &mut Random,
@@ -188,7 +188,7 @@ fn under_load(
             let (shared, over, person) = (&shared, &over, people[number % PEOPLE].clone());
             let seeded = Random::seeded(random.next());
             scope.spawn(move || {
-                // One that fails ends the load for all.
+                // A client that panics ends the load for all.
                 let _end = End(over);
                 let mut asker = Asker::new(shared, person, seeded, number);
                 while !over.load(Ordering::Relaxed) {
@@ -221,7 +221,7 @@ fn create_work(api: &Api, run: &str) {
     assert_eq!(made.status, 201, "{}", made.text());
 }
 
-/// Whoever still holds a place leaves it, and what was begun there comes to an end.
+/// Releases every session and waits for deployments to end.
 fn quiet(api: &Api) {
     let places = format!("{ORG}/pipelines/work/ephemeral-environments");
     until(QUIET_MAX, "end of all deployments", || {
@@ -234,7 +234,7 @@ fn quiet(api: &Api) {
     }
 }
 
-/// Every session that somebody was told is theirs.
+/// Returns every session that was acknowledged, with its fence.
 fn acknowledged(told: &Told) -> HashMap<String, u64> {
     let of_locks = told.histories.iter().flatten().filter_map(|operation| match operation.answer() {
         Some(Answer::Opened(hold)) => Some((id_of(&hold.session).to_owned(), hold.fence)),

@@ -1,12 +1,12 @@
-//! What steps change: a service outside that compares fences, and remembers who wrote when.
+//! The system that steps write to: checks fences and records every write.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A step that writes twenty times within a second, and every third one for ten times as long. Every other one does not
-/// listen to TERM.
+/// A step that writes twenty times within a second; every third one takes ten times as long. Every other one ignores
+/// SIGTERM.
 pub(super) fn step(target: SocketAddr) -> String {
     format!(
         "[ $((BERTH_FENCE % 2)) = 0 ] || trap '' TERM
@@ -39,12 +39,13 @@ pub(super) struct Target(Arc<Mutex<Seen>>);
 pub(super) struct Seen {
     highest: HashMap<String, u64>,
     pub(super) accepted: Vec<Write>,
-    /// With a fence below one that was seen: somebody who had lost the environment was not stopped in time.
+    /// Writes with a fence lower than one seen before: a step was not stopped in time after its session lost the
+    /// environment.
     pub(super) refused: Vec<Write>,
 }
 
 impl Target {
-    /// Listens as long as the test runs.
+    /// Listens for the rest of the test.
     pub(super) fn listen(&self) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("its address");
@@ -81,7 +82,7 @@ impl Target {
         is_good
     }
 
-    /// Nobody wrote after a later holder had, and no attempt was executed twice. Answers how many writes there were.
+    /// Checks that no write came after a later session's write and no attempt ran twice. Returns the number of writes.
     pub(super) fn check(&self) -> Result<usize, String> {
         let seen = self.0.lock().expect("unpoisoned");
         if let Some(late) = seen.refused.first() {
@@ -115,7 +116,7 @@ fn read(line: &str) -> Write {
 }
 
 #[test]
-fn a_late_write_and_a_second_execution_are_found() {
+fn target_detects_late_writes_and_repeated_attempts() {
     let told = |lines: &[&str]| {
         let target = Target::default();
         lines.iter().for_each(|line| {

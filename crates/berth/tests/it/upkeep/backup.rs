@@ -1,4 +1,4 @@
-//! A backup under load is restored to something whole, and what came after it is not forgotten in silence.
+//! A backup under load restores to a consistent state, with an epoch above every fence issued since.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ use crate::client::Api;
 use crate::harness::{DEFINITION, Home, Process, STOP_MAX, berth, until};
 
 const WRITERS: usize = 4;
-/// What docs/operations-backup.md says.
+/// As documented in docs/operations-backup.md.
 const EPOCHS_RAISED: i64 = 16;
-/// Writes seen before and between the backups.
+/// Writes before and between the backups.
 const WRITES_MIN: usize = 40;
 
-/// Makes pipelines until it is told to stop; counts what was acknowledged.
+/// Creates pipelines until told to stop; counts acknowledged writes.
 fn write(api: &Api, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
     for round in 0.. {
         if stop.load(Ordering::SeqCst) {
@@ -38,7 +38,7 @@ fn contains(dir: &Path, wanted: &[u8]) -> bool {
 }
 
 #[test]
-fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
+fn backup_under_load_restores_to_a_verified_server() {
     let home = Home::on_sqlite();
     let place = tempfile::tempdir().expect("a directory");
     let (dir, tar) = (place.path().join("one"), place.path().join("two.tar"));
@@ -67,7 +67,7 @@ fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
         until(PATIENCE, "writes", || (written.load(Ordering::SeqCst) >= WRITES_MIN * 3).then_some(()));
         stop.store(true, Ordering::SeqCst);
     });
-    // What came after the backup: another holder, and a higher fence.
+    // After the backup: another session with a higher fence.
     let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
     assert_eq!(server.api.ask(&server.api.request("DELETE", &path)).status, 200);
     let (_, later) = claim(&server.api, "qa-1");
@@ -79,7 +79,7 @@ fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
     assert!(
         !contains(&dir, &key) && !std::fs::read(&tar).unwrap().windows(32).any(|it| it == key.as_slice())
     );
-    // Each restore is above all before it, whichever backup it is made from.
+    // Each restore has a higher epoch than all earlier ones, whichever backup it uses.
     let (mut highest, mut given) = (later, 0);
     for (from, to) in [(&dir, "from-dir"), (&tar, "from-tar"), (&dir, "once-more")] {
         let restored = place.path().join(to);
@@ -118,7 +118,7 @@ fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
 }
 
 #[test]
-fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
+fn tampered_backup_is_refused_and_damage_is_detected() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -161,7 +161,7 @@ fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
 }
 
 #[test]
-fn a_restore_that_fails_leaves_nothing_to_serve_and_can_be_done_again() {
+fn failed_restore_leaves_no_database_and_can_be_repeated() {
     let home = Home::on_sqlite();
     let server = home.serve();
     make_shop(&server.api);
@@ -175,13 +175,13 @@ fn a_restore_that_fails_leaves_nothing_to_serve_and_can_be_done_again() {
         Process::start(&mut berth(&words_of_it)).wait(STOP_MAX).refused(words);
     };
     std::fs::create_dir(&restored).expect("a directory");
-    // Copied for its mode.
+    // Copy keeps the file mode.
     std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
     std::fs::write(restored.join("root.key"), [7; 32]).expect("another key");
     restore().refused(&["is not the one this database was made with"]);
-    is_refused(&["there is no database", "restore"]);
+    is_refused(&["no database", "restore"]);
 
-    // Killed while it copied, or just before the end.
+    // The state after a restore was killed while copying or just before the end.
     std::fs::create_dir(restored.join("restoring")).expect("what is left");
     std::fs::write(restored.join("restoring/berth.db"), "half").expect("what is left");
     std::fs::copy(dir.join("berth.db"), restored.join("berth.db")).expect("what is left");
@@ -197,7 +197,7 @@ fn a_restore_that_fails_leaves_nothing_to_serve_and_can_be_done_again() {
 }
 
 #[test]
-fn a_backup_is_not_made_while_the_root_key_is_rotated() {
+fn backup_during_key_rotation_is_refused() {
     let home = Home::on_sqlite();
     let server = home.serve();
     let secret = json!({ "name": "TOKEN", "value": "canary-3f1" });

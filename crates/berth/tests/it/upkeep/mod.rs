@@ -1,13 +1,13 @@
-//! Looking after an installation: backups while it works, what a restore leaves, files that were copied back, moving to
-//! PostgreSQL, and questions that cannot change anything.
+//! Operations: backup and restore, copied database files, retention, TLS, metrics, migration to PostgreSQL, read-only
+//! SQL.
 
 mod backup;
-mod copied;
-mod encrypted;
-mod kept;
-mod kept_events;
-mod measured;
-mod moved;
+mod copied_database;
+mod event_retention;
+mod metrics;
+mod migration;
+mod retention;
+mod tls;
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pipeline:
       on_lost: ask
 ";
 
-/// `berth admin …` on a data directory.
+/// Runs `berth admin …` on a data directory.
 pub(super) fn admin(words: &[&str], dir: &Path) -> Ran {
     run(&[&["admin"], words, &["--data-dir", text(dir)]].concat())
 }
@@ -55,7 +55,7 @@ pub(super) fn make_shop(api: &Api) {
     assert_eq!(made.status, 201, "{}", made.text());
 }
 
-/// Claims, and gives the session and its fence.
+/// Claims the environment; returns session id and fence.
 pub(super) fn claim(api: &Api, environment: &str) -> (String, i64) {
     let held = api.post(&format!("{SHOP}/ephemeral-environments/{environment}/sessions"), &json!({}));
     assert_eq!(held.status, 201, "{}", held.text());
@@ -64,7 +64,7 @@ pub(super) fn claim(api: &Api, environment: &str) -> (String, i64) {
     (id, told["fence"].as_i64().expect("a fence"))
 }
 
-/// Deploys in a session, and answers the deployment once it is as wanted.
+/// Deploys in a session; returns the deployment once it has the wanted status.
 pub(super) fn deploy(api: &Api, environment: &str, session: &str, commit: &str, status: &str) -> Value {
     let path = format!("{SHOP}/ephemeral-environments/{environment}/sessions/{session}/deploy");
     let asked = api.post(&path, &json!({ "commitId": commit }));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the shop as one page.
+# Builds the page.
 set -eu
 
 colour=$(cat colour)
@@ -9,7 +9,7 @@ case $colour in
   green) paint='#1a7f4b' ;;
   dark) paint='#14181f' ;;
   amber) paint='#b45309' ;;
-  *) echo "build.sh: no paint for the colour \"$colour\"" >&2; exit 1 ;;
+  *) echo "build.sh: unknown colour \"$colour\"" >&2; exit 1 ;;
 esac
 
 mkdir -p dist

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sends the page to the site of this place, with the number of the hold. The site keeps the highest number it has
-# heard of, and refuses a lower one.
+# Sends the page to the site, with the fencing token of the session. The site refuses tokens lower than the highest
+# it has seen.
 set -eu
 
 for part in pictures prices page; do

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sends the page with the number of the hold. A sandbox may hide the program, for example below /tmp: curl does the same.
+# Sends the page with the fencing token. Falls back to curl if the sandbox hides the program, for example below /tmp.
 set -eu
 
 if [ -x "$BERTH" ]; then

@@ -1,11 +1,11 @@
-//! How a site looks.
+//! HTML of the demo sites.
 
 use std::fmt::Write as _;
 
 use super::Site;
 
 const COMMIT_CHARS: usize = 7;
-/// Whoever has a site open sees a deployment arrive; while nothing changes, nothing moves.
+/// Reloads the page when its revision changes.
 pub(super) const LIVE: &str = "\
 const shown = document.documentElement.dataset.revision;\n\
 const look = async () => {\n\
@@ -38,13 +38,12 @@ pub(super) fn of(place: &str, site: &Site) -> String {
         None => body.push_str("<p class=\"empty\">Nothing has been deployed here yet.</p>"),
         Some(shown) => {
             body.push_str(&shown.page);
-            let hold =
-                shown.fence.map_or_else(|| "none, it is a stage".to_owned(), |fence| fence.to_string());
+            let hold = shown.fence.map_or_else(|| "none (stage)".to_owned(), |fence| fence.to_string());
             let facts = [
-                ("place", place),
+                ("site", place),
                 ("commit", short(&shown.commit)),
                 ("deployed by", &shown.who),
-                ("hold", &hold),
+                ("fence", &hold),
             ];
             body.push_str("<dl>");
             for (name, value) in facts {

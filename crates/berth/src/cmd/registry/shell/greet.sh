@@ -2,5 +2,5 @@
 
 text="$(param greeting Hello), $(param who)!"
 log "$text"
-# A secret comes by `env` in the pipeline: `env: { TOKEN: "${{ secrets.TOKEN }}" }`, here "$TOKEN".
+# Pass secrets with `env` in the pipeline: `env: { TOKEN: "${{ secrets.TOKEN }}" }`, here "$TOKEN".
 succeed "$(jq -nc --arg text "$text" '{text: $text}')"

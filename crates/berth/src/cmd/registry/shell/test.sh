@@ -1,5 +1,5 @@
 #!/bin/sh
-# The steps as Berth calls them: a process per call, its answer in a file.
+# Calls the steps as Berth does: one process per call, the answer in a file.
 set -eu
 cd "$(dirname "$0")"
 dir=$(mktemp -d)
@@ -13,7 +13,7 @@ call() {
 expect() {
   found=$(jq -c "$1" "$dir/answer.json")
   if [ "$found" != "$2" ]; then
-    echo "$1 is $found, and not $2"
+    echo "$1 is $found, expected $2"
     exit 1
   fi
 }
@@ -34,4 +34,4 @@ call '{"job":"EXECUTE","type":"WIPE","params":{"table":"sessions"},"approvalCont
 expect .status '"SUCCESS"'
 call '{"job":"EXECUTE","type":"greet","params":{}}'
 expect .errorCode '"STEP_NOT_FOUND"'
-echo "all good"
+echo "all tests passed"

@@ -1,10 +1,10 @@
-# A step that asks people first. It is called once to say what it would do, and again when somebody has agreed.
+# A step that needs an approval: the first call describes what it would do, the second one does it.
 
 table=$(param table)
 if [ -z "$approver" ]; then
-  # This is what they are shown. Look here how much it would be.
-  ask_people "empties the table $table"
+  # Shown to the approvers. Describe the effect here.
+  ask_for_approval "empties the table $table"
 else
-  log "empties $table: $approver has agreed"
+  log "emptying $table, approved by $approver"
   succeed "$(jq -nc --arg table "$table" '{table: $table}')"
 fi

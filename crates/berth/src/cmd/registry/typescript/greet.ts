@@ -14,8 +14,8 @@ export const greet: Step<Params> = {
   schema: {
     type: "object",
     properties: {
-      who: { type: "string", minLength: 1, description: "Who is greeted" },
-      greeting: { type: "string", default: "Hello", description: "The first word" },
+      who: { type: "string", minLength: 1, description: "Whom to greet" },
+      greeting: { type: "string", default: "Hello", description: "Greeting to use" },
     },
     required: ["who"],
     additionalProperties: false,
@@ -25,7 +25,7 @@ export const greet: Step<Params> = {
   run({ who, greeting = "Hello" }, { log }) {
     const text = `${greeting}, ${who}!`;
     log(text);
-    // A secret comes by `env` in the pipeline: `env: { TOKEN: "${{ secrets.TOKEN }}" }`, here `process.env.TOKEN`.
+    // Pass secrets with `env` in the pipeline: `env: { TOKEN: "${{ secrets.TOKEN }}" }`, here `process.env.TOKEN`.
     return { status: "SUCCESS", data: { text } };
   },
 };

@@ -1,4 +1,4 @@
-// What is started for every call. Which steps there are is said here, and nowhere else.
+// Entry point, started for every call. Lists the steps of this registry.
 
 import { serve } from "./protocol.js";
 import { greet } from "./steps/greet.js";

@@ -1,5 +1,5 @@
-// The few functions of Node that are used, so that the compiler is all that has to be installed. As soon as you need
-// more of them, remove this file and install @types/node.
+// The Node functions used here, so that only the compiler has to be installed. If you need more, remove this file and
+// install @types/node.
 
 declare module "node:fs" {
   export function appendFileSync(path: string, text: string): void;

@@ -1,8 +1,8 @@
-// The contract with Berth. One process per call; nothing lives between calls.
+// The protocol between Berth and this registry. One process per call; no process runs between calls.
 //
 //   <start> --input <json> --output <file> --log-dir <dir> --execution-id <id>
 //
-// The file named by --output is the answer. The exit code says nothing: a step that failed writes FAILED into the file.
+// The answer is the file named by --output. The exit code is ignored: a failed step writes FAILED to the file.
 
 import { appendFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -11,21 +11,21 @@ import { argv } from "node:process";
 export type State = Record<string, unknown>;
 
 export type Answer =
-  // `data` becomes the outputs of the step: ${{ steps.<id>.<name> }}. No secrets: they are refused.
+  // `data` becomes the outputs of the step: ${{ steps.<id>.<name> }}. Outputs that contain secrets are refused.
   | { status: "SUCCESS"; data?: Record<string, unknown> }
   | { status: "FAILED"; error: string; errorCode?: string }
-  // People have to agree; then the step is called again with an `approval`.
+  // Needs an approval; then the step is called again with `approval` set.
   | { status: "APPROVAL_REQUIRED"; approvalRequest: { context?: string } }
-  // It has begun something. What it remembers is stored before the next call, and handed over with it.
+  // Something was started. The state is stored and passed to the next call.
   | { status: "TRIGGERED"; pollingState: State }
   | { status: "POLL_AGAIN"; pollingState: State; retryAfterMs?: number };
 
 export interface Context {
-  /** Who agreed, once somebody has. */
+  /** Set once the step was approved. */
   approval?: { approved: boolean; approverId: string };
-  /** What the step answered to be remembered. */
+  /** The `pollingState` of the previous call. */
   state?: State;
-  /** Lines for the log of the step, with data if there is some. Secrets are masked in it. */
+  /** Writes a line, and optional data, to the log of the step. Secrets are masked. */
   log(message: string, data?: Record<string, unknown>): void;
 }
 
@@ -34,7 +34,7 @@ export interface Step<Params> {
   type: string;
   name: string;
   shortDescription: string;
-  /** JSON Schema. A pipeline is checked against it before anything runs, so say as much as you know. */
+  /** JSON Schema of the params. Pipelines are checked against it before anything runs. */
   schema: Record<string, unknown>;
   yamlExample?: string;
   run(params: Params, context: Context): Answer | Promise<Answer>;
@@ -50,7 +50,7 @@ type Task =
       pollingState?: State;
     };
 
-// Steps with different params stand in one list: Berth has checked the params against the schema.
+// Steps have different params; Berth has checked them against the schema.
 type AnyStep = Step<never>;
 
 export async function serve(steps: AnyStep[]): Promise<void> {
@@ -58,7 +58,7 @@ export async function serve(steps: AnyStep[]): Promise<void> {
   try {
     answer = await answerTo(JSON.parse(argument("--input")) as Task, steps);
   } catch (error) {
-    // Without an answer nobody knows what happened, and somebody has to look. Say what is known.
+    // Without an answer the outcome would be unknown, so report the error.
     answer = { status: "FAILED", error: error instanceof Error ? error.message : String(error) };
   }
   writeFileSync(argument("--output"), JSON.stringify(answer));
@@ -77,7 +77,7 @@ async function answerTo(task: Task, steps: AnyStep[]): Promise<unknown> {
   }
   const step = steps.find(({ type }) => type === task.type);
   if (!step) {
-    return { status: "FAILED", error: `there is no step of the type ${task.type}`, errorCode: "STEP_NOT_FOUND" };
+    return { status: "FAILED", error: `no step of type ${task.type}`, errorCode: "STEP_NOT_FOUND" };
   }
   const file = join(argument("--log-dir"), `${argument("--execution-id")}.jsonl`);
   const log: Context["log"] = (message, data) => {
@@ -89,6 +89,6 @@ async function answerTo(task: Task, steps: AnyStep[]): Promise<unknown> {
 
 function argument(name: string): string {
   const value = argv[argv.indexOf(name) + 1];
-  if (!argv.includes(name) || value === undefined) throw new Error(`the argument ${name} is missing`);
+  if (!argv.includes(name) || value === undefined) throw new Error(`missing argument ${name}`);
   return value;
 }

@@ -1,6 +1,6 @@
-// A step for something that takes its time: the first call begins it, later ones look how far it is.
+// A long-running step: the first call starts it, later calls poll it.
 //
-// Between two calls there is no process. The machine may die then, and another one goes on with what is remembered.
+// No process runs between calls. If the machine is lost, another one continues with the stored state.
 
 import type { Step } from "../protocol.js";
 
@@ -12,12 +12,12 @@ interface Params {
 export const rollout: Step<Params> = {
   type: "ROLLOUT",
   name: "Roll out",
-  shortDescription: "Begins a rollout and waits until it is there",
+  shortDescription: "Starts a rollout and waits for it",
   schema: {
     type: "object",
     properties: {
-      version: { type: "string", minLength: 1, description: "What is rolled out" },
-      replicas: { type: "integer", minimum: 1, maximum: 10, default: 2, description: "How many are wanted" },
+      version: { type: "string", minLength: 1, description: "Version to roll out" },
+      replicas: { type: "integer", minimum: 1, maximum: 10, default: 2, description: "Number of replicas" },
     },
     required: ["version"],
     additionalProperties: false,
@@ -26,14 +26,13 @@ export const rollout: Step<Params> = {
 
   run({ version, replicas = 2 }, { state, log }) {
     if (!state) {
-      // Begin it here, once, and remember its id: an id is small, and no secret. Berth never repeats this call by
-      // itself when its end is not known.
-      log(`begins the rollout of ${version}`);
+      // Start it here and store its id. Berth never repeats this call on its own if its outcome is unknown.
+      log(`starting the rollout of ${version}`);
       return { status: "TRIGGERED", pollingState: { id: `rollout-${version}`, ready: 0 } };
     }
-    // Ask here how far it is. This call may be repeated, so it must change nothing.
+    // Check the progress here. This call may be repeated, so it must not change anything.
     const ready = Number(state["ready"]) + 1;
-    log(`${ready} of ${replicas} are there`);
+    log(`${ready} of ${replicas} are ready`);
     if (ready < replicas) {
       return { status: "POLL_AGAIN", pollingState: { ...state, ready }, retryAfterMs: 1000 };
     }

@@ -1,4 +1,4 @@
-// The steps as Berth calls them: a process per call, its answer in a file.
+// Calls the steps as Berth does: one process per call, the answer in a file.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -21,7 +21,7 @@ function call(task) {
 
 const execute = (type, params, more = {}) => call({ job: "EXECUTE", type, params, ...more });
 
-test("every step says what it is", () => {
+test("metadata lists every step", () => {
   const { status, data } = call({ job: "SYNTHESIZE-METADATA" });
   assert.equal(status, "SUCCESS");
   assert.deepEqual(data.metadata.map((step) => step.stepType), ["GREET", "ROLLOUT", "WIPE"]);
@@ -31,7 +31,7 @@ test("greet says hello", () => {
   assert.deepEqual(execute("GREET", { who: "world" }), { status: "SUCCESS", data: { text: "Hello, world!" } });
 });
 
-test("rollout begins once and is looked at until it is there", () => {
+test("rollout starts once and is polled until it is ready", () => {
   const params = { version: "v1", replicas: 2 };
   let answer = execute("ROLLOUT", params);
   assert.equal(answer.status, "TRIGGERED");
@@ -41,12 +41,12 @@ test("rollout begins once and is looked at until it is there", () => {
   assert.deepEqual(answer, { status: "SUCCESS", data: { id: "rollout-v1", ready: 2 } });
 });
 
-test("wipe asks first", () => {
+test("wipe asks for approval", () => {
   assert.equal(execute("WIPE", { table: "sessions" }).status, "APPROVAL_REQUIRED");
   const approvalContext = { approved: true, approverId: "ada@acme.test" };
   assert.equal(execute("WIPE", { table: "sessions" }, { approvalContext }).status, "SUCCESS");
 });
 
-test("a type that is not there is a failure, and no crash", () => {
+test("unknown step type fails", () => {
   assert.equal(execute("greet", {}).errorCode, "STEP_NOT_FOUND");
 });

@@ -1,4 +1,4 @@
-// A step that asks people first. It is called once to say what it would do, and again when somebody has agreed.
+// A step that needs an approval: the first call describes what it would do, the second one does it.
 
 import type { Step } from "../protocol.js";
 
@@ -9,10 +9,10 @@ interface Params {
 export const wipe: Step<Params> = {
   type: "WIPE",
   name: "Wipe",
-  shortDescription: "Empties a table, after somebody has agreed",
+  shortDescription: "Empties a table after an approval",
   schema: {
     type: "object",
-    properties: { table: { type: "string", minLength: 1, description: "The table that is emptied" } },
+    properties: { table: { type: "string", minLength: 1, description: "Table to empty" } },
     required: ["table"],
     additionalProperties: false,
   },
@@ -20,10 +20,10 @@ export const wipe: Step<Params> = {
 
   run({ table }, { approval, log }) {
     if (!approval) {
-      // This is what they are shown. Look here how much it would be.
+      // Shown to the approvers. Describe the effect here.
       return { status: "APPROVAL_REQUIRED", approvalRequest: { context: `empties the table ${table}` } };
     }
-    log(`empties ${table}: ${approval.approverId} has agreed`);
+    log(`emptying ${table}, approved by ${approval.approverId}`);
     return { status: "SUCCESS", data: { table } };
   },
 };

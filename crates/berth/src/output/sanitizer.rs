@@ -1,0 +1,211 @@
+//! Sanitizes step output for a terminal: keeps colours and makes other control sequences visible.
+
+use std::io::{IsTerminal as _, Write as _};
+
+/// Longer than any colour sequence, such as `38;2;255;255;255`.
+const COLOUR_BYTES_MAX: usize = 32;
+const RESET: &[u8] = b"\x1b[0m";
+
+/// Prints step output: unchanged to a pipe, sanitized on a terminal.
+pub(crate) struct Printer {
+    calm: Option<Calm>,
+}
+
+impl Printer {
+    pub(crate) fn new() -> Self {
+        Self { calm: std::io::stdout().is_terminal().then(Calm::default) }
+    }
+
+    pub(crate) fn print(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        let mut out = std::io::stdout().lock();
+        match &mut self.calm {
+            None => out.write_all(bytes)?,
+            Some(calm) => out.write_all(&calm.calmed(bytes))?,
+        }
+        out.flush()
+    }
+
+    /// Flushes incomplete sequences and resets colours.
+    pub(crate) fn end(&mut self) -> std::io::Result<()> {
+        let Some(calm) = self.calm.replace(Calm::default()).filter(|_| self.calm.is_some()) else {
+            self.calm = None;
+            return Ok(());
+        };
+        std::io::stdout().lock().write_all(&calm.rest())
+    }
+}
+
+/// Keeps its state between chunks, because a sequence may be split.
+#[derive(Default)]
+struct Calm {
+    state: State,
+    has_colour: bool,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Text,
+    /// May be followed by a newline.
+    Return,
+    Escape,
+    Colour(Vec<u8>),
+    /// First bytes of a multi-byte character.
+    Wide(Vec<u8>),
+}
+
+impl Calm {
+    fn calmed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 8);
+        for byte in bytes {
+            self.take(*byte, &mut out);
+        }
+        out
+    }
+
+    fn take(&mut self, byte: u8, out: &mut Vec<u8>) {
+        match std::mem::take(&mut self.state) {
+            State::Text => self.text(byte, out),
+            State::Return => {
+                // Progress bars that redraw a line become one line each.
+                out.push(b'\n');
+                if byte != b'\n' {
+                    self.text(byte, out);
+                }
+            }
+            State::Escape if byte == b'[' => self.state = State::Colour(Vec::new()),
+            State::Escape => {
+                out.extend_from_slice(b"^[");
+                self.text(byte, out);
+            }
+            State::Colour(told) if byte == b'm' => {
+                self.has_colour = true;
+                out.extend_from_slice(b"\x1b[");
+                out.extend_from_slice(&told);
+                out.push(b'm');
+            }
+            State::Colour(mut told)
+                if told.len() < COLOUR_BYTES_MAX && matches!(byte, b'0'..=b'9' | b';' | b':') =>
+            {
+                told.push(byte);
+                self.state = State::Colour(told);
+            }
+            State::Colour(told) => {
+                out.extend_from_slice(b"^[[");
+                out.extend_from_slice(&told);
+                self.text(byte, out);
+            }
+            State::Wide(mut begun) if (0x80..=0xbf).contains(&byte) => {
+                begun.push(byte);
+                if begun.len() < wide_bytes(begun[0]) {
+                    self.state = State::Wide(begun);
+                } else {
+                    wide(&begun, out);
+                }
+            }
+            State::Wide(begun) => {
+                wide(&begun, out);
+                self.text(byte, out);
+            }
+        }
+    }
+
+    fn text(&mut self, byte: u8, out: &mut Vec<u8>) {
+        match byte {
+            b'\n' | b'\t' => out.push(byte),
+            b'\r' => self.state = State::Return,
+            0x1b => self.state = State::Escape,
+            0xc2..=0xf4 => self.state = State::Wide(vec![byte]),
+            0x00..0x20 => out.extend_from_slice(&[b'^', byte + 0x40]),
+            0x7f => out.extend_from_slice(b"^?"),
+            byte => stray(byte, out),
+        }
+    }
+
+    /// Returns the incomplete sequence and a colour reset.
+    fn rest(self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self.state {
+            State::Text => {}
+            State::Return => out.push(b'\n'),
+            State::Escape => out.extend_from_slice(b"^["),
+            State::Colour(told) => out.extend([b"^[[".as_slice(), &told].concat()),
+            State::Wide(begun) => wide(&begun, &mut out),
+        }
+        if self.has_colour {
+            out.extend_from_slice(RESET);
+        }
+        out
+    }
+}
+
+/// Length of a UTF-8 character by its first byte.
+fn wide_bytes(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        _ => 2,
+    }
+}
+
+/// C1 control characters are shown as one escaped byte, in their UTF-8 form and in their raw form.
+fn wide(begun: &[u8], out: &mut Vec<u8>) {
+    match (begun, std::str::from_utf8(begun)) {
+        ([0xc2, control @ 0x80..=0x9f], _) => stray(*control, out),
+        (_, Ok(_)) => out.extend_from_slice(begun),
+        (_, Err(_)) => begun.iter().for_each(|byte| stray(*byte, out)),
+    }
+}
+
+/// A byte that is not valid UTF-8.
+fn stray(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        0x80..=0x9f => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        byte => out.push(byte),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Calm;
+
+    /// Checks every chunk size.
+    fn check(given: &str, wanted: &str) {
+        check_bytes(given.as_bytes(), wanted.as_bytes());
+    }
+
+    fn check_bytes(given: &[u8], wanted: &[u8]) {
+        for size in 1..=given.len() {
+            let mut calm = Calm::default();
+            let mut out: Vec<u8> = given.chunks(size).flat_map(|it| calm.calmed(it)).collect();
+            out.extend(calm.rest());
+            assert_eq!(
+                out.escape_ascii().to_string(),
+                wanted.escape_ascii().to_string(),
+                "in pieces of {size}"
+            );
+        }
+    }
+
+    #[test]
+    fn sanitizer_keeps_text_and_colours() {
+        check("plain ü € 🚢 Ý À text\tand\nlines\r\n", "plain ü € 🚢 Ý À text\tand\nlines\n");
+        check("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
+        check("\u{1b}[38:2:1:2:3mx", "\u{1b}[38:2:1:2:3mx\u{1b}[0m");
+    }
+
+    #[test]
+    fn sanitizer_shows_other_control_sequences() {
+        check("\u{1b}]0;title\u{7}", "^[]0;title^G");
+        check("\u{1b}[2J\u{1b}[1;1Hgone", "^[[2J^[[1;1Hgone");
+        check("10%\r20%\r", "10%\n20%\n");
+        check("a\u{8}\u{7f}\u{0}", "a^H^?^@");
+        check("\u{9b}31m \u{a0}é", "\\x9b31m \u{a0}é");
+        check("\u{1b}", "^[");
+        check_bytes(b"\x9b31m a\xe9b", b"\\x9b31m a\xe9b");
+        check_bytes(b"\xe2\x9b\x9b\x9b2J", b"\xe2\x9b\x9b\\x9b2J");
+        check_bytes(b"\xe0\x82\x9b2J \xe2\x82", b"\xe0\\x82\\x9b2J \xe2\\x82");
+        check_bytes(b"\xc3\x1b[2J", b"\xc3^[[2J");
+        check(&format!("\u{1b}[{}m", "1".repeat(40)), &format!("^[[{}m", "1".repeat(40)));
+    }
+}

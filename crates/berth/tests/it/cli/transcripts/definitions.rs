@@ -1,0 +1,127 @@
+//! Definitions: validated and run locally, applied to a server, read from repositories; custom steps.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use expect_test::expect_file;
+
+use super::{Desk, Talk};
+use crate::harness::until;
+
+const SITE: &str = "version: 1
+pipeline:
+  name: Site
+  stages: [{ name: staging }, { name: prod, requires: { approvals: 1 } }]
+  steps:
+    - { name: Deploy, type: script, params: { run: 'cat page.txt; test ! -e broken' } }
+";
+const BUILD_MAX: Duration = Duration::from_secs(120);
+
+fn git(dir: &Path, words: &str) -> String {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"]).args(words.split(' '));
+    let done = git.current_dir(dir).output().expect("git");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).expect("text").trim().to_owned()
+}
+
+/// Commits everything in the directory and returns the commit id.
+fn commit(dir: &Path) -> String {
+    git(dir, "init --quiet --initial-branch main");
+    git(dir, "add .");
+    git(dir, "commit --quiet --message first");
+    git(dir, "rev-parse HEAD")
+}
+
+fn site(desk: &Desk) -> std::path::PathBuf {
+    let dir = desk.config.path().join("site");
+    std::fs::create_dir_all(dir.join(".berth/site")).expect("a directory");
+    std::fs::write(dir.join(".berth/site/pipeline.yaml"), SITE).expect("a file");
+    std::fs::write(dir.join("page.txt"), "a page\n").expect("a file");
+    dir
+}
+
+#[test]
+fn pipeline_validate_apply_remove() {
+    let desk = Desk::new();
+    std::fs::write(desk.config.path().join("wrong.yaml"), "version: 1\npipeline: { nam: x }\n")
+        .expect("a file");
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&[
+        "pipeline validate shop.yaml",
+        "pipeline validate wrong.yaml",
+        "pipeline plan shop.yaml --environment qa-1 --commit v1",
+        "pipeline plan shop.yaml --environment qa-9",
+        "pipeline plan wrong.yaml",
+        "pipeline apply shop.yaml --slug web",
+        "pipeline apply shop.yaml --slug web",
+        "pipeline apply wrong.yaml",
+        "pipeline show nothing",
+        "pipeline stop nothing",
+        "pipeline resume nothing",
+        "pipeline rm web",
+        "pipeline rm web",
+        "pipeline list",
+    ]);
+    talk.begins("pipeline schema");
+    talk.ends(&expect_file!["expected/pipeline.txt"]);
+}
+
+#[test]
+fn run_stage_locally() {
+    let desk = Desk::new();
+    let dir = site(&desk);
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&["run staging --dir site", "run nowhere --dir site"]);
+    std::fs::write(dir.join("broken"), "").expect("a file");
+    talk.says("run prod --dir site");
+    talk.ends(&expect_file!["expected/run.txt"]);
+}
+
+#[test]
+fn repo_add_sync_remove() {
+    let desk = Desk::new();
+    let head = commit(&site(&desk));
+    let mut talk = Talk::new(&desk);
+    talk.hide(&head[..10], "HEAD");
+    let address = desk.config.path().join("site").display().to_string();
+    talk.says_all(&[
+        "repo add site",
+        "repo add ftp://acme.test/shop.git",
+        "repo list",
+        &format!("repo sync {address}"),
+        "repo sync nothing",
+        &format!("repo rm {address}"),
+        &format!("repo rm {address} --force"),
+    ]);
+    talk.ends(&expect_file!["expected/repository.txt"]);
+}
+
+#[test]
+fn registry_new_test_add_remove() {
+    let desk = Desk::new();
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&[
+        "registry new shelly --lang shell",
+        "registry new shelly --lang shell",
+        "registry test shelly --step greet --params {\"who\":\"world\"}",
+        "registry test nowhere",
+    ]);
+    let dir = desk.config.path().join("shelly");
+    let head = commit(&dir);
+    talk.hide(&head[..10], "HEAD");
+    let address = dir.display().to_string();
+    talk.says_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);
+    until(BUILD_MAX, "registry that is built", || {
+        desk.run("registry list").stdout.contains("\tready\t").then_some(())
+    });
+    talk.says_all(&[
+        "registry list",
+        "registry sync shelly",
+        "registry sync nothing",
+        "registry rm shelly",
+        "registry rm shelly",
+    ]);
+    talk.ends(&expect_file!["expected/registry.txt"]);
+}

@@ -1,0 +1,63 @@
+//! Environments: claimed, deployed to, handed over and taken over.
+
+use expect_test::expect_file;
+
+use super::{Desk, Talk};
+use crate::linear::accounts::invite;
+
+#[test]
+fn environment_claim_deploy_release() {
+    let desk = Desk::new();
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&[
+        "env list",
+        "env list --pipeline nothing",
+        "env claim qa-1 --why load-test --detach",
+        "env claim qa-1",
+        "env show qa-1",
+        "env extend shop/qa-1 --ttl 4h",
+        "env deploy qa-1 v1 --detach",
+        "env history qa-1",
+        "env queue qa-1",
+        "env release qa-1",
+        "env release qa-1",
+        "env show nowhere",
+        "env history nowhere",
+        "env queue nowhere",
+        "env extend qa-1",
+        "env deploy qa-1 v1",
+    ]);
+    talk.ends(&expect_file!["expected/environment.txt"]);
+}
+
+#[test]
+fn environment_hand_over_queue_take_over() {
+    let desk = Desk::new();
+    invite(&desk.server.api, 1);
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&[
+        "env hand-over qa-1 robot-0@acme.test",
+        "env claim qa-1",
+        "env hand-over qa-1 nobody@acme.test",
+        "env hand-over qa-1 robot-0@acme.test",
+        "env claim qa-1",
+        "env release qa-1",
+        "env claim qa-1 --queue --detach",
+        "env queue qa-1",
+        "env take-over qa-1 --why hotfix --commit bad --no-deploy",
+        "env take-over nowhere",
+        "env list",
+        "env history qa-1",
+    ]);
+    talk.ends(&expect_file!["expected/handed-over.txt"]);
+}
+
+#[test]
+fn environment_deploy_is_watched_to_the_end() {
+    let desk = Desk::new();
+    let mut talk = Talk::new(&desk);
+    talk.says("env claim qa-1");
+    talk.watches("env deploy qa-1 v1");
+    talk.watches("env deploy qa-1 bad");
+    talk.ends(&expect_file!["expected/environment-deploy.txt"]);
+}

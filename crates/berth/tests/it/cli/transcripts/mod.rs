@@ -1,0 +1,137 @@
+//! Transcripts of commands, their output and exit codes against a real server. Every command has one that succeeds and
+//! one that fails.
+
+mod definitions;
+mod deployments;
+mod environments;
+mod operations;
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use expect_test::ExpectFile;
+
+use super::{Desk, PATIENCE, help};
+use crate::harness::{Process, Ran};
+
+/// Lines recorded of long output.
+const HEAD_LINES: usize = 3;
+
+/// A transcript.
+struct Talk<'a> {
+    desk: &'a Desk,
+    text: String,
+    hidden: Vec<(String, String)>,
+}
+
+impl<'a> Talk<'a> {
+    fn new(desk: &'a Desk) -> Self {
+        let here = desk.config.path().display().to_string();
+        let data = desk.home.path().display().to_string();
+        Self { desk, text: String::new(), hidden: vec![(here, "HERE".into()), (data, "DATA".into())] }
+    }
+
+    /// Replaces a value that differs between runs.
+    fn hide(&mut self, what: &str, shown: &str) {
+        assert!(!what.is_empty());
+        self.hidden.push((what.to_owned(), shown.to_owned()));
+    }
+
+    fn says(&mut self, command: &str) -> Ran {
+        let ran = self.desk.run(command);
+        self.told(command, &[&ran.stdout, &ran.stderr], &ran);
+        ran
+    }
+
+    fn says_all(&mut self, commands: &[&str]) {
+        for command in commands {
+            self.says(command);
+        }
+    }
+
+    /// Runs a command with an invalid token.
+    fn stranger_says(&mut self, command: &str) {
+        let words: Vec<&str> = command.split(' ').collect();
+        let mut program = self.desk.command(&words);
+        let ran = Process::start(program.env("BERTH_TOKEN", "wrong")).wait(PATIENCE);
+        self.told(command, &[&ran.stdout, &ran.stderr], &ran);
+    }
+
+    /// Runs a command without its live display, which differs between runs.
+    fn watches(&mut self, command: &str) {
+        let ran = self.desk.run(command);
+        self.told(command, &[&ran.stdout], &ran);
+    }
+
+    /// Runs a command and records the beginning of its output.
+    fn begins(&mut self, command: &str) {
+        let ran = self.desk.run(command);
+        let head: Vec<&str> = ran.stdout.lines().take(HEAD_LINES).collect();
+        self.told(command, &[&head.join("\n"), "…"], &ran);
+    }
+
+    fn feeds(&mut self, command: &str, input: &str) -> Ran {
+        let ran = self.desk.feed(command, input);
+        self.told(command, &[&ran.stdout, &ran.stderr], &ran);
+        ran
+    }
+
+    fn told(&mut self, command: &str, said: &[&str], ran: &Ran) {
+        self.text.push_str(&format!("$ berth {command}\n"));
+        for text in said {
+            for line in self.desk.plain(text).lines() {
+                self.text.push_str(&format!("{line}\n"));
+            }
+        }
+        if ran.code != Some(0) {
+            let code = ran.code.map_or_else(|| "by a signal".into(), |code| code.to_string());
+            self.text.push_str(&format!("exit {code}\n"));
+        }
+    }
+
+    fn ends(self, expected: &ExpectFile) {
+        let mut text = self.desk.plain(&self.text);
+        for (what, shown) in &self.hidden {
+            text = text.replace(what, shown);
+        }
+        expected.assert_eq(&text);
+    }
+}
+
+/// Commands that cannot fail on their own.
+const NEVER_FAIL: &[&str] = &["logout", "pipeline schema"];
+/// Commands that run until interrupted.
+const UNTIL_INTERRUPTED: &[&str] = &["event follow"];
+
+#[test]
+fn every_command_has_a_success_and_a_failure_transcript() {
+    let (well, badly) = recorded();
+    let commands = help::commands();
+    assert!(commands.len() > 60, "{commands:?}");
+    let all: BTreeSet<&String> = commands.iter().collect();
+    let missing = |told: &BTreeSet<String>, exceptions: &[&str]| -> Vec<String> {
+        let is_missing = |it: &&&String| !told.contains(**it) && !exceptions.contains(&it.as_str());
+        all.iter().filter(is_missing).map(ToString::to_string).collect()
+    };
+    assert_eq!(missing(&well, UNTIL_INTERRUPTED), [""; 0], "commands without a successful transcript");
+    assert_eq!(missing(&badly, NEVER_FAIL), [""; 0], "commands without a failed transcript");
+}
+
+/// Commands in all transcripts: succeeded and failed ones.
+fn recorded() -> (BTreeSet<String>, BTreeSet<String>) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/cli/transcripts/expected");
+    let commands = help::commands();
+    let mut codes: BTreeMap<bool, BTreeSet<String>> = BTreeMap::new();
+    for file in std::fs::read_dir(dir).expect("the transcripts") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a transcript");
+        for part in text.split("$ berth ").skip(1) {
+            let (said, answer) = part.split_once('\n').unwrap_or((part, ""));
+            let is_it = |name: &&String| said == **name || said.starts_with(&format!("{name} "));
+            let command = commands.iter().find(is_it);
+            let is_well = !answer.lines().any(|line| line.starts_with("exit "));
+            codes.entry(is_well).or_default().extend(command.cloned());
+        }
+    }
+    (codes.remove(&true).unwrap_or_default(), codes.remove(&false).unwrap_or_default())
+}

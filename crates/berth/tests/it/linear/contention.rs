@@ -1,0 +1,163 @@
+//! Contention: a thousand concurrent claims of one environment, and ten thousand environments held at once.
+
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::json;
+
+use super::accounts::{Person, invite};
+use super::history::Hold;
+use super::real_server::{PER_PIPELINE, create_pipeline, hold, id_of, path};
+use crate::client::{Api, Client};
+use crate::harness::{Home, Server};
+
+const CLAIMS: usize = 1_000;
+const THREADS: usize = 8;
+const PIPELINES: usize = 50;
+
+/// Starts a server with a quiet log and a high open-file limit.
+fn start(home: &Home) -> Server {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("as many open files as allowed");
+    Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
+}
+
+#[test]
+fn claim_contention_of_a_thousand_has_one_winner() {
+    let home = Home::new();
+    let server = start(&home);
+    create_pipeline(&server.api, 0);
+    let people = invite(&server.api, THREADS);
+    let everybody_is_ready = Barrier::new(THREADS);
+    let answers: Vec<_> = std::thread::scope(|scope| {
+        let (server, everybody_is_ready) = (&server, &everybody_is_ready);
+        let claimants: Vec<_> = people
+            .iter()
+            .map(|person| {
+                scope.spawn(move || claim_together(server, person, CLAIMS / THREADS, everybody_is_ready))
+            })
+            .collect();
+        claimants.into_iter().flat_map(|claimant| claimant.join().expect("its answers")).collect()
+    });
+    let won: Vec<_> = answers.iter().filter(|answer| answer.status == 201).collect();
+    assert_eq!((answers.len(), won.len()), (CLAIMS, 1), "one winner");
+    let mut took: Vec<_> = answers.iter().map(|answer| answer.took).collect();
+    took.sort_unstable();
+    println!(
+        "half of {CLAIMS} claims took {:?}, 99 % of them {:?}",
+        took[CLAIMS / 2],
+        took[CLAIMS * 99 / 100]
+    );
+    for answer in &answers {
+        assert!(matches!(answer.status, 201 | 409), "{}", answer.status);
+        assert_eq!(answer.hold, won[0].hold);
+    }
+    let seen = server.api.get(&path(0)).json();
+    assert_eq!(hold(&seen["data"]["lock"]), won[0].hold);
+    server.stop();
+}
+
+struct Claimed {
+    status: u16,
+    hold: Hold,
+    took: Duration,
+}
+
+/// Sends every request except its last byte, then all last bytes together.
+fn claim_together(
+    server: &Server,
+    person: &Person,
+    count: usize,
+    everybody_is_ready: &Barrier,
+) -> Vec<Claimed> {
+    let request = person.api(server).request("POST", &format!("{}/sessions", path(0))).json(&json!({}));
+    let bytes = request.bytes();
+    let (most, last) = bytes.split_at(bytes.len() - 1);
+    let mut clients: Vec<_> = (0..count).map(|_| Client::connect(server.address)).collect();
+    for client in &mut clients {
+        client.send(most).expect("the server reads");
+    }
+    everybody_is_ready.wait();
+    let start = Instant::now();
+    for client in &mut clients {
+        client.send(last).expect("the server reads");
+    }
+    let answers = clients.iter_mut().map(|client| {
+        let response = client.receive().expect("an answer");
+        let (status, body) = (response.status, response.json());
+        let hold = hold(if status == 201 { &body["data"] } else { &body });
+        Claimed { status, hold, took: start.elapsed() }
+    });
+    answers.collect()
+}
+
+#[test]
+fn claim_of_ten_thousand_environments_succeeds() {
+    let home = Home::new();
+    let server = start(&home);
+    let begin = Instant::now();
+    shared(|pipeline| vec![create_pipeline(&server.api, pipeline)]);
+    println!("{PIPELINES} pipelines made after {:?}", begin.elapsed());
+    let held = shared(|pipeline| hold_all(&server, pipeline));
+    println!("{} environments held after {:?}", held.len(), begin.elapsed());
+    let sessions: HashSet<_> = held.iter().map(|hold| hold.session.clone()).collect();
+    assert_eq!(sessions.len(), PIPELINES * PER_PIPELINE);
+    assert!(held.iter().all(|hold| hold.fence == 1), "each is the first of its environment");
+
+    let listed: HashSet<_> = (0..PIPELINES).flat_map(|pipeline| listed(&server.api, pipeline)).collect();
+    assert!(listed == sessions, "the lists show what was claimed");
+    for environment in (0..PIPELINES * PER_PIPELINE).step_by(997) {
+        check_one(&server.api, environment);
+    }
+    println!("checked after {:?}", begin.elapsed());
+    server.stop();
+}
+
+/// Runs `work` for every pipeline on several threads.
+fn shared<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let share = |thread| {
+            scope.spawn(move || (thread..PIPELINES).step_by(THREADS).flat_map(work).collect::<Vec<_>>())
+        };
+        let shares: Vec<_> = (0..THREADS).map(share).collect();
+        shares.into_iter().flat_map(|share| share.join().expect("its share")).collect()
+    })
+}
+
+fn hold_all(server: &Server, pipeline: usize) -> Vec<Hold> {
+    let mut client = Client::connect(server.address);
+    let first = pipeline * PER_PIPELINE;
+    let claims = (first..first + PER_PIPELINE).map(|environment| {
+        let request = server.api.request("POST", &format!("{}/sessions", path(environment))).json(&json!({}));
+        let answer = client.ask(&request).expect("an answer");
+        assert_eq!(answer.status, 201, "{}", answer.text());
+        hold(&answer.json()["data"])
+    });
+    claims.collect()
+}
+
+/// Returns the sessions in a pipeline's environment list, which is never paged.
+fn listed(api: &Api, pipeline: usize) -> Vec<std::sync::Arc<str>> {
+    let list = api.get(&format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments"));
+    assert_eq!(list.status, 200, "{}", list.text());
+    let list = list.json();
+    let environments = list["data"].as_array().expect("environments");
+    assert_eq!(environments.len(), PER_PIPELINE);
+    environments.iter().map(|environment| hold(&environment["lock"]).session).collect()
+}
+
+/// Checks that the environment refuses a second holder and that a release frees only this one.
+fn check_one(api: &Api, environment: usize) {
+    let (at, beside) = (path(environment), path(environment + 1));
+    let seen = hold(&api.get(&at).json()["data"]["lock"]);
+    let refused = api.post(&format!("{at}/sessions"), &json!({}));
+    assert_eq!((refused.status, hold(&refused.json())), (409, seen.clone()));
+    let released = api.ask(&api.request("DELETE", &format!("{at}/sessions/{}", id_of(&seen.session))));
+    assert_eq!((released.status, &released.json()["data"]["released"]), (200, &json!(true)));
+    assert_eq!(api.get(&at).json()["data"]["lockStatus"], "unlocked");
+    assert_eq!(api.get(&beside).json()["data"]["lockStatus"], "locked");
+}

@@ -1,0 +1,169 @@
+//! The environments in use, the recorded history of each, and clients that choose random calls.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::history::{Answer, Call, Hold, Operation, Outcome, Tick};
+use crate::random::Random;
+
+/// An environment is retired after this many operations, or this many without a response, to keep the search small.
+const OPERATIONS_MAX: usize = 200;
+const LOST_MAX: usize = 6;
+/// Number of past sessions that clients remember, to use an old one now and then.
+const HOLDS_MAX: usize = 4;
+
+/// Sends a call to the service; `None` if no response arrived.
+pub(crate) trait Service {
+    fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer>;
+}
+
+pub(crate) struct Environment {
+    number: usize,
+    record: Mutex<Record>,
+}
+
+#[derive(Default)]
+struct Record {
+    history: Vec<Operation>,
+    lost: usize,
+    /// Sessions with the highest fences, newest first.
+    holds: VecDeque<Hold>,
+}
+
+pub(crate) struct Board {
+    start: Instant,
+    open: Vec<Mutex<Arc<Environment>>>,
+    all: Mutex<Vec<Arc<Environment>>>,
+    answered: AtomicUsize,
+}
+
+impl Board {
+    /// Uses this many environments at a time.
+    pub(crate) fn new(width: usize) -> Self {
+        let all: Vec<_> = (0..width).map(Environment::new).collect();
+        let open = all.iter().cloned().map(Mutex::new).collect();
+        Self { start: Instant::now(), open, all: Mutex::new(all), answered: AtomicUsize::new(0) }
+    }
+
+    /// Number of responses so far.
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Runs one client until it gets no response or is told to stop.
+    pub(crate) fn play(
+        &self,
+        service: &mut impl Service,
+        random: &mut Random,
+        goes_on: impl Fn(&Self) -> bool,
+    ) {
+        while goes_on(self) {
+            let environment = self.pick(random);
+            let call = environment.next_call(random);
+            if self.ask(service, &environment, call).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// One operation by a client that may send it several times; every send that could take effect is recorded.
+    pub(crate) fn turn(&self, random: &mut Random, ask: impl FnOnce(usize, &Call) -> Vec<Option<Outcome>>) {
+        let environment = self.pick(random);
+        let call = environment.next_call(random);
+        let invoked = self.now();
+        for outcome in ask(environment.number, &call) {
+            self.answered.fetch_add(usize::from(outcome.is_some()), Ordering::Relaxed);
+            environment.record(Operation { call: call.clone(), invoked, outcome });
+        }
+    }
+
+    /// Reads every environment in use once, after a crash and before any other call.
+    pub(crate) fn look_at_all(&self, service: &mut impl Service) {
+        for open in &self.open {
+            let environment = open.lock().expect("unpoisoned").clone();
+            let seen = self.ask(service, &environment, Call::Get);
+            assert!(seen.is_some(), "no answer from a server that nobody has killed");
+        }
+    }
+
+    /// Returns the history of each environment, by number.
+    pub(crate) fn histories(self) -> Vec<Vec<Operation>> {
+        let all = self.all.into_inner().expect("unpoisoned");
+        let taken = |environment: &Arc<Environment>| {
+            std::mem::take(&mut environment.record.lock().expect("unpoisoned").history)
+        };
+        all.iter().map(taken).collect()
+    }
+
+    fn pick(&self, random: &mut Random) -> Arc<Environment> {
+        let mut open = random.pick(&self.open).lock().expect("unpoisoned");
+        if open.is_used_up() {
+            let mut all = self.all.lock().expect("unpoisoned");
+            let next = Environment::new(all.len());
+            all.push(next.clone());
+            *open = next;
+        }
+        open.clone()
+    }
+
+    fn ask(&self, service: &mut impl Service, environment: &Environment, call: Call) -> Option<Answer> {
+        let invoked = self.now();
+        let answer = service.ask(environment.number, &call);
+        let returned = self.now();
+        let outcome = answer.clone().map(|answer| Outcome { returned, answer });
+        environment.record(Operation { call, invoked, outcome });
+        if answer.is_some() {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    pub(crate) fn now(&self) -> Tick {
+        self.start.elapsed().as_nanos().try_into().expect("less than five hundred years")
+    }
+}
+
+impl Environment {
+    fn new(number: usize) -> Arc<Self> {
+        Arc::new(Self { number, record: Mutex::default() })
+    }
+
+    fn is_used_up(&self) -> bool {
+        let record = self.record.lock().expect("unpoisoned");
+        record.history.len() >= OPERATIONS_MAX || record.lost >= LOST_MAX
+    }
+
+    /// Mostly what a well-behaved client would send, based on the last state it saw.
+    fn next_call(&self, random: &mut Random) -> Call {
+        let record = self.record.lock().expect("unpoisoned");
+        let old = random.within(0..2 * HOLDS_MAX as u64) as usize;
+        let Some(newest) = record.holds.front() else { return Call::Claim };
+        let hold = record.holds.get(old).unwrap_or(newest);
+        match random.within(0..100) {
+            0..40 => Call::Claim,
+            40..70 => Call::Release { session: hold.session.clone() },
+            70..77 => Call::Force { only: None },
+            77..86 => Call::Force { only: Some(hold.fence) },
+            _ => Call::Get,
+        }
+    }
+
+    fn record(&self, operation: Operation) {
+        let mut record = self.record.lock().expect("unpoisoned");
+        match operation.answer() {
+            // A read without a response carries no information.
+            None if operation.call == Call::Get => return,
+            None => record.lost += 1,
+            Some(Answer::Opened(hold) | Answer::Held(hold)) => {
+                if record.holds.front().is_none_or(|newest| newest.fence < hold.fence) {
+                    record.holds.push_front(hold.clone());
+                    record.holds.truncate(HOLDS_MAX);
+                }
+            }
+            Some(_) => {}
+        }
+        record.history.push(operation);
+    }
+}

@@ -1,0 +1,126 @@
+//! Runners with wrong credentials or nonces, and the problems they get.
+
+use serde_json::{Value, json};
+
+use super::fixture::{Yard, first_step, is_alive, text};
+use crate::client::Request;
+use crate::harness::{Process, run};
+
+/// A handwritten client of the runner protocol.
+pub(super) struct Stranger<'a> {
+    yard: &'a Yard,
+    credential: String,
+}
+
+impl<'a> Stranger<'a> {
+    pub(super) fn new(yard: &'a Yard) -> Self {
+        let token = yard.token(Some("stranger"));
+        let it = Self { yard, credential: token };
+        let registered = it.say("register", &json!({"protocol": 2, "version": "0"}));
+        let it = Self { yard, credential: text(&registered["data"]["credential"]) };
+        let hello = json!({"protocol": 2, "version": "0", "boot": "b", "labels": [], "slots": 1, "isolation": "process"});
+        assert_eq!(it.say("hello", &hello)["data"]["name"], "stranger");
+        it
+    }
+
+    fn ask(&self, request: Request) -> Value {
+        let request = request.header("Authorization", &format!("Bearer {}", self.credential));
+        self.yard.api().ask(&request).json()
+    }
+
+    pub(super) fn say(&self, what: &str, body: &Value) -> Value {
+        self.ask(Request::new("POST", &format!("/api/v1/runner/{what}")).json(body))
+    }
+
+    fn get(&self, what: &str) -> Value {
+        self.ask(Request::new("GET", &format!("/api/v1/runner/{what}")))
+    }
+}
+
+#[test]
+fn runner_cannot_report_on_another_runners_attempt() {
+    let yard = Yard::open();
+    yard.pipeline(&yard.endless(""));
+    let _runner = yard.runner("far", &[]);
+    let id = yard.start();
+    let process = yard.pid();
+    let before = yard.until(&id, "its first line", |_| yard.log(&id, "long") == "begins\n");
+    let spool = std::fs::read_to_string(yard.path("far").join("spool")).expect("the spool");
+    let nonce = spool.lines().find_map(|line| line.strip_prefix('+')).expect("an attempt").to_owned();
+    let stranger = Stranger::new(&yard);
+    let attempt = json!({
+        "organizationId": "org_of_nobody", "deploymentId": id, "stepId": first_step(&before)["id"],
+        "number": 1, "nonce": nonce,
+    });
+    let beat = stranger.say("heartbeat", &json!({"boot": "b", "attempts": [attempt], "waitMs": 0}));
+    assert_eq!(beat["data"]["told"][0]["order"], "stale", "{beat}");
+    let report = json!({
+        "attempt": attempt, "outcome": {"type": "succeeded", "outputs": {}, "artifacts": {}},
+        "isolation": "none", "logBytes": 0, "nextNonce": "n", "boot": "b", "labels": [],
+    });
+    assert_eq!(stranger.say("report", &report)["data"], json!({"order": "stale", "next": null}));
+    let log = Request::new("POST", &format!("/api/v1/runner/log?attempt={nonce}&offset=7")).body("forged\n");
+    assert_eq!(stranger.ask(log)["data"]["order"], "stale");
+    for what in ["source", "artifact", "registry"] {
+        let answer = stranger.get(&format!("{what}?attempt={nonce}&name=site&digest=sha256:0"));
+        assert_eq!(answer["detail"], "there is no such attempt", "{answer}");
+    }
+    // Under its own name the nonce is a different one and yields no work.
+    let asked = json!({"boot": "b", "nonces": [nonce.split('.').next_back()], "labels": [], "waitMs": 0});
+    assert_eq!(stranger.say("acquire", &asked)["data"]["assignments"], json!([]));
+    // With the other runner's boot id it is refused.
+    let boot = spool.lines().next().expect("a boot id");
+    let asked = json!({"boot": boot, "nonces": ["n"], "labels": [], "waitMs": 0});
+    assert_eq!(stranger.say("acquire", &asked)["code"], "invalid_state");
+    let now = yard.deployment(&id);
+    assert_eq!(first_step(&now)["status"], "running");
+    assert_eq!(yard.log(&id, "long"), "begins\n");
+    assert!(is_alive(&process));
+}
+
+#[test]
+fn runner_start_errors_explain_what_to_do() {
+    let yard = Yard::open();
+    let server = format!("http://{}", yard.server.address);
+    let _runner = yard.runner("far", &[]);
+    let dir = |name: &str| yard.path(name).to_str().expect("a path in UTF-8").to_owned();
+    let start = |token: &str, more: &[&str]| {
+        run(&[&["runner", "--server", &server, "--token", token, "--work-dir", &dir("other")], more].concat())
+    };
+    let unnamed = yard.token(None);
+    start(&unnamed, &["--name", "far"]).refused(&["a runner with this name already"]);
+    start(&yard.server.api.token, &[]).refused(&["no registration token"]);
+    start(&unnamed, &["--labels", "local"]).refused(&["belongs to the runner inside the server"]);
+    let token = yard.token(Some("odd"));
+    run(&[
+        "runner",
+        "--server",
+        &server,
+        "--token",
+        &token,
+        "--work-dir",
+        &dir("odd"),
+        "--labels",
+        "gpu,prod",
+    ])
+    .refused(&["the label prod is not among those this runner was created with"]);
+    run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("thief")])
+        .refused(&["this registration token was used"]);
+    run(&["runner", "--server", &server, "--work-dir", &dir("none")]).refused(&["not registered", "--token"]);
+    run(&["runner", "--server", &server, "--work-dir", &dir("far")]).refused(&["in use by another runner"]);
+    run(&["runner", "--server", "http://berth.acme.test", "--work-dir", &dir("none")])
+        .refused(&["plain http"]);
+
+    let stranger = Stranger { yard: &yard, credential: yard.token(Some("old")) };
+    let old = stranger.say("register", &json!({"protocol": 99, "version": "9.9"}));
+    let detail = text(&old["detail"]);
+    assert!(
+        detail.contains("version 99 of the protocol") && detail.contains("same version of berth"),
+        "{detail}"
+    );
+    let token = yard.token(Some("once"));
+    let mut first = Process::start(yard.command("once").args(["--token", &token]));
+    first.first_line();
+    let again = run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("twice")]);
+    again.refused(&["used already"]);
+}

@@ -1,0 +1,82 @@
+//! A PostgreSQL proxy that loses acknowledged commits: it turns every tenth COMMIT into an ABORT.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+const FORGETS_EVERY: u32 = 10;
+const COMMIT: &[u8] = b"COMMIT\0";
+/// As long as a COMMIT, so that the message length stays valid.
+const ABORT: &[u8] = b"ABORT \0";
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A Unix socket in its own directory that forwards to the database's socket.
+pub(super) struct Amnesia {
+    dir: tempfile::TempDir,
+    is_on: Arc<AtomicBool>,
+    commits: Arc<AtomicU32>,
+}
+
+impl Amnesia {
+    /// Forwards to the server with this socket; loses nothing until [`Amnesia::begin`].
+    pub(super) fn before(server: &Path) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join(server.file_name().expect("a name"));
+        let listener = UnixListener::bind(socket).expect("a socket");
+        let (is_on, commits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (server, forgets, all) = (PathBuf::from(server), is_on.clone(), commits.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(database) = UnixStream::connect(&server) else { continue };
+                let (forgets, commits) = (forgets.clone(), all.clone());
+                carry(&client, &database, move |bytes| {
+                    if forgets.load(Ordering::Relaxed) {
+                        forget(bytes, &commits);
+                    }
+                });
+                carry(&database, &client, |_| {});
+            }
+        });
+        Self { dir, is_on, commits }
+    }
+
+    pub(super) fn begin(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Number of lost commits.
+    pub(super) fn forgotten(&self) -> u32 {
+        self.commits.load(Ordering::Relaxed) / FORGETS_EVERY
+    }
+
+    pub(super) fn url(&self) -> String {
+        let dir = self.dir.path().display().to_string().replace('/', "%2F");
+        format!("postgres://berth@{dir}/postgres")
+    }
+}
+
+/// The driver sends a COMMIT as one message and waits for the response, so a message is never split.
+fn forget(bytes: &mut [u8], commits: &AtomicU32) {
+    let Some(at) = bytes.windows(COMMIT.len()).position(|part| part == COMMIT) else { return };
+    if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(FORGETS_EVERY) {
+        bytes[at..at + ABORT.len()].copy_from_slice(ABORT);
+    }
+}
+
+fn carry(from: &UnixStream, to: &UnixStream, change: impl Fn(&mut [u8]) + Send + 'static) {
+    let (mut from, mut to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
+    std::thread::spawn(move || {
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(count @ 1..) = from.read(&mut piece) {
+            change(&mut piece[..count]);
+            if to.write_all(&piece[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    });
+}
