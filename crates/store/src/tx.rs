@@ -226,7 +226,7 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Session(it)) => records::session::put(self, &it)?,
                 Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
                 Change::Put(Record::EnvironmentDeployment(it)) => {
-                    records::deployment::put_environment(self, &it)?
+                    records::deployment::put_environment(self, &it)?;
                 }
                 Change::Put(Record::StagesDeployment(it)) => records::deployment::put_stages(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,

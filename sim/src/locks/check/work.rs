@@ -29,7 +29,7 @@ pub(super) fn check(
                 check_confirmed(new, seen)?;
             }
             DeploymentStatus::Cancelled(_) | DeploymentStatus::Cancelling(_) => {
-                check_cancelled(new, moves, seen)?
+                check_cancelled(new, moves, seen)?;
             }
             _ => {}
         }
@@ -174,7 +174,7 @@ impl EnvironmentMemory {
             let has_run = old.is_some_and(|old| old.attempt().is_some());
             match &new.status {
                 DeploymentStatus::Running if self.condition == Condition::Clean => {
-                    self.condition = Condition::Dirty
+                    self.condition = Condition::Dirty;
                 }
                 status if status.is_final() && has_run && is_lost => self.condition = Condition::Unknown,
                 DeploymentStatus::Succeeded => {
