@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::tool::output;
 
 /// Commits after this one are checked.
-const BASE: &str = "6caaefe";
+const BASE: &str = "504b1d5";
 const SUBJECT_CHARS_MAX: usize = 72;
 
 /// Returns one line for each commit with a malformed subject. Merges are not checked, and neither is a tree without git or without `BASE` (an

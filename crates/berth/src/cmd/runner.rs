@@ -81,7 +81,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sandbox = embedded::sandbox(args.sandbox, false);
     let user = args.user.as_deref().map(StepUserAccount::find).transpose().context("--user")?;
     let confinement = Confinement::choose_as(user, sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
-    let RecoveredSpool { before, seen } = AttemptSpool::recover(home.path()).context("cannot read the spool")?;
+    let RecoveredSpool { before, seen } =
+        AttemptSpool::recover(home.path()).context("cannot read the spool")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
     let hello = Hello {
@@ -147,7 +148,8 @@ fn enter(
     hello: &Hello,
     ending: &Ending,
 ) -> anyhow::Result<Option<(Arc<ServerClient>, Welcome)>> {
-    let known = RunnerCredential::load(home.path()).context("cannot read the credential in the work directory")?;
+    let known =
+        RunnerCredential::load(home.path()).context("cannot read the credential in the work directory")?;
     let was_known = known.is_some();
     let credential = match (known, &args.token) {
         (Some(known), _) => {

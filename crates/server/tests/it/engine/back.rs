@@ -239,7 +239,7 @@ async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_sam
     let ended = harbour.end_of(&bad).await;
     assert_eq!((&ended["status"], &ended["cause"]), (&json!("failed"), &json!("step_failed")));
     let detail = ended["detail"].as_str().unwrap();
-    assert!(detail.ends_with("it was not rolled back: something broke on our side"), "{detail}");
+    assert!(detail.ends_with("it was not rolled back: internal error"), "{detail}");
     assert!(!detail.contains(&elsewhere), "{detail}");
     let told = harbour.see("/events?kind=rollback_skipped").await;
     assert_eq!(told[0]["data"]["stage"], "production", "{told}");
