@@ -9,7 +9,7 @@ use berth_api::runner::Network;
 
 use super::Cage;
 use super::user::StepUser;
-use super::visible::Visible;
+use super::visible::{Visible, VisibleSettings};
 use crate::attempt::environment::PATH;
 
 /// Capabilities are dropped: with them, root inside could undo every mount. No namespaces inside: they give them back.
@@ -102,7 +102,13 @@ fn exposed(visible: &Visible) -> Vec<OsString> {
 fn machine(visible: &Visible) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
     visible.dirs.iter().for_each(|dir| mount(&mut arguments, "--ro-bind", &[dir, dir]));
-    visible.links.iter().for_each(|(link, target)| mount(&mut arguments, "--symlink", &[target, link]));
+    let settings = VisibleSettings::find();
+    settings.paths.iter().for_each(|path| mount(&mut arguments, "--ro-bind-try", &[path, path]));
+    visible
+        .links
+        .iter()
+        .chain(&settings.links)
+        .for_each(|(link, target)| mount(&mut arguments, "--symlink", &[target, link]));
     EMPTY.iter().for_each(|dir| mount(&mut arguments, "--dir", &[Path::new(dir)]));
     arguments
 }

@@ -176,9 +176,17 @@ impl Cage<'_> {
         if let Some(user) = &self.confinement.user {
             user.run(command);
         }
-        match self.confinement.level {
-            Level::Process | Level::Bubblewrap(_) => command.spawn(),
+        match &self.confinement.level {
+            Level::Process => command.spawn(),
             Level::Landlock => landlock::spawn(self, command),
+            Level::Bubblewrap(bwrap) => command.spawn().map_err(|error| match error.kind() {
+                kind @ (io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                    let program = bwrap.display();
+                    let detail = format!("cannot run {program}: {error}; install bubblewrap again");
+                    io::Error::new(kind, detail)
+                }
+                _ => error,
+            }),
         }
     }
 
