@@ -121,7 +121,7 @@ fn registry_test_reports_every_mistake() {
             0,
             "hint  process: exited with 4. The answer file counts",
         ),
-        (r#"answer '{"status":"SUCCESS"}'; sleep 60"#, 0, "hint  process: it did not end after its answer"),
+        (r#"answer '{"status":"SUCCESS"}'; sleep 60"#, 0, "hint  process: it did not exit after its answer"),
         (r#"answer '{"status":"APPROVAL_REQUIRED"}'"#, 1, "ERROR asks for approval again after it was given"),
         (
             r#"case "$input" in *pollingState*) answer '{"status":"SUCCESS"}' ;; *) answer '{"status":"TRIGGERED","pollingState":1,"retryAfterMs":1}' ;; esac"#,

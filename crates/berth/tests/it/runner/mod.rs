@@ -219,7 +219,7 @@ fn removed_runner_exits_and_stops_its_steps() {
     assert_eq!(removed.status, 200, "{}", removed.text());
     let ran = runner.wait(PATIENCE);
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.contains("it was removed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("this runner was removed"), "{}", ran.stderr);
     assert!(!is_alive(&process));
 }
 
