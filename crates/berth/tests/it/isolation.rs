@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::Api;
 use crate::harness::{Home, Process, Server, berth, until};
+use crate::machine::{RunSocket, has_cgroups, has_signal_scope};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
@@ -34,18 +35,24 @@ for dir in /usr /etc /opt /var /; do touch "$dir/berth-was-here" 2>/dev/null && 
 const MACHINE: &str = r#"
 kill -0 "$SERVER" 2>/dev/null && [ "$(cat /proc/$SERVER/comm)" = berth ] && echo "LEAK signal"
 chmod 644 "$DATA/root.key" 2>/dev/null
-for socket in "$DATA/admin.sock" $(find /run -type s 2>/dev/null); do
+for socket in "$DATA/admin.sock" "$SOCKET"; do
   curl --silent --max-time 2 --unix-socket "$socket" http://x/ >/dev/null 2>&1; [ $? = 7 ] || echo "LEAK $socket"
 done
-unshare --user --map-root-user true 2>/dev/null && echo "LEAK user namespace"
+unshare --user true 2>/dev/null && echo "LEAK user namespace"
 unshare --mount true 2>/dev/null && echo "LEAK mount namespace"
 mkdir -p m; mount -t tmpfs none m 2>/dev/null && echo "LEAK mount"
 mount -o remount,rw / 2>/dev/null && echo "LEAK remount"
 "#;
 
-/// Starts a daemon detached from its parent, process group and environment.
+/// A daemon without parent, group and environment. The step ends after it has started.
 const DAEMON: &str = r#"
 ( setsid env -i sh -c "( sleep $MARK & ) & sleep $MARK" >/dev/null 2>&1 & )
+sleep 0.2
+"#;
+
+/// Denied by Landlock from Linux 6.12 on.
+const SIGNAL: &str = r#"
+kill -0 "$SERVER" 2>/dev/null && echo "LEAK signal"
 "#;
 
 /// How the data directory is passed to a server whose working directory contains it as `data`.
@@ -61,6 +68,7 @@ struct Attacked {
     server: Server,
     sandbox: &'static str,
     key: Vec<u8>,
+    socket: RunSocket,
 }
 
 impl Attacked {
@@ -78,17 +86,14 @@ impl Attacked {
             Named::Relative => PathBuf::from("data"),
             Named::ThroughLink => place.path().join("link"),
         };
-        if let Some(why) = refusal(sandbox) {
-            match sandbox {
-                "bubblewrap" => outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})")),
-                _ => outcome::impossible(sandbox, &why),
-            }
+        if !is_available(sandbox) {
             return None;
         }
         let mut command = berth(&["serve", "--local", "--listen", "127.0.0.1:0", "--rate-limit", "off"]);
         command.args(["--sandbox", sandbox, "--data-dir"]).arg(told).current_dir(place.path());
         let key = std::fs::read(data.join("root.key")).expect("the key");
-        Some(Self { server: Server::start(&mut command, &home.token), place, sandbox, key })
+        let server = Server::start(&mut command, &home.token);
+        Some(Self { server, place, sandbox, key, socket: RunSocket::listen() })
     }
 
     fn api(&self) -> &Api {
@@ -102,11 +107,14 @@ impl Attacked {
     /// The attack as a shell script.
     fn attack(&self, mark: &str) -> String {
         let server = self.server.process.id();
-        let machine = if self.sandbox == "bubblewrap" { MACHINE } else { "" };
-        let daemon = if self.sandbox == "bubblewrap" { DAEMON } else { "" };
+        let is_bubblewrap = self.sandbox == "bubblewrap";
+        let machine = if is_bubblewrap { MACHINE } else { "" };
+        let signal = if !is_bubblewrap && has_signal_scope() { SIGNAL } else { "" };
+        let daemon = if is_bubblewrap || has_cgroups() { DAEMON } else { "" };
         format!(
-            "DATA={}\nSERVER={server}\nMARK={mark}\n{FILES}{machine}{daemon}echo attacked\n",
-            self.data().display()
+            "DATA={}\nSOCKET={}\nSERVER={server}\nMARK={mark}\n{FILES}{machine}{signal}{daemon}echo attacked\n",
+            self.data().display(),
+            self.socket.path.display(),
         )
     }
 
@@ -115,6 +123,7 @@ impl Attacked {
         assert!(!log.contains("LEAK"), "{log}");
         assert!(!log.contains(SECRET), "{log}");
         assert_eq!(sleepers(mark), 0, "a daemon stays behind");
+        assert!(!self.socket.has_connection(), "a socket in /run was reached");
         let key = self.data().join("root.key");
         assert_eq!(key.metadata().expect("the key").permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read(key).expect("the key"), self.key);
@@ -122,7 +131,20 @@ impl Attacked {
     }
 }
 
-/// Returns why a sandbox level does not work on this machine.
+/// Whether a sandbox level works here; reports why it does not.
+pub(crate) fn is_available(sandbox: &str) -> bool {
+    let why = refusal(sandbox);
+    match (&why, sandbox) {
+        (None, _) => {}
+        (Some(why), "bubblewrap") => {
+            outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})"));
+        }
+        (Some(why), _) => outcome::impossible(sandbox, why),
+    }
+    why.is_none()
+}
+
+/// Why a level does not work here.
 fn refusal(sandbox: &str) -> Option<String> {
     let home = Home::on_sqlite();
     let mut command = home.serve_command();
@@ -202,15 +224,22 @@ fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) 
     std::fs::write(source.join("berth-registry.yaml"), manifest).expect("written");
     std::fs::write(source.join("steps.sh"), "exit 1\n").expect("written");
     commit(&source);
+    let (_, log) = wait_for_failed_build(api, &source);
+    attacked.check(&log, &mark);
+}
+
+/// Adds the registry in `source`, and returns the registry and the log of its failed build.
+pub(crate) fn wait_for_failed_build(api: &Api, source: &Path) -> (Value, String) {
     let body = json!({"name": "tools", "url": source.display().to_string()});
     let added = api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
-    until(PATIENCE, "end of the build", || {
-        (api.get(&path).json()["data"]["status"] == "failed").then_some(())
+    let registry = until(PATIENCE, "end of the build", || {
+        let registry = api.get(&path).json()["data"].clone();
+        assert_ne!(registry["status"], "ready", "{registry}");
+        (registry["status"] == "failed").then_some(registry)
     });
-    let log = api.get(&format!("{path}/builds/1/logs")).text();
-    attacked.check(&log, &mark);
+    (registry, api.get(&format!("{path}/builds/1/logs")).text())
 }
 
 pub(crate) fn commit(source: &Path) {

@@ -1,41 +1,47 @@
 //! Without bubblewrap the server serves, but runs no step in a weaker sandbox unless it was named.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use berth_testkit::outcome;
 use serde_json::json;
 
 use crate::harness::{Home, Process, STOP_MAX, Server, berth, until};
+use crate::isolation::{commit, is_available, text, wait_for_failed_build};
+use crate::machine::{in_mount_namespace, run_in_namespace_of};
 
 const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The same command with `bwrap` hidden. `None`: this machine does not allow that.
+/// Makes the program `bwrap` fail in a mount namespace.
+const REMOVE_BUBBLEWRAP: &str = r#"for dir in /usr/local/bin /usr/bin /bin; do
+    if [ -e $dir/bwrap ]; then mount --bind /dev/null $dir/bwrap; fi
+done"#;
+
+/// The same command where there is no program `bwrap`. `None`: the machine does not let tests hide it.
 fn without_bubblewrap(command: &Command) -> Option<Command> {
-    const HIDE: &str = r#"for dir in /usr/local/bin /usr/bin /bin; do
-        if [ -e $dir/bwrap ]; then mount --bind /dev/null $dir/bwrap || exit 1; fi
-    done
-    exec "$0" "$@""#;
-    let unshare = || {
-        let mut unshare = Command::new("unshare");
-        unshare.args(["--mount", "sh", "-c", HIDE]);
-        unshare
-    };
-    let tried = unshare().args(["sh", "-c", "! test -f /usr/bin/bwrap"]).status();
-    if !tried.is_ok_and(|status| status.success()) {
-        outcome::impossible("a machine without bubblewrap", "mount namespaces need root");
-        return None;
+    in_mount_namespace(command, REMOVE_BUBBLEWRAP)
+}
+
+/// Creates a registry whose build prints `it runs`.
+fn create_registry(dir: &Path) -> PathBuf {
+    let source = dir.join("tools");
+    std::fs::create_dir(&source).expect("a directory");
+    let manifest = "build: echo it runs\nstart: sh ./steps.sh\n";
+    std::fs::write(source.join("berth-registry.yaml"), manifest).expect("written");
+    std::fs::write(source.join("steps.sh"), "exit 1\n").expect("written");
+    commit(&source);
+    source
+}
+
+/// Adds a registry, and checks that its build fails with these words before any of its commands run.
+fn check_build_is_refused(server: &Server, source: &Path, words: &[&str]) {
+    let (registry, log) = wait_for_failed_build(&server.api, source);
+    let error = text(&registry["error"]);
+    for word in words {
+        assert!(error.contains(word) && log.contains(word), "{word:?} is not in {error}; {log}");
     }
-    let mut hidden = unshare();
-    hidden.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => hidden.env(name, value),
-            None => hidden.env_remove(name),
-        };
-    }
-    Some(hidden)
+    assert!(!log.contains(r#""it runs""#), "{log}");
 }
 
 #[test]
@@ -43,6 +49,8 @@ fn server_without_bubblewrap_serves_and_runs_no_step() {
     let home = Home::on_sqlite();
     let mut serve = berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
     serve.arg(home.path());
+    let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
+    serve.arg("--repository-root").arg(dir.path());
     let Some(mut serve) = without_bubblewrap(&serve) else { return };
     let server = Server::start(&mut serve, &home.token);
     assert_eq!(server.api.get("/readyz").status, 200);
@@ -61,6 +69,8 @@ fn server_without_bubblewrap_serves_and_runs_no_step() {
     let path = format!("{ORGANIZATION}/deployments/{id}");
     until(PATIENCE, "the reason", || server.api.get(&path).text().contains("no_runner").then_some(()));
     assert!(!server.api.get(&format!("{path}/steps/deploy/logs?raw=true")).text().contains("it runs"));
+    let words = ["apt-get install bubblewrap", "builds no custom steps"];
+    check_build_is_refused(&server, &create_registry(dir.path()), &words);
     server.stop();
 }
 
@@ -71,4 +81,45 @@ fn sandbox_that_is_named_and_missing_ends_the_server() {
     serve.args(["--sandbox", "bubblewrap"]);
     let Some(mut serve) = without_bubblewrap(&serve) else { return };
     Process::start(&mut serve).wait(STOP_MAX).refused(&["apt-get install bubblewrap"]);
+}
+
+/// The level is chosen at start: without its program the server runs nothing, instead of using a weaker one.
+#[test]
+fn build_fails_after_bubblewrap_is_removed_from_a_running_server() {
+    let home = Home::on_sqlite();
+    let Some(mut serve) = in_mount_namespace(&home.serve_command(), "") else { return };
+    if !is_available("bubblewrap") {
+        return;
+    }
+    let server = Server::start(&mut serve, &home.token);
+    assert_eq!(server.api.get("/readyz").json()["data"]["isolation"], "bubblewrap");
+    run_in_namespace_of(server.process.id(), REMOVE_BUBBLEWRAP);
+    let dir = tempfile::tempdir_in("/var/tmp").expect("a directory");
+    let words = ["cannot run /usr", "bwrap", "install bubblewrap again"];
+    check_build_is_refused(&server, &create_registry(dir.path()), &words);
+    server.stop();
+}
+
+#[test]
+fn landlock_of_a_kernel_before_6_2_is_refused() {
+    if !is_available("landlock") {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let library = dir.path().join("old_landlock.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/old_landlock.c");
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output();
+    let compiled = compiled.expect("a C compiler");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let home = Home::on_sqlite();
+    let serve = |abi: &str| {
+        let mut serve = home.serve_command();
+        serve.args(["--sandbox", "landlock"]).env("LD_PRELOAD", &library).env("LANDLOCK_ABI", abi);
+        serve
+    };
+    for abi in ["1", "2"] {
+        Process::start(&mut serve(abi)).wait(STOP_MAX).refused(&["older one than Linux 6.2"]);
+    }
+    Server::start(&mut serve("3"), &home.token).stop();
 }

@@ -8,7 +8,7 @@ use berth_api::runner::Network;
 
 use super::StepSandbox;
 use super::user::StepUserAccount;
-use super::visible::VisiblePaths;
+use super::visible::{VisiblePaths, VisibleSettings};
 use crate::attempt::environment::PATH;
 
 /// Without capabilities, because root inside could undo the mounts; without nested user namespaces, which would
@@ -102,7 +102,13 @@ fn expose_arguments(visible: &VisiblePaths) -> Vec<OsString> {
 fn base_arguments(visible: &VisiblePaths) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
     visible.dirs.iter().for_each(|dir| push_mount(&mut arguments, "--ro-bind", &[dir, dir]));
-    visible.links.iter().for_each(|(link, target)| push_mount(&mut arguments, "--symlink", &[target, link]));
+    let settings = VisibleSettings::find();
+    settings.paths.iter().for_each(|path| push_mount(&mut arguments, "--ro-bind-try", &[path, path]));
+    visible
+        .links
+        .iter()
+        .chain(&settings.links)
+        .for_each(|(link, target)| push_mount(&mut arguments, "--symlink", &[target, link]));
     EMPTY.iter().for_each(|dir| push_mount(&mut arguments, "--dir", &[Path::new(dir)]));
     arguments
 }

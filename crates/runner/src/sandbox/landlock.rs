@@ -19,6 +19,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::StepSandbox;
+use super::visible::VisibleSettings;
 
 /// Controls truncation (Linux 6.2). Older kernels are rejected.
 const ABI_MIN: ABI = ABI::V3;
@@ -94,7 +95,9 @@ fn rules(sandbox: &StepSandbox<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::from_read(ABI_MAX);
     let visible = &sandbox.confinement.visible;
     let hidden: Vec<&Path> = visible.covered_paths().collect();
-    let seen = visible.dirs.iter().chain(&visible.exposed).flat_map(|dir| readable(dir, &hidden));
+    let settings = VisibleSettings::find().paths;
+    let seen = visible.dirs.iter().chain(&settings).chain(&visible.exposed);
+    let seen = seen.flat_map(|path| readable(path, &hidden));
     let mut rules: Vec<_> = seen.map(|path| (path, read)).collect();
     rules.push((PathBuf::from(PROCESSES), read));
     let connect = AccessFs::from_read(ABI_MAX) | AccessFs::ResolveUnix;

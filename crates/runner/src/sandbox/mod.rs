@@ -184,9 +184,17 @@ impl StepSandbox<'_> {
         if let Some(user) = &self.confinement.user {
             user.run_as(command);
         }
-        match self.confinement.level {
-            IsolationLevel::Process | IsolationLevel::Bubblewrap(_) => command.spawn(),
+        match &self.confinement.level {
+            IsolationLevel::Process => command.spawn(),
             IsolationLevel::Landlock => landlock::spawn(self, command),
+            IsolationLevel::Bubblewrap(bwrap) => command.spawn().map_err(|error| match error.kind() {
+                kind @ (io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+                    let program = bwrap.display();
+                    let detail = format!("cannot run {program}: {error}; install bubblewrap again");
+                    io::Error::new(kind, detail)
+                }
+                _ => error,
+            }),
         }
     }
 

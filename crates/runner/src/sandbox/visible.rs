@@ -1,27 +1,97 @@
 //! What a step sees of the file system: system directories and paths that the operator exposes.
 
 use std::collections::BTreeSet;
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Programs, libraries and configuration.
-const SYSTEM: &[&str] = &[
-    "/usr",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    SETTINGS,
-    "/opt",
-    "/nix/store",
-    "/gnu/store",
-];
+/// Programs and libraries.
+const SYSTEM: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store"];
 const SETTINGS: &str = "/etc";
+/// Configuration of the server, which may contain credentials.
+const OWN_SETTINGS: &str = "/etc/berth";
+/// Allow list of entries in `/etc` that programs need; `*` stands for any suffix. Each visible entry costs a mount,
+/// about 0.1 ms per step.
+const SHOWN_SETTINGS: &[&str] = &[
+    "ImageMagick*",
+    "R",
+    "alpine-release",
+    "alternatives",
+    "ant",
+    "bash.bashrc",
+    "bashrc",
+    "ca-certificates",
+    "chromium*",
+    "containers",
+    "crypto-policies",
+    "debian_version",
+    "dotnet",
+    "dpkg",
+    "fonts",
+    "gai.conf",
+    "gemrc",
+    "gitattributes",
+    "gitconfig",
+    "gnutls",
+    "gradle",
+    "group",
+    "host.conf",
+    "hostname",
+    "hosts",
+    "java*",
+    "krb5.conf*",
+    "ld-musl*",
+    "ld.so.cache",
+    "ld.so.preload",
+    "ldap",
+    "locale.alias",
+    "locale.conf",
+    "localtime",
+    "lsb-release",
+    "lua*",
+    "maven",
+    "mime.types",
+    "mtab",
+    "my.cnf*",
+    "mysql",
+    "nix",
+    "node*",
+    "npmrc",
+    "nsswitch.conf",
+    "odbcinst.ini",
+    "openldap",
+    "opt",
+    "os-release",
+    "passwd",
+    "perl*",
+    "php*",
+    "pip.conf",
+    "pki",
+    "postgresql-common",
+    "profile*",
+    "protocols",
+    "python*",
+    "redhat-release",
+    "resolv.conf",
+    "ruby*",
+    "services",
+    "sgml",
+    "ssh",
+    "ssl",
+    "static",
+    "system-release",
+    "terminfo",
+    "texmf",
+    "timezone",
+    "wgetrc",
+    "xdg",
+    "xml",
+    "zsh*",
+];
 /// Configures name resolution; on many machines a symlink into `/run`.
 const RESOLVER: &str = "/etc/resolv.conf";
 /// Limit for entries scanned in `/etc`.
@@ -42,6 +112,57 @@ pub(super) struct VisiblePaths {
     pub(super) chosen: Vec<PathBuf>,
     /// Paths that must not be visible.
     pub(super) hidden: Vec<PathBuf>,
+}
+
+/// The visible part of `/etc`.
+#[derive(Debug, Default)]
+pub(super) struct VisibleSettings {
+    /// Files and directories.
+    pub(super) paths: Vec<PathBuf>,
+    /// Symbolic links with their targets.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+}
+
+impl VisibleSettings {
+    /// Lists the entries of `/etc` on the allow list that all users can read now. `/etc` itself stays invisible:
+    /// a mount that covers a private file in it would disappear when the file is replaced by rename.
+    pub(super) fn find() -> Self {
+        Self::find_in(Path::new(SETTINGS))
+    }
+
+    fn find_in(dir: &Path) -> Self {
+        let mut found = Self::default();
+        for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if !is_shown(&path, dir) {
+                continue;
+            }
+            let Ok(about) = path.symlink_metadata() else { continue };
+            if about.is_symlink() {
+                found.links.extend(std::fs::read_link(&path).ok().map(|target| (path, target)));
+            } else if is_public(&about) {
+                found.paths.push(path);
+            }
+        }
+        found
+    }
+}
+
+/// Whether `path` is an entry of `settings` on the allow list, or inside one.
+fn is_shown(path: &Path, settings: &Path) -> bool {
+    let inner = path.strip_prefix(settings).ok();
+    let name = inner.and_then(|inner| inner.iter().next()?.to_str());
+    name.is_some_and(|name| {
+        SHOWN_SETTINGS.iter().any(|shown| match shown.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == *shown,
+        })
+    })
+}
+
+fn is_public(about: &Metadata) -> bool {
+    let for_all = if about.is_dir() { ENTERED_BY_ALL } else { READ_BY_ALL };
+    about.mode() & for_all == for_all
 }
 
 /// Why a path cannot be hidden or exposed.
@@ -78,7 +199,8 @@ impl VisiblePaths {
         let exposed = chosen.iter().cloned().chain(Path::new(RESOLVER).canonicalize()).collect();
         let mut visible = Self { dirs, links, exposed, chosen, hidden: Vec::new() };
         visible.hidden = private_settings().map_err(HiddenPathError::Settings)?;
-        for path in hidden {
+        let own_settings = PathBuf::from(OWN_SETTINGS);
+        for path in hidden.iter().chain(own_settings.is_dir().then_some(&own_settings)) {
             visible.hide(path)?;
         }
         Ok(visible)
@@ -92,7 +214,8 @@ impl VisiblePaths {
             dir.pop();
         }
         // Hiding it would hide part of the system.
-        if self.dirs.iter().any(|system| system.starts_with(&dir)) {
+        let settings = PathBuf::from(SETTINGS);
+        if self.dirs.iter().chain([&settings]).any(|system| system.starts_with(&dir)) {
             return Err(HiddenPathError::Needed { path: path.to_owned(), dir });
         }
         self.hidden.push(dir);
@@ -101,7 +224,10 @@ impl VisiblePaths {
 
     /// Hidden paths inside visible directories, which have to be covered.
     pub(super) fn covered_paths(&self) -> impl Iterator<Item = &Path> {
-        let seen = |path: &&PathBuf| self.dirs.iter().chain(&self.exposed).any(|dir| path.starts_with(dir));
+        let seen = |path: &&PathBuf| {
+            is_shown(path, Path::new(SETTINGS))
+                || self.dirs.iter().chain(&self.exposed).any(|dir| path.starts_with(dir))
+        };
         self.hidden.iter().filter(seen).map(PathBuf::as_path)
     }
 }
@@ -123,8 +249,7 @@ fn collect_private(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) 
         if about.is_symlink() || access(&path, Access::READ_OK).is_err() {
             continue;
         }
-        let for_all = if about.is_dir() { ENTERED_BY_ALL } else { READ_BY_ALL };
-        match (about.mode() & for_all == for_all, about.is_dir()) {
+        match (is_public(&about), about.is_dir()) {
             (true, true) => collect_private(&path, found, left)?,
             (true, false) => {}
             (false, is_dir) if is_dir || dir == Path::new(SETTINGS) => drop(found.insert(path)),
@@ -136,6 +261,9 @@ fn collect_private(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) 
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use super::*;
 
     #[test]
@@ -151,5 +279,27 @@ mod tests {
         }
         let missing = VisiblePaths::find(&[dir.path().join("not there")], &[]);
         assert!(matches!(missing, Err(HiddenPathError::Missing { .. })), "{missing:?}");
+    }
+
+    #[test]
+    fn settings_are_visible_if_allowed_and_readable_by_all() {
+        let etc = tempfile::tempdir().expect("directory");
+        for (name, mode) in [("passwd", 0o644), ("shadow", 0o644), ("wgetrc", 0o600), ("berth", 0o644)] {
+            let path = etc.path().join(name);
+            std::fs::write(&path, name).expect("file");
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).expect("mode");
+        }
+        for (name, mode) in [("ssl", 0o755), ("java-17-openjdk", 0o755), ("pki", 0o750), ("cron.d", 0o755)] {
+            std::fs::create_dir(etc.path().join(name)).expect("directory");
+            std::fs::set_permissions(etc.path().join(name), Permissions::from_mode(mode)).expect("mode");
+        }
+        symlink("/usr/share/zoneinfo/UTC", etc.path().join("localtime")).expect("link");
+        let found = VisibleSettings::find_in(etc.path());
+        let mut names: Vec<_> = found.paths.iter().filter_map(|path| path.file_name()?.to_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["java-17-openjdk", "passwd", "ssl"]);
+        assert_eq!(found.links, [(etc.path().join("localtime"), "/usr/share/zoneinfo/UTC".into())]);
+        assert!(is_shown(&etc.path().join("ssl/private"), etc.path()));
+        assert!(!is_shown(etc.path(), etc.path()) && !is_shown(Path::new("/opt/ssl"), etc.path()));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Yard, first_step, is_alive, text};
+use super::fixture::{ORG, Yard, first_step, is_alive, text};
 use crate::client::Request;
 use crate::harness::{Process, run};
 
@@ -14,7 +14,11 @@ pub(super) struct Stranger<'a> {
 
 impl<'a> Stranger<'a> {
     pub(super) fn new(yard: &'a Yard) -> Self {
-        let token = yard.token(Some("stranger"));
+        Self::with_token(yard, yard.token(Some("stranger")))
+    }
+
+    /// Registers the runner `stranger` with its registration token.
+    fn with_token(yard: &'a Yard, token: String) -> Self {
         let it = Self { yard, credential: token };
         let registered = it.say("register", &json!({"protocol": 2, "version": "0"}));
         let it = Self { yard, credential: text(&registered["data"]["credential"]) };
@@ -76,6 +80,27 @@ fn runner_cannot_report_on_another_runners_attempt() {
     assert_eq!(first_step(&now)["status"], "running");
     assert_eq!(yard.log(&id, "long"), "begins\n");
     assert!(is_alive(&process));
+}
+
+/// A runner gets its labels from the admin who created it, whatever it sends with a request for work.
+#[test]
+fn labels_sent_with_acquire_bring_no_step_that_needs_them() {
+    let yard = Yard::open();
+    yard.pipeline("    - { name: Deploy, type: script, runs_on: [gpu], params: { run: echo deployed } }\n");
+    let made = yard.api().post(&format!("{ORG}/runners"), &json!({"name": "stranger", "labels": ["big"]}));
+    let stranger = Stranger::with_token(&yard, text(&made.json()["data"]["token"]));
+    let id = yard.start();
+    yard.until(&id, "a step without a runner", |found| found.to_string().contains("no_runner"));
+    let labels = json!(["linux", "x86_64", "gpu", "big"]);
+    let asked = json!({"boot": "b", "nonces": ["n1"], "labels": labels, "waitMs": 500});
+    let answer = stranger.say("acquire", &asked);
+    assert_eq!(answer["data"]["assignments"], json!([]), "{answer}");
+    let shown = yard.api().get(&format!("{ORG}/runners/stranger")).json();
+    assert!(!shown["data"]["labels"].to_string().contains("gpu"), "{shown}");
+    // The step was ready: a runner with the label gets it.
+    let _runner = yard.runner("far", &[]);
+    yard.until(&id, "end", |found| found["finishedAt"].is_string());
+    assert_eq!(yard.log(&id, "deploy"), "deployed\n");
 }
 
 #[test]
