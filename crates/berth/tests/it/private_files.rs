@@ -177,7 +177,7 @@ echo looked
     );
     let log = fixture.finished_log(&fixture.deploy(&script));
     assert_eq!(log, "looked\n");
-    assert!(find_deploy_key(&fixture.data()).is_some(), "the key was in use meanwhile");
+    assert!(find_deploy_key(&fixture.data()).is_some(), "the key was still in use");
     fixture.server.stop();
 }
 

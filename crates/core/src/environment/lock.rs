@@ -82,7 +82,7 @@ impl Lock {
         Some((ticket, ticket.takeover.as_ref()?))
     }
 
-    /// Whether the active session has an unfinished deployment; the idle timer stops meanwhile.
+    /// Whether the active session has an unfinished deployment, which stops the idle timer.
     pub fn is_busy(&self) -> bool {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments
