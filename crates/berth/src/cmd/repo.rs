@@ -50,7 +50,7 @@ enum Command {
         #[arg(long)]
         detach: bool,
     },
-    /// Remove a repository and its pipelines
+    /// Remove a repository; pipelines stay
     Rm {
         /// Repository id or URL
         repository: String,
