@@ -1,5 +1,7 @@
 //! What can go wrong in the store. A refusal is not here: that is an answer of the rules.
 
+use crate::sql::Statement;
+
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store is shutting down, overloaded or broken; nothing was written.
@@ -19,6 +21,16 @@ pub enum StoreError {
     /// A mistake in this program: a row that cannot be read, a change without an event, a lost version check.
     #[error("store bug: {0}")]
     Bug(String),
+}
+
+impl StoreError {
+    /// Names the statement whose row could not be read.
+    pub(crate) fn in_statement(self, statement: &Statement) -> Self {
+        match self {
+            StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
+            other => other,
+        }
+    }
 }
 
 /// Why a store could not be opened. The text is shown to the operator as it is.

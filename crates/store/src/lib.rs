@@ -25,6 +25,7 @@ pub mod read_only;
 pub mod records;
 pub mod sql;
 mod sqlite;
+pub mod tables;
 mod trail;
 mod tx;
 mod value;

@@ -15,10 +15,10 @@ use berth_core::time::Timestamp;
 use crate::Ground;
 use crate::error::StoreError;
 use crate::job::Begun;
-use crate::sql::{Conn, Kind, Scope, Statement};
+use crate::sql::{Conn, FromRow, Kind, Scope, Statement, ToParams};
 use crate::trail::Heads;
 use crate::value::{Row, Value, text};
-use crate::{entropy, outbox, records, trail};
+use crate::{entropy, outbox, records, tables, trail};
 
 /// For whom a transaction runs.
 #[derive(Debug, Clone)]
@@ -45,6 +45,31 @@ pub trait Read {
 
     fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(statement, params)?.into_iter().next())
+    }
+
+    /// Runs a query and reads every row.
+    fn fetch_all<T: FromRow>(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.rows(statement, params)?.into_iter();
+        rows.map(|row| row.read().map_err(|error| error.in_statement(statement))).collect()
+    }
+
+    /// Runs a query and reads its first row.
+    fn fetch_optional<T: FromRow>(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Option<T>, StoreError> {
+        let row = self.row(statement, params)?;
+        row.map(|row| row.read().map_err(|error| error.in_statement(statement))).transpose()
+    }
+
+    /// Runs a query for one number; no row counts as 0.
+    fn fetch_count(&mut self, statement: &Statement, params: &[Value]) -> Result<i64, StoreError> {
+        Ok(self.fetch_optional(statement, params)?.unwrap_or(0))
     }
 }
 
@@ -177,6 +202,13 @@ impl<'c> Tx<'c> {
         }
     }
 
+    /// Writes a record: an insert or an upsert of its table, which must change exactly one row.
+    pub(crate) fn put(&mut self, statement: &Statement, record: &impl ToParams) -> Result<(), StoreError> {
+        let mut params = Vec::new();
+        record.to_params(&mut params)?;
+        self.execute_one(statement, &params)
+    }
+
     /// Records an event of the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
         let event = trail::draft(self, event)?;
@@ -223,7 +255,7 @@ impl<'c> Tx<'c> {
             match change {
                 Change::Put(Record::Pipeline(it)) => records::pipeline::put(self, &it)?,
                 Change::Put(Record::Environment(it)) => records::environment::put(self, &it)?,
-                Change::Put(Record::Session(it)) => records::session::put(self, &it)?,
+                Change::Put(Record::Session(it)) => tables::session::put(self, &it)?,
                 Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
                 Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
                 Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,

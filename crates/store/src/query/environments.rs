@@ -1,16 +1,18 @@
 //! What is due, what may start, what runs, and what has been.
 
 use berth_core::deployment::Deployment;
-use berth_core::environment::{Session, Ticket};
+use berth_core::environment::Ticket;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId};
 use berth_core::time::Timestamp;
 
 use super::Batch;
 use crate::error::StoreError;
-use crate::records::{deployment, session, ticket};
+use crate::records::{deployment, ticket};
 use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::text;
+
+pub use crate::tables::session::list_before as history;
 
 /// Deployments shown with a session.
 pub const SESSION_DEPLOYMENTS_MAX: i64 = 100;
@@ -26,10 +28,6 @@ statements! {
           FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
           WHERE e.startable_id IS NOT NULL AND p.status = 'active') AS ranked
         WHERE place <= $1 ORDER BY place, startable_id LIMIT $2";
-    Org Read HISTORY = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
-          extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
-          end_reason, ended_by, end_why, successor_id
-        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4";
     Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
           created_at, started_at, finished_at, resolved_commit, reason, retry_of
@@ -60,17 +58,6 @@ pub fn startable(
 ) -> Result<Vec<(OrgId, EnvironmentId, DeploymentId)>, StoreError> {
     let rows = db.rows(&STARTABLE, &[batch.share.into(), batch.total.into()])?;
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))).collect()
-}
-
-/// Sessions from this number down, newest first.
-pub fn history(
-    db: &mut impl Read,
-    environment: EnvironmentId,
-    from_number: i64,
-    limit: i64,
-) -> Result<Vec<Session>, StoreError> {
-    let rows = db.rows(&HISTORY, &[text(environment), from_number.into(), limit.into()])?;
-    rows.iter().map(session::read).collect()
 }
 
 /// Newest first.

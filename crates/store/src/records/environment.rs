@@ -1,45 +1,41 @@
 //! Environments, and everything a decision about one needs: see [`lock`].
 
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Agenda, Condition, Environment, Lock};
+use berth_core::environment::{Agenda, Condition, Environment, Lock, Session};
 use berth_core::id::{EnvironmentId, PipelineId, UserId};
 use berth_core::name::{CommitId, EnvName, Slug};
 use berth_core::pipeline::model::OnRelease;
 use berth_core::time::Timestamp;
 
-use super::{deployment, session, ticket};
+use super::{deployment, ticket};
 use crate::error::StoreError;
-use crate::sql::statements;
+use crate::sql::{RowReader, SqlText, TableRow as _, sql, statements};
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
 
 /// An environment, the status of its pipeline and its open session in one row. The columns of the session come last.
-macro_rules! select_lock {
-    ($rest:literal) => {
-        concat!(
-            "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence, e.sessions,
-               e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished, e.due_at,
-               e.startable_id, e.version, e.created_at, p.status,
-               s.id, s.environment_id, s.number, s.fence, s.holder, s.commit_id, s.context, s.claimed_at, s.extended_at,
-               s.extensions, s.ttl_seconds, s.expires_at, s.idle_seconds, s.active_at, s.warned_of, s.deployments,
-               s.drain, s.ended_at, s.end_reason, s.ended_by, s.end_why, s.successor_id
-             FROM environments e
-             JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
-             LEFT JOIN sessions s ON s.org_id = e.org_id AND s.environment_id = e.id AND s.ended_at IS NULL
-             WHERE e.org_id = $1 AND ",
-            $rest,
-            " {for_update_of_e}"
-        )
-    };
+const fn select_lock(condition: &str) -> SqlText {
+    let text = sql(
+        "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence, e.sessions,
+           e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished, e.due_at,
+           e.startable_id, e.version, e.created_at, p.status, ",
+    );
+    let text = text.columns(&Session::TABLE, "s").then(
+        " FROM environments e
+         JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+         LEFT JOIN sessions s ON s.org_id = e.org_id AND s.environment_id = e.id AND s.ended_at IS NULL
+         WHERE e.org_id = $1 AND ",
+    );
+    text.then(condition).then(" {for_update_of_e}")
 }
 const STATUS: usize = 19;
 const SESSION: usize = 20;
 
 statements! {
-    Org Read BY_SLUG = select_lock!("p.org_id = $1 AND p.slug = $2 AND p.deleted_at IS NULL AND e.name = $3");
-    Org Read BY_PIPELINE = select_lock!("e.pipeline_id = $2 AND e.name = $3");
-    Org Read BY_ID = select_lock!("e.id = $2");
-    Org Read OF_PIPELINE = select_lock!("e.pipeline_id = $2
+    Org Read BY_SLUG => select_lock("p.org_id = $1 AND p.slug = $2 AND p.deleted_at IS NULL AND e.name = $3");
+    Org Read BY_PIPELINE => select_lock("e.pipeline_id = $2 AND e.name = $3");
+    Org Read BY_ID => select_lock("e.id = $2");
+    Org Read OF_PIPELINE => select_lock("e.pipeline_id = $2
         AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name");
     Org Write INSERT = "INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash,
           is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
@@ -116,8 +112,7 @@ const fn word(condition: Condition) -> &'static str {
 
 /// An environment with everything around it. What the environment says is not there is not looked for.
 fn lock(db: &mut impl Read, mut row: Row) -> Result<Lock, StoreError> {
-    let session = Row(row.0.split_off(SESSION));
-    let session = session.maybe(0, |session, _| session::read(session))?;
+    let session = RowReader::new(Row(row.0.split_off(SESSION))).take_joined()?;
     let environment = read(&row)?;
     let is_paused = row.text(STATUS)? == "stopped";
     let agenda = &environment.agenda;

@@ -26,10 +26,11 @@ pub mod rollout;
 pub mod run;
 pub mod runner;
 pub mod secret;
-pub mod session;
 pub mod sign_in;
 pub mod stage;
 pub mod ticket;
 pub mod token;
 pub mod user;
 pub mod webhook;
+
+pub use crate::tables::session;

@@ -77,12 +77,11 @@ impl<'db> SqliteConn<'db> {
 
     fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
         match StoreError::from(error) {
-            StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
             StoreError::Broken(text) => {
                 self.broken = Some(StoreError::Broken(text.clone()));
                 StoreError::Broken(text)
             }
-            other => other,
+            other => other.in_statement(statement),
         }
     }
 

@@ -4,6 +4,16 @@
 //! are rendered `?n`, because there `$n` is a *name* numbered by first appearance. Tokens in braces stand for what
 //! only one engine has.
 
+mod column;
+mod row;
+mod table;
+
+pub use column::{FromValue, ToValue};
+pub(crate) use column::{json_columns, word_columns};
+pub use row::{FromRow, RowReader, ToParams};
+pub(crate) use row::{TableRow, column_group, from_row};
+pub(crate) use table::{SqlText, Table, sql, table};
+
 use crate::error::StoreError;
 use crate::value::{Row, Value};
 
@@ -40,14 +50,24 @@ pub trait Conn {
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError>;
 }
 
-/// Declares statements and, beside them, the list of all of them.
+/// Declares statements, and the list of them: each is a text (`=`), or a [`SqlText`] composed at compile time (`=>`).
 macro_rules! statements {
-    ($($scope:ident $kind:ident $name:ident = $text:expr;)+) => {
+    ($($scope:ident $kind:ident $name:ident $(= $text:expr)? $(=> $composed:expr)?;)+) => {
         $(const $name: $crate::sql::Statement = $crate::sql::Statement {
             name: concat!(module_path!(), "::", stringify!($name)),
             scope: $crate::sql::Scope::$scope,
             kind: $crate::sql::Kind::$kind,
-            text: $text,
+            text: {
+                $($text)?
+                $(
+                    const TEXT: $crate::sql::SqlText = $composed;
+                    const BYTES: [u8; TEXT.len] = TEXT.trim();
+                    match std::str::from_utf8(&BYTES) {
+                        Ok(text) => text,
+                        Err(_) => panic!("SQL is UTF-8"),
+                    }
+                )?
+            },
         };)+
         pub(crate) const STATEMENTS: &[$crate::sql::Statement] = &[$($name),+];
     };
@@ -146,13 +166,13 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::records::repository::STATEMENTS,
         crate::records::runner::STATEMENTS,
         crate::records::secret::STATEMENTS,
-        crate::records::session::STATEMENTS,
         crate::records::sign_in::STATEMENTS,
         crate::records::stage::STATEMENTS,
         crate::records::ticket::STATEMENTS,
         crate::records::token::STATEMENTS,
         crate::records::user::STATEMENTS,
         crate::records::webhook::STATEMENTS,
+        crate::tables::session::STATEMENTS,
         crate::trail::STATEMENTS,
     ]
     .into_iter()
