@@ -50,13 +50,13 @@ mod tests {
         let names: Vec<_> = sql::all().filter(|it| is_changed_by(it.text)).map(|it| it.name).collect();
         expect_test::expect![[r#"
             [
-                "berth_store::records::organization::PUT",
-                "berth_store::records::member::PUT",
-                "berth_store::records::member::DELETE",
-                "berth_store::records::token::INSERT",
-                "berth_store::records::token::REVOKE",
-                "berth_store::records::token::REVOKE_OF_USER",
-                "berth_store::records::user::PUT",
+                "berth_store::tables::member::PUT",
+                "berth_store::tables::member::DELETE",
+                "berth_store::tables::organization::PUT",
+                "berth_store::tables::token::INSERT",
+                "berth_store::tables::token::REVOKE",
+                "berth_store::tables::token::REVOKE_OF_USER",
+                "berth_store::tables::user::PUT",
             ]
         "#]]
         .assert_debug_eq(&names);

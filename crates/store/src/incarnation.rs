@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use crate::Store;
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
-use crate::records::instance;
 use crate::sqlite;
+use crate::tables::instance;
 use crate::tx::Context;
 
 /// Name of the file beside the database.

@@ -18,6 +18,7 @@ pub mod incarnation;
 mod job;
 pub mod migrations;
 pub mod outbox;
+pub mod pagination;
 mod postgres;
 pub mod query;
 mod queue;
@@ -115,7 +116,7 @@ impl Store {
 
     /// For when counters of fences may have been lost; `given`: an epoch that was given elsewhere. No server may be running.
     pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
-        self.transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, given))
+        self.transact_blocking(Context::system(None), move |tx| tables::instance::raise_epoch(tx, given))
     }
 
     /// Whether other servers may be writing to the same database.

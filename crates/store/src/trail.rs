@@ -11,19 +11,16 @@ use berth_core::id::{EventId, OrgId};
 use crate::chain::{self, Head};
 use crate::error::StoreError;
 use crate::event_terms;
-use crate::query::events;
 use crate::sql::{Conn, statements};
+use crate::tables::event as events;
 use crate::tx::Tx;
-use crate::value::{text, to_json};
+use crate::value::text;
 
 statements! {
     // A head that another writer has moved is a bug, never overwritten.
     Instance Upkeep MOVE_HEAD = "INSERT INTO event_heads (org_id, sequence, hash) VALUES ($1, $2, $3)
         ON CONFLICT (org_id) DO UPDATE SET sequence = excluded.sequence, hash = excluded.hash
         WHERE event_heads.sequence = $4";
-    Org Upkeep APPEND = "INSERT INTO events
-        (org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 }
 
 /// Ends of the histories that a connection writes. A head that moves is written once, with the commit.
@@ -125,20 +122,7 @@ pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreEr
     };
     event.id = event.id.numbered(before.sequence + 1);
     let head = chain::seal(before, std::slice::from_mut(&mut event))?;
-    let sequence = head.sequence;
-    let params = [
-        sequence.into(),
-        text(event.id),
-        event.kind.as_str().into(),
-        event.occurred_at.into(),
-        to_json(&event.actor)?.into(),
-        event.request_id.as_deref().into(),
-        to_json(&event.subjects)?.into(),
-        to_json(&event.data)?.into(),
-        event.previous_hash.as_str().into(),
-        event.hash.as_str().into(),
-    ];
-    tx.execute_one(&APPEND, &params)?;
+    events::insert(tx, &event)?;
     event_terms::put(tx, &event)?;
     tx.heads().move_to(org, head);
     Ok(event)

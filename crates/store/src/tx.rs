@@ -238,11 +238,11 @@ impl<'c> Tx<'c> {
     }
 
     fn withdraw(&mut self, group: TicketGroupId, cause: TicketCause) -> Result<(), StoreError> {
-        for ticket in records::ticket::of_group(self, group)? {
+        for ticket in tables::ticket::of_group(self, group)? {
             if ticket.status != TicketStatus::Waiting {
                 continue;
             }
-            let lock = records::environment::by_id(self, ticket.environment)?;
+            let lock = tables::environment::by_id(self, ticket.environment)?;
             let lock = lock.ok_or_else(|| StoreError::Bug("a ticket without an environment".into()))?;
             let decision = queue::withdraw(&lock, ticket.id, cause, &self.moment()?);
             self.write(decision)?;
@@ -253,18 +253,18 @@ impl<'c> Tx<'c> {
     fn write<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         for change in decision.changes {
             match change {
-                Change::Put(Record::Pipeline(it)) => records::pipeline::put(self, &it)?,
-                Change::Put(Record::Environment(it)) => records::environment::put(self, &it)?,
+                Change::Put(Record::Pipeline(it)) => tables::pipeline::put(self, &it)?,
+                Change::Put(Record::Environment(it)) => tables::environment::put(self, &it)?,
                 Change::Put(Record::Session(it)) => tables::session::put(self, &it)?,
-                Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
+                Change::Put(Record::Ticket(it)) => tables::ticket::put(self, &it)?,
                 Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
                 Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
-                Change::Put(Record::Approval(it)) => records::approval::put(self, &it)?,
+                Change::Put(Record::Approval(it)) => tables::approval::put(self, &it)?,
                 Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,
                 Change::Put(Record::StageEnd(it)) => records::stage::put_end(self, &it)?,
-                Change::Put(Record::Analysis(it)) => records::analysis::put(self, &it)?,
-                Change::Put(Record::FixPullRequest(it)) => records::fix_pull_request::put(self, &it)?,
+                Change::Put(Record::Analysis(it)) => tables::analysis::put(self, &it)?,
+                Change::Put(Record::FixPullRequest(it)) => tables::fix_pull_request::put(self, &it)?,
             }
         }
         for event in decision.events {

@@ -2,7 +2,7 @@
 
 use super::{Head, Verdict, Verifier};
 use crate::error::StoreError;
-use crate::query::events::{self, Link};
+use crate::tables::event::{self, Link};
 use crate::tx::Read;
 
 /// Rows read and hashed in one go.
@@ -30,8 +30,8 @@ impl StoredCheck {
     }
 
     fn note_end(&mut self, db: &mut impl Read) -> Result<(), StoreError> {
-        self.head = readable(events::head(db))?;
-        let last = events::last(db)?;
+        self.head = readable(event::head(db))?;
+        let last = event::last(db)?;
         self.upto = last.unwrap_or(i64::MAX).max(self.head.as_ref().map_or(0, |head| head.sequence));
         self.end_is_odd = last.is_none();
         Ok(())
@@ -39,7 +39,7 @@ impl StoredCheck {
 
     /// True: what would have come next was removed, because it is old.
     fn note_start(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
-        let start = readable(events::kept_after(db))?;
+        let start = readable(event::kept_after(db))?;
         let start = start.filter(|start| start.sequence > self.verifier.at().sequence);
         Ok(start.map(|start| self.verifier.skip_to(start)).is_some())
     }
@@ -50,7 +50,7 @@ impl StoredCheck {
             // The event that says so may have come after the end that was noted.
             self.note_end(db)?;
         }
-        let links = events::links(db, self.after, self.upto, PAGE_ROWS)?;
+        let links = event::links(db, self.after, self.upto, PAGE_ROWS)?;
         for link in &links {
             match link {
                 Link::Sealed(sealed) => self.verifier.event(sealed),

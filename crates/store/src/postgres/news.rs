@@ -20,7 +20,7 @@ use super::address::{Address, Purpose};
 use super::conn::PgConn;
 use crate::error::StoreError;
 use crate::feed::Publisher;
-use crate::query::events;
+use crate::tables::event;
 use crate::tx::Reader;
 
 const CHANNEL: &str = "berth_events";
@@ -163,9 +163,9 @@ impl Listener {
             // Of one that is new here the last event is told: whoever has missed something sees a gap, and reads it.
             let from = match self.told.get(&org) {
                 Some(from) => *from,
-                None => (events::head(&mut db)?.sequence - 1).max(0),
+                None => (event::head(&mut db)?.sequence - 1).max(0),
             };
-            let news = events::after(&mut db, from, i64::MAX, TOLD_MAX)?;
+            let news = event::after(&mut db, from, i64::MAX, TOLD_MAX)?;
             self.told.insert(org, news.last().map_or(from, |event| event.sequence));
             if let Some(publisher) = &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
                 publisher.publish(news);

@@ -11,8 +11,8 @@ use super::address::{Address, NotConnected, Purpose, told};
 use super::conn::PgConn;
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
-use crate::records::instance;
 use crate::sql::Engine;
+use crate::tables::instance;
 
 /// How long a start waits for a database that is not there yet.
 const START_WAIT: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub(super) fn open(address: &Address) -> Result<i64, OpenError> {
     let mut client = wait(address)?;
     check(&mut client, address)?;
     migrate(&mut client, address)?;
-    Ok(instance::epoch(&mut PgConn::open(address, Purpose::Read)?)?)
+    Ok(instance::read_epoch(&mut PgConn::open(address, Purpose::Read)?)?)
 }
 
 fn wait(address: &Address) -> Result<Client, OpenError> {

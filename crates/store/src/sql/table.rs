@@ -250,13 +250,18 @@ mod tests {
         let texts = [
             table.select("WHERE isbn = $2"),
             sql("SELECT ").columns(&table, "b"),
-            table.insert(""),
+            table.insert("ON CONFLICT DO NOTHING"),
             table.upsert("WHERE books.pages IS NULL"),
             table.update("WHERE org_id = $1 AND isbn = $2"),
         ];
         let texts: Vec<_> =
             texts.iter().map(|it| String::from_utf8_lossy(&it.bytes[..it.len]).into_owned()).collect();
-        expect![[r#""#]].assert_eq(&texts.join("\n"));
+        expect![[r#"
+            SELECT isbn, title, pages, place, year, loans FROM books WHERE isbn = $2
+            SELECT b.isbn, b.title, b.pages, b.place, b.year, b.loans
+            INSERT INTO books (org_id, isbn, title, pages, search_key, place, year) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
+            INSERT INTO books (org_id, isbn, title, pages, search_key, place, year) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, isbn) DO UPDATE SET title = excluded.title, pages = excluded.pages, search_key = excluded.search_key WHERE books.pages IS NULL
+            UPDATE books SET title = $3, pages = $4 WHERE org_id = $1 AND isbn = $2"#]].assert_eq(&texts.join("\n"));
         assert_eq!(table.update_params(), 3);
     }
 

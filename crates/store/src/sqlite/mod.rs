@@ -23,8 +23,8 @@ pub(crate) use writer::Writer;
 
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
-use crate::records::instance;
 use crate::sql::Engine;
+use crate::tables::instance;
 use crate::tx::took_too_long;
 
 /// Below this, two connections can lose a committed write; 3.52.0 was withdrawn.
@@ -51,7 +51,7 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
         let applied = applied(&db).map_err(StoreError::from)?;
         let Some(next) = migrations::pending(&applied)?.first() else {
             db.execute_batch("COMMIT").map_err(StoreError::from)?;
-            return Ok(instance::epoch(&mut SqliteConn::on(&db))?);
+            return Ok(instance::read_epoch(&mut SqliteConn::on(&db))?);
         };
         db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(StoreError::from)?;
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];

@@ -21,7 +21,7 @@ use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::job::{Answer, Begun, Job};
-use crate::records::instance;
+use crate::tables::instance;
 use crate::trail;
 use crate::tx::TxState;
 

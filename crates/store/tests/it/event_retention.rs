@@ -288,7 +288,7 @@ fn a_history_that_was_touched_keeps_its_events() {
     db.execute(touched, params![ground.org.to_string()]).unwrap();
     let through = due_now(&ground, between).unwrap();
     let refused = pass(&ground, through).unwrap_err().to_string();
-    assert!(refused.contains("wrong at event 300"), "{refused}");
+    assert!(refused.contains("fails verification at event 300"), "{refused}");
     let left = all(&ground);
     assert_eq!(
         i64::try_from(left.len()).unwrap(),
