@@ -1,4 +1,4 @@
-//! A copy of a SQLite database, made while a server may be writing to it.
+//! Online backup of a SQLite database.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::error::StoreError;
 use crate::incarnation::BACKUP;
 use crate::sqlite;
 
-/// How long a busy database is waited for.
+/// How long a backup waits for a busy database.
 const BUSY_MAX: Duration = Duration::from_secs(30);
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// All of them in one go: in parts the copy would begin anew with every write.
+/// In one step: a backup in several steps restarts with every write.
 const ALL_PAGES: i32 = -1;
 
-/// Copies the database as it is at one moment; writers go on meanwhile. The copy is one file, checked and on the disk when
-/// this returns, and marked: it is not taken for the database itself.
+/// Copies a snapshot of the database while a server may be writing. The copy is a single file, checked and synced, with the
+/// incarnation of a backup.
 pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     let source = sqlite::connect_read_only(from)?;
     let mut copy = Connection::open(to).map_err(StoreError::from)?;
@@ -30,7 +30,7 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
         std::thread::sleep(BUSY_PAUSE);
     }
     drop(backup);
-    // One file, without a log beside it.
+    // A single file, without a WAL.
     copy.pragma_update(None, "journal_mode", "DELETE").map_err(StoreError::from)?;
     copy.execute("UPDATE instance SET incarnation = ?1", [BACKUP]).map_err(StoreError::from)?;
     check(&copy)?;
@@ -39,7 +39,7 @@ pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
     flushed.map_err(|error| StoreError::Unavailable(format!("{}: {error}", to.display())))
 }
 
-/// The pages and indexes belong together, and nothing points at what is not there.
+/// Checks the integrity of pages and indexes, and all foreign keys.
 pub(crate) fn check(db: &Connection) -> Result<(), StoreError> {
     let said: String =
         db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(StoreError::from)?;
@@ -53,7 +53,7 @@ pub(crate) fn check(db: &Connection) -> Result<(), StoreError> {
         Some(row) => {
             let (table, parent): (String, String) =
                 (row.get(0).map_err(StoreError::from)?, row.get(2).map_err(StoreError::from)?);
-            Err(StoreError::Broken(format!("a row of {table} points at one of {parent} that is not there")))
+            Err(StoreError::Broken(format!("a row of {table} references a missing row of {parent}")))
         }
     }
 }

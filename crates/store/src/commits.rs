@@ -1,9 +1,9 @@
-//! How long commits take, for whoever measures.
+//! Histogram of commit latencies, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of the buckets, in microseconds; what is longer is only in the count.
+/// Upper bounds of the buckets, in microseconds. Longer commits are in the count only.
 pub const BOUNDS_US: [u64; 12] =
     [250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];
 
@@ -15,16 +15,16 @@ pub struct Commits {
     jobs: AtomicU64,
 }
 
-/// As they were at one look.
+/// A snapshot of the histogram.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// So many took no longer than the bound of the same place.
+    /// Commits that took no longer than the bound at the same index.
     pub within: [u64; BOUNDS_US.len()],
     pub count: u64,
     pub sum_us: u64,
-    /// Changes that were in them.
+    /// Transactions in the commits: several share one.
     pub jobs: u64,
-    /// Changes that wait for their turn now.
+    /// Transactions in the write queue.
     pub waiting: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Inverted index of events: which events have a term.
+//! Inverted index of the audit log: terms and the events that have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const WRITTEN_AT_ONCE: usize = 8;
 const SUBJECTS: [&str; 3] = ["deployment", "environment", "pipeline"];
 
 statements! {
-    // As many as WRITTEN_AT_ONCE.
+    // WRITTEN_AT_ONCE terms.
     Org Upkeep PUT_TERMS = "INSERT INTO terms (org_id, term) VALUES
           ($1, $2), ($1, $3), ($1, $4), ($1, $5), ($1, $6), ($1, $7), ($1, $8), ($1, $9)
         ON CONFLICT (org_id, term) DO NOTHING";
@@ -46,7 +46,7 @@ pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[Subject]) -> BTree
     terms
 }
 
-/// Writes the terms of an event. Most of them exist already, so one statement does it.
+/// Writes the terms of an event. Usually all terms exist, and one statement is enough.
 pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     let terms: Vec<String> = terms_of(&event.kind, &event.actor, &event.subjects).into_iter().collect();
     for terms in terms.chunks(WRITTEN_AT_ONCE) {
@@ -66,12 +66,12 @@ pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The id of a term; `None`: no event has it.
+/// The id of a term. `None` if no event has it.
 pub(crate) fn id_of(db: &mut impl Read, term: &str) -> Result<Option<i64>, StoreError> {
-    db.row(&TERM_ID, &[term.into()])?.map(|row| row.int(0)).transpose()
+    db.fetch_optional(&TERM_ID, &[term.into()])
 }
 
-/// Removes the terms of these events, of which `through` is the last; all events before them have been removed.
+/// Removes the terms of these events, up to `through`. All earlier events have been removed.
 pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<(), StoreError> {
     let terms = events.iter().flat_map(|event| terms_of(&event.kind, &event.actor, &event.subjects));
     for term in terms.collect::<BTreeSet<_>>() {
@@ -81,7 +81,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<
     Ok(())
 }
 
-/// Describes where the terms of consecutive events and the index differ.
+/// Describes the differences between the terms of consecutive events and the index.
 pub(crate) fn check(db: &mut impl Read, events: &[Event], after: i64) -> Result<Vec<String>, StoreError> {
     let Some(through) = events.last().map(|event| event.sequence) else { return Ok(Vec::new()) };
     let mut wanted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
@@ -92,13 +92,13 @@ pub(crate) fn check(db: &mut impl Read, events: &[Event], after: i64) -> Result<
     }
     let mut problems = Vec::new();
     for (term, wanted) in wanted {
-        let rows = db.rows(&BETWEEN, &[term.as_str().into(), after.into(), through.into()])?;
-        let found = rows.iter().map(|row| row.int(0)).collect::<Result<BTreeSet<_>, _>>()?;
+        let params = [term.as_str().into(), after.into(), through.into()];
+        let found: BTreeSet<i64> = db.fetch_all(&BETWEEN, &params)?.into_iter().collect();
         if let Some(lost) = wanted.difference(&found).next() {
-            problems.push(format!("event {lost} is not found by {term}"));
+            problems.push(format!("event {lost} is not indexed under {term}"));
         }
         if let Some(odd) = found.difference(&wanted).next() {
-            problems.push(format!("event {odd} is found by {term}, which it is not about"));
+            problems.push(format!("event {odd} is indexed under {term}, which it does not have"));
         }
     }
     Ok(problems)

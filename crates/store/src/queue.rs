@@ -1,4 +1,4 @@
-//! A bounded queue that several threads take from.
+//! The bounded queue of the reader threads.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use crate::error::StoreError;
 use crate::job::Look;
 
-/// Reads waiting for a thread; one more is refused.
+/// Queued reads; further ones are refused.
 const QUEUE_READS_MAX: usize = 4_096;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ impl Queue {
     pub(crate) fn send(&self, look: Look) -> Result<(), StoreError> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.looks.len() >= QUEUE_READS_MAX {
-            return Err(StoreError::Unavailable("too many reads are waiting".into()));
+            return Err(StoreError::Unavailable("the read queue is full".into()));
         }
         waiting.looks.push_back(look);
         drop(waiting);
@@ -33,7 +33,7 @@ impl Queue {
         Ok(())
     }
 
-    /// `None` once it is closed and empty.
+    /// Blocks until there is a read. `None` once the queue is closed and empty.
     pub(crate) fn next(&self) -> Option<Look> {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -1,4 +1,4 @@
-//! Looking at a database without owning it: nothing is migrated, nothing can be written, and a server may be running.
+//! Read-only access to a database for operators. Does not migrate it; a server may be running.
 
 use std::path::Path;
 
@@ -21,12 +21,12 @@ enum Engine {
     Postgres(Box<Looker>),
 }
 
-/// What a question was answered with, as text; `None` is null.
+/// The result of a query, as text; `None` is null.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Table {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Option<String>>>,
-    /// There would have been more rows.
+    /// The result has more rows.
     pub has_more: bool,
 }
 
@@ -67,8 +67,7 @@ impl ReadOnly {
         }
     }
 
-    /// Whether the pages of the file belong together and nothing points at what is not there. PostgreSQL sees to both by
-    /// itself.
+    /// Checks the integrity of the database file. PostgreSQL checks its own.
     pub fn check_file(&self) -> Result<(), StoreError> {
         match &self.0 {
             Engine::Sqlite(db) => backup::check(db),
@@ -76,7 +75,7 @@ impl ReadOnly {
         }
     }
 
-    /// One question in SQL. The engine itself refuses to write.
+    /// Runs one SQL query. The database refuses writes.
     pub fn sql(&mut self, text: &str, rows_max: usize) -> Result<Table, OpenError> {
         match &mut self.0 {
             Engine::Sqlite(db) => ask(db, text, rows_max),
@@ -98,12 +97,12 @@ fn is_current(applied: &[Applied]) -> Result<(), OpenError> {
 
 fn ask(db: &Connection, text: &str, rows_max: usize) -> Result<Table, OpenError> {
     let said = |error: rusqlite::Error| match error {
-        rusqlite::Error::MultipleStatement => refused("one question at a time"),
+        rusqlite::Error::MultipleStatement => refused("only one statement is allowed"),
         other => refused(&other.to_string()),
     };
     let mut prepared = db.prepare(text).map_err(said)?;
     if !prepared.readonly() || prepared.column_count() == 0 {
-        return Err(refused("it would change something, or answers nothing; only SELECT is answered"));
+        return Err(refused("only SELECT is allowed"));
     }
     let columns: Vec<String> = prepared.column_names().map(str::to_owned).collect();
     let mut table = Table { columns, ..Table::default() };
@@ -120,7 +119,7 @@ fn ask(db: &Connection, text: &str, rows_max: usize) -> Result<Table, OpenError>
 }
 
 pub(crate) fn refused(why: &str) -> OpenError {
-    OpenError::Refused(format!("the question cannot be answered: {why}"))
+    OpenError::Refused(format!("the query cannot be run: {why}"))
 }
 
 fn shown(value: ValueRef<'_>) -> Option<String> {
@@ -129,7 +128,7 @@ fn shown(value: ValueRef<'_>) -> Option<String> {
         ValueRef::Integer(number) => Some(number.to_string()),
         ValueRef::Real(number) => Some(number.to_string()),
         ValueRef::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-        // As PostgreSQL writes them.
+        // The format of PostgreSQL.
         ValueRef::Blob(bytes) => {
             Some(bytes.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")))
         }

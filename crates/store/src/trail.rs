@@ -1,7 +1,7 @@
-//! The audit trail: events in the order they were committed, numbered without gaps per organization and chained.
+//! Appends events to the audit log: numbered without gaps per organization, in commit order, and hash-chained.
 //!
-//! They are sealed in the transaction that records them: whoever writes has the organization to itself until the commit, so
-//! the order of numbers is the order of commits.
+//! Events are numbered in the transaction that records them. It has the organization to itself until the commit, so the
+//! order of numbers is the order of commits.
 
 use std::collections::HashMap;
 
@@ -17,25 +17,25 @@ use crate::tx::Tx;
 use crate::value::text;
 
 statements! {
-    // A head that another writer has moved is a bug, never overwritten.
+    // Compare-and-swap: a head that another writer has moved is not overwritten.
     Instance Upkeep MOVE_HEAD = "INSERT INTO event_heads (org_id, sequence, hash) VALUES ($1, $2, $3)
         ON CONFLICT (org_id) DO UPDATE SET sequence = excluded.sequence, hash = excluded.hash
         WHERE event_heads.sequence = $4";
 }
 
-/// Ends of the histories that a connection writes. A head that moves is written once, with the commit.
+/// Heads of the audit logs that a connection writes. A head that has moved is written once, before the commit.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     known: HashMap<OrgId, Known>,
-    /// Moved since the last commit.
+    /// Heads that have moved since the last commit.
     moved: Vec<OrgId>,
-    /// What the running job has changed, in case it is undone.
+    /// Previous heads, to undo the running job.
     undo: Vec<(OrgId, Head)>,
 }
 
 #[derive(Debug)]
 struct Known {
-    /// As it stands in the database.
+    /// The sequence number in the database.
     stored: i64,
     head: Head,
 }
@@ -57,7 +57,7 @@ impl Heads {
         self.undo.push((org, std::mem::replace(&mut known.head, head)));
     }
 
-    /// A job begins: what came before it stays, whatever becomes of it.
+    /// Starts a job, which can be undone without the jobs before it.
     pub(crate) fn begin_job(&mut self) {
         self.undo.clear();
     }
@@ -72,13 +72,13 @@ impl Heads {
         self.moved.retain(|org| known.get(org).is_some_and(|known| known.head.sequence != known.stored));
     }
 
-    /// Nothing of the transaction was kept, or another server may have moved them: read them again.
+    /// Drops all heads: the transaction was rolled back, or another server may have moved them.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Writes the heads that moved, as the last act of a transaction.
+/// Writes the heads that have moved, as the last statements of a transaction.
 pub(crate) fn write_heads(conn: &mut dyn Conn, heads: &mut Heads) -> Result<(), StoreError> {
     for org in std::mem::take(&mut heads.moved) {
         let Some(known) = heads.known.get_mut(&org) else { continue };
@@ -86,13 +86,13 @@ pub(crate) fn write_heads(conn: &mut dyn Conn, heads: &mut Heads) -> Result<(), 
         let stored = std::mem::replace(&mut known.stored, sequence);
         let params = [text(org), sequence.into(), hash.into(), stored.into()];
         if conn.execute(&MOVE_HEAD, &params.each_ref())? != 1 {
-            return Err(StoreError::Bug(format!("the history of {org} was moved by another writer")));
+            return Err(StoreError::Bug(format!("another writer has moved the head of {org}")));
         }
     }
     Ok(())
 }
 
-/// An event that has no place in the history yet.
+/// Creates an event without a number and hashes.
 pub(crate) fn draft(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
     let NewEvent { kind, by, subjects, data } = event;
     Ok(Event {
@@ -110,6 +110,7 @@ pub(crate) fn draft(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
     })
 }
 
+/// Numbers, hashes and inserts an event.
 pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreError> {
     let org = event.org;
     let before = match tx.heads().of(org) {

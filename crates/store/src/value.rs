@@ -1,4 +1,4 @@
-//! Values that go into statements and come out of rows: four types both databases agree on.
+//! Values of statements and rows: the four types that both databases have.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Ids, names and words as text.
+/// The value of an id, a name or a word.
 pub fn text(value: impl Display) -> Value {
     Value::Text(value.to_string())
 }
@@ -62,7 +62,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// One row; columns are taken by position, in the order the statement names them.
+/// One row of a result.
 #[derive(Debug)]
 pub struct Row(pub(crate) Vec<Value>);
 
@@ -92,7 +92,7 @@ impl Row {
         self.int(column).map(Timestamp::from_micros)
     }
 
-    /// A column that may be null, read by one of the functions above.
+    /// Reads a nullable column with one of the functions above.
     pub fn maybe<'r, T>(
         &'r self,
         column: usize,
@@ -104,7 +104,7 @@ impl Row {
         }
     }
 
-    /// An id, a name or a word that was checked when it was written.
+    /// Reads an id, a name or a word, which was valid when it was written.
     pub fn parse<T: FromStr>(&self, column: usize) -> Result<T, StoreError>
     where
         T::Err: Display,
@@ -130,7 +130,7 @@ pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreErro
     serde_json::to_string(value).map_err(|error| StoreError::Bug(format!("cannot write JSON: {error}")))
 }
 
-// The value itself is not shown: it may be a hash or a person's data.
+// The value is not shown: it may be a hash or personal data.
 fn unexpected(column: usize, wanted: &str, found: Option<&Value>) -> StoreError {
     let found = match found {
         None => "no such column",

@@ -1,6 +1,6 @@
-//! Exports: one event a line in canonical JSON, oldest first, and the head as the last line.
+//! Exports of the audit log: one event per line in canonical JSON, oldest first, then the head.
 //!
-//! Where old events were removed the first line is the start: what the first event that is kept follows.
+//! If retention has removed events, the first line is the start: the event before the first exported one.
 
 use std::io::{BufRead, Read as _};
 
@@ -14,7 +14,7 @@ use crate::value::to_json;
 
 const START: &str = "start";
 const HEAD: &str = "head";
-/// No event comes near this.
+/// Far above the size of any event.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The last line of an export.
@@ -22,7 +22,7 @@ pub fn head_line(org: OrgId, head: &Head) -> Result<String, StoreError> {
     place_line(HEAD, org, head)
 }
 
-/// The first line of an export that does not begin with the first event. `None`: it does.
+/// The first line of an export. `None` if it starts with event 1.
 pub fn start_line(org: OrgId, start: &Head) -> Result<Option<String>, StoreError> {
     (start.sequence > 0).then(|| place_line(START, org, start)).transpose()
 }
@@ -40,7 +40,7 @@ pub enum ExportError {
     Io(#[from] std::io::Error),
 }
 
-/// What came of checking a file.
+/// The result of verifying a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Checked {
     pub organization: Option<String>,
@@ -55,9 +55,9 @@ enum Line {
     Head(String, Head),
 }
 
-/// Why a line is not as an export has it.
+/// Why a line is not that of an export.
 enum Fault {
-    /// It is nothing an export could ever have held.
+    /// Not from an export at all.
     Foreign(String),
     Altered(String),
 }
@@ -73,16 +73,16 @@ pub fn verify(mut file: impl BufRead, kept: Option<Head>) -> Result<Checked, Exp
         }
         number += 1;
         match parse(bytes.strip_suffix(b"\n").unwrap_or(&bytes)) {
-            _ if head.is_some() => verifier.unexpected("something stands behind the head"),
+            _ if head.is_some() => verifier.unexpected("there is a line after the head"),
             Ok(Line::Event(event)) => verifier.event(&event),
             Ok(Line::Start(organization, start)) if number == 1 => {
                 verifier.expect_organization(organization);
                 verifier.skip_to(start);
             }
-            Ok(Line::Start(..)) => verifier.unexpected("a start stands where it does not belong"),
+            Ok(Line::Start(..)) => verifier.unexpected("the start is not the first line"),
             Ok(Line::Head(organization, end)) => {
                 if verifier.organization().is_some_and(|known| known != organization) {
-                    verifier.unexpected("the head is another organization's");
+                    verifier.unexpected("the head belongs to another organization");
                 }
                 head = Some(end);
             }
@@ -133,7 +133,7 @@ fn line(value: &mut Value, text: &str) -> Result<Line, Fault> {
     let Some((organization, sequence, previous_hash, hash)) = claimed else {
         return Err(Fault::Foreign("is not an event with number and hashes".into()));
     };
-    // Spaces, another order, a member given twice: the same event, but not the line that was exported.
+    // Spaces, another order or a duplicate member: the same event, but not the exported line.
     if !is_canonical {
         return Err(not_as_exported());
     }

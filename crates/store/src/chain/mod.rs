@@ -1,8 +1,8 @@
-//! The chain of an organization's events: each carries the hash of the one before it.
+//! The hash chain of an organization's audit log: each event carries the hash of the one before it.
 //!
-//! What is hashed is what is shown: the event as JSON with sorted members and without spaces, less its own `hash`.
-//! So anybody with a JSON parser and SHA-256 can check an export, and whoever keeps one head elsewhere can tell
-//! whether anything before it was ever touched.
+//! The hash covers the canonical JSON of the event as the API shows it (members sorted, no spaces) without its own `hash`.
+//! So an export can be verified with a JSON parser and SHA-256, and a head that is stored elsewhere proves that no event
+//! before it was changed.
 
 pub mod export;
 mod stored;
@@ -23,17 +23,17 @@ use crate::value::to_json;
 pub use stored::StoredCheck;
 pub use verify::{Problem, Reason, Sealed, Verdict, Verifier};
 
-/// What the first event has in place of a hash before it.
+/// The previous hash of the first event.
 pub const NO_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
 const PREFIX: &str = "sha256:";
 const HEX: &[u8; 16] = b"0123456789abcdef";
 const HEX_CHARS: usize = 64;
-/// Room for most events: text that grows is copied each time.
+/// Initial buffer size; enough for most events.
 const EVENT_BYTES: usize = 1_024;
-/// Larger numbers are not the same in every JSON parser.
+/// JSON parsers may round larger numbers.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// The end of a chain: whoever knows it knows all that comes before.
+/// The end of a chain, which commits to every event before it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub sequence: i64,
@@ -45,12 +45,12 @@ pub struct Head {
 pub struct InvalidHead;
 
 impl Head {
-    /// Before the first event.
+    /// The head of an empty chain.
     pub fn start() -> Self {
         Self { sequence: 0, hash: NO_HASH.into() }
     }
 
-    /// A head that came from outside.
+    /// Parses a head from user input.
     pub fn parse(sequence: i64, hash: &str) -> Result<Self, InvalidHead> {
         let hex = hash.strip_prefix(PREFIX).ok_or(InvalidHead)?;
         let is_hex = hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -69,13 +69,13 @@ impl FromStr for Head {
     }
 }
 
-/// Numbers and chains events that follow `head`, in this order; returns the new head.
+/// Numbers and hashes events that follow `head`, in this order. Returns the new head.
 pub fn seal(head: Head, events: &mut [Event]) -> Result<Head, StoreError> {
     let mut head = head;
     for event in events {
         if !has_plain_numbers(&event.data) {
             return Err(StoreError::Bug(format!(
-                "{}: numbers in events are whole and below 2^53",
+                "{}: numbers in events must be integers below 2^53",
                 event.kind
             )));
         }
@@ -87,7 +87,7 @@ pub fn seal(head: Head, events: &mut [Event]) -> Result<Head, StoreError> {
     Ok(head)
 }
 
-/// The event as it is streamed and exported: its canonical JSON, with its hash.
+/// The canonical JSON of an event with its hash, as it is streamed and exported.
 pub fn line(event: &Event) -> Result<String, StoreError> {
     to_json(&Form::of(event, Some(&event.hash)))
 }
@@ -103,7 +103,7 @@ fn sha256(text: &[u8]) -> String {
     let mut out = String::with_capacity(PREFIX.len() + HEX_CHARS);
     out.push_str(PREFIX);
     for byte in digest::digest(&digest::SHA256, text).as_ref() {
-        // Twice with every change: formatting each byte would take longer than the hash.
+        // Hot path: `format!` for each byte would take longer than the hash.
         out.extend([byte >> 4, byte & 15].map(|digit| char::from(HEX[usize::from(digit)])));
     }
     out
@@ -131,14 +131,14 @@ impl Serialize for Sorted<'_> {
             }
             Value::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),
             Value::Number(number) if !number.is_i64() && !number.is_u64() => {
-                Err(S::Error::custom("a number that is not whole"))
+                Err(S::Error::custom("a number is not an integer"))
             }
             plain => plain.serialize(serializer),
         }
     }
 }
 
-/// The wire form. Members stand in the order of their names.
+/// The canonical form of an event. Members are sorted by name.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Form<'a> {
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canonical_json_is_sorted_and_without_spaces() {
+    fn canonical_json_is_sorted_without_spaces() {
         let value: Value =
             serde_json::from_str(r#"{"b": [{"z": 1, "a": "é\n\u001F"}], "B": null, "a": -7}"#).unwrap();
         let text = serde_json::to_string(&Sorted(&value)).unwrap();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_numbers_that_every_parser_keeps_are_sealed() {
+    fn seal_refuses_numbers_that_parsers_round() {
         for good in ["{}", "[1, -1]", r#"{"a": {"b": [9007199254740992]}}"#] {
             assert!(has_plain_numbers(&serde_json::from_str(good).unwrap()), "{good}");
         }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_a_number_and_a_hash() {
+    fn head_parses_a_number_and_a_hash() {
         let head = Head { sequence: 7, hash: NO_HASH.into() };
         assert_eq!(format!("7:{NO_HASH}").parse(), Ok(head));
         for bad in

@@ -1,27 +1,27 @@
-//! Checking the stored chain, a page at a time, so that no reader is held for long.
+//! Verification of the stored chain, page by page, so that no read takes long.
 
 use super::{Head, Verdict, Verifier};
 use crate::error::StoreError;
 use crate::tables::event::{self, Link};
 use crate::tx::Read;
 
-/// Rows read and hashed in one go.
+/// Rows verified by one read.
 const PAGE_ROWS: i64 = 1_000;
 
 pub struct StoredCheck {
     verifier: Verifier,
-    /// `None`: it cannot be read.
+    /// `None` if the stored head is unreadable.
     head: Option<Head>,
     after: i64,
     upto: i64,
-    /// The last row's number is no number.
+    /// The sequence number of the last row is not a number.
     end_is_odd: bool,
 }
 
 impl StoredCheck {
-    /// Notes where the chain ends now; what is recorded later is not looked at.
+    /// Starts a verification up to the current end of the chain.
     pub fn begin(db: &mut impl Read, kept: Option<Head>) -> Result<Self, StoreError> {
-        // From below the first number: a row in front of the chain does not belong there either.
+        // Starts below 1 to find rows that were inserted before the first event.
         let (verifier, after) = (Verifier::new(kept), i64::MIN);
         let mut check = Self { verifier, head: None, after, upto: 0, end_is_odd: false };
         check.note_end(db)?;
@@ -37,17 +37,17 @@ impl StoredCheck {
         Ok(())
     }
 
-    /// True: what would have come next was removed, because it is old.
+    /// Returns true if retention has removed the events that would have come next.
     fn note_start(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
         let start = readable(event::kept_after(db))?;
         let start = start.filter(|start| start.sequence > self.verifier.at().sequence);
         Ok(start.map(|start| self.verifier.skip_to(start)).is_some())
     }
 
-    /// Whether there is more to check.
+    /// Verifies a page. Returns whether there are more.
     pub fn page(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
         if self.note_start(db)? {
-            // The event that says so may have come after the end that was noted.
+            // The event that announces it may be after the end that was noted.
             self.note_end(db)?;
         }
         let links = event::links(db, self.after, self.upto, PAGE_ROWS)?;
@@ -66,13 +66,13 @@ impl StoredCheck {
 
     pub fn finish(mut self) -> Verdict {
         if self.end_is_odd {
-            self.verifier.unreadable("a row without a number");
+            self.verifier.unreadable("a row without a sequence number");
         }
         self.verifier.finish(self.head.as_ref())
     }
 }
 
-/// `None`: it is not as this program writes it.
+/// `None` if the head was not written by this program.
 fn readable(head: Result<Head, StoreError>) -> Result<Option<Head>, StoreError> {
     match head {
         Ok(head) => Ok(Some(head)),

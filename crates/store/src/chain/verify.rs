@@ -1,4 +1,4 @@
-//! Checking a chain, event by event: the first thing that is wrong, and where.
+//! Verification of a hash chain, event by event, up to the first problem.
 
 use berth_core::event::{Event, EventKind};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Head, NO_HASH, hash};
 use crate::error::StoreError;
 
-/// One event as the check sees it: what it claims, and the hash its content really has.
+/// An event for verification: its stored hash, and the hash computed from its content.
 #[derive(Debug, Clone)]
 pub struct Sealed {
     pub organization: String,
@@ -14,7 +14,7 @@ pub struct Sealed {
     pub previous_hash: String,
     pub hash: String,
     pub computed: String,
-    /// It says that events up to this one go because they are old.
+    /// Set for an event that announces the removal of events up to this one by retention.
     pub removes_through: Option<i64>,
 }
 
@@ -37,15 +37,15 @@ pub(super) fn removes_through(kind: &str, data: &Value) -> Option<i64> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The content does not have the hash it carries.
+    /// The content does not match the hash.
     Edited,
-    /// An event in the middle is gone.
+    /// An event in the middle is missing.
     Missing,
-    /// An event stands where it does not belong: inserted, doubled, swapped, or put in the place of another.
+    /// An event is out of place: inserted, duplicated, swapped or replaced.
     Unexpected,
-    /// Events at the end are gone.
+    /// Events at the end are missing.
     Truncated,
-    /// The chain is whole, but it is not the one the head was taken from.
+    /// The chain is consistent, but not the one that the given head is from.
     HeadDiffers,
 }
 
@@ -63,7 +63,7 @@ impl Reason {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The place in the chain, counted from 1.
+    /// Position in the chain, from 1.
     pub sequence: i64,
     pub reason: Reason,
     pub detail: String,
@@ -71,13 +71,13 @@ pub struct Problem {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Events that are as they were recorded: all before the first problem.
+    /// Events that were verified: all before the first problem.
     pub checked: i64,
-    /// The number of the first event that is kept: those before it were removed because they were old.
+    /// Number of the first stored event: retention has removed those before it.
     pub first: i64,
-    /// Where the chain ends, as its keeper says.
+    /// The stored end of the chain.
     pub head: Head,
-    /// The head that was given is from before what is kept: it was not compared with anything.
+    /// The given head is older than the first stored event, so it was not compared.
     pub head_is_too_old: bool,
     pub problem: Option<Problem>,
 }
@@ -85,9 +85,9 @@ pub struct Verdict {
 pub struct Verifier {
     kept: Option<Head>,
     organization: Option<String>,
-    /// What the first event that is kept follows.
+    /// The event before the first stored one.
     start: Head,
-    /// Up to here events were removed, as the history itself says.
+    /// Retention has announced the removal of events up to here.
     announced: i64,
     at: Head,
     checked: i64,
@@ -95,19 +95,19 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// `kept`: a head that was written down elsewhere, at any time before.
+    /// `kept` is a head that was stored elsewhere at any time before.
     pub fn new(kept: Option<Head>) -> Self {
         let (start, at) = (Head::start(), Head::start());
         Self { kept, organization: None, start, announced: 0, at, checked: 0, problem: None }
     }
 
-    /// What comes next follows this: everything up to here was removed because it was old.
+    /// Continues after `start`: retention has removed everything up to there.
     pub fn skip_to(&mut self, start: Head) {
         self.at = start.clone();
         self.start = start;
     }
 
-    /// All of it is this organization's.
+    /// Requires that all events belong to this organization.
     pub fn expect_organization(&mut self, organization: String) {
         self.organization = Some(organization);
     }
@@ -116,7 +116,7 @@ impl Verifier {
         self.problem.as_ref()
     }
 
-    /// The last event that was found good.
+    /// The last verified event.
     pub fn at(&self) -> &Head {
         &self.at
     }
@@ -127,11 +127,10 @@ impl Verifier {
 
     pub fn event(&mut self, found: &Sealed) {
         if let Some(problem) = &mut self.problem {
-            // What seemed to be gone stands further down.
+            // The missing event comes later: the order was changed.
             if problem.reason == Reason::Missing && found.sequence == problem.sequence {
                 problem.reason = Reason::Unexpected;
-                problem.detail =
-                    format!("event {} stands further down: the order was changed", found.sequence);
+                problem.detail = format!("event {} comes later: the order was changed", found.sequence);
             }
             return;
         }
@@ -147,38 +146,37 @@ impl Verifier {
         }
     }
 
-    /// Something that cannot be an event stands in the place of the next one.
+    /// Reports that the next entry is not an event.
     pub fn unreadable(&mut self, why: &str) {
-        self.stop(self.at.sequence + 1, Reason::Edited, format!("what stands here cannot be read: {why}"));
+        self.stop(self.at.sequence + 1, Reason::Edited, format!("the entry is unreadable: {why}"));
     }
 
     pub fn unexpected(&mut self, what: &str) {
         self.stop(self.at.sequence + 1, Reason::Unexpected, what.to_owned());
     }
 
-    /// `head`: where the chain should end. `None`: it was lost, and with it whatever came last.
+    /// `head` is the expected end of the chain. `None` if it is missing: then the end was truncated.
     pub fn finish(mut self, head: Option<&Head>) -> Verdict {
         let (last, next) = (self.at.sequence, self.at.sequence + 1);
         match head {
-            None => self.stop(next, Reason::Truncated, "there is no head after this: the end is gone".into()),
+            None => self.stop(next, Reason::Truncated, "the head is missing: the end was truncated".into()),
             Some(head) if head.sequence > last => {
-                let text =
-                    format!("the head says there are {} events, but they end with {last}", head.sequence);
+                let text = format!("the head is event {}, but the last event is {last}", head.sequence);
                 self.stop(next, Reason::Truncated, text);
             }
             Some(head) if head.sequence < last => {
-                let text = format!("the head says there are {} events, but there are more", head.sequence);
+                let text = format!("the head is event {}, but there are more events", head.sequence);
                 self.stop(head.sequence + 1, Reason::Unexpected, text);
             }
             Some(head) if head.hash != self.at.hash => {
-                let text = "the head has another hash than the last event".to_owned();
+                let text = "the hash of the head is not that of the last event".to_owned();
                 self.stop(last, Reason::HeadDiffers, text);
             }
             Some(_) => {}
         }
         if self.start.sequence > self.announced {
             let gone = self.start.sequence;
-            let text = format!("the events up to {gone} are gone, and none says that they were removed");
+            let text = format!("the events up to {gone} are missing, and no event announces their removal");
             self.stop(gone, Reason::Missing, text);
         }
         let mut head_is_too_old = false;
@@ -186,12 +184,12 @@ impl Verifier {
             if kept.sequence < self.start.sequence {
                 head_is_too_old = true;
             } else if kept.sequence > last {
-                let text = format!("there was an event {}, but they end with {last}", kept.sequence);
+                let text = format!("the given head is event {}, but the last event is {last}", kept.sequence);
                 self.stop(next, Reason::Truncated, text);
             } else if kept.sequence == 0 && kept.hash != NO_HASH {
-                self.stop(0, Reason::HeadDiffers, "a chain begins with 64 zeros".into());
+                self.stop(0, Reason::HeadDiffers, "an empty chain has a hash of zeros".into());
             } else if kept.sequence == self.start.sequence && kept.hash != self.start.hash {
-                let text = "the kept head has another hash than what the first event here follows";
+                let text = "the hash of the given head is not that of the event before the first stored one";
                 self.stop(kept.sequence, Reason::HeadDiffers, text.into());
             }
         }
@@ -203,17 +201,17 @@ impl Verifier {
     fn fault(&self, found: &Sealed, place: i64) -> Option<(Reason, String)> {
         let (number, before) = (found.sequence, place - 1);
         if found.computed != found.hash {
-            let text = format!("the event here (numbered {number}) does not have the hash it carries");
+            let text = format!("the content of the event (number {number}) does not match its hash");
             return Some((Reason::Edited, text));
         }
         if number > place {
-            return Some((Reason::Missing, format!("the event is gone: the next one is {number}")));
+            return Some((Reason::Missing, format!("the event is missing: the next one is {number}")));
         }
         if number < place {
-            return Some((Reason::Unexpected, format!("event {number} stands behind event {before}")));
+            return Some((Reason::Unexpected, format!("event {number} comes after event {before}")));
         }
         if self.organization.as_ref().is_some_and(|known| *known != found.organization) {
-            return Some((Reason::Unexpected, "the event is another organization's".into()));
+            return Some((Reason::Unexpected, "the event belongs to another organization".into()));
         }
         if found.previous_hash != self.at.hash {
             let text = format!("the event does not follow event {before}: one of the two was replaced");
@@ -221,7 +219,7 @@ impl Verifier {
         }
         let kept = self.kept.as_ref().filter(|kept| kept.sequence == number && kept.hash != found.hash);
         kept.map(|_| {
-            (Reason::HeadDiffers, "the kept head has another hash: history was written anew".to_owned())
+            (Reason::HeadDiffers, "the given head has another hash: the log was rewritten".to_owned())
         })
     }
 

@@ -1,8 +1,8 @@
-//! Everything from SQLite to PostgreSQL, or back: all tables, in one transaction, into an empty database.
+//! Copies everything from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
 //!
-//! Both have the same tables, made by the same migrations, so that a row is copied as it is. The epoch of fences rises by
-//! one: whatever the old database should still be used for, what the new one gives is above it. A PostgreSQL that was copied
-//! can still be served, so that its own epoch rises too: two copies of it do not give the same fences.
+//! Both have the same tables from the same migrations, so rows are copied unchanged. The epoch of the copy is raised, so its
+//! fences are greater than those of the old database, should that still be used. The epoch of a PostgreSQL source is raised
+//! too, so that two copies of it do not give the same fences.
 
 mod pg;
 mod schema;
@@ -21,24 +21,24 @@ use schema::{Table, tables};
 
 /// Rows written by one statement.
 const BATCH_ROWS: usize = 50;
-/// Made by the migrations themselves, one row.
+/// Filled by the migrations, with one row.
 const INSTANCE: &str = "instance";
 
-/// Which way.
+/// The direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     ToPostgres,
     ToSqlite,
 }
 
-/// Rows of a table, counted on both sides.
+/// The number of rows of a table, which is the same on both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     pub table: String,
     pub rows: u64,
 }
 
-/// Copies between the database of a directory and the one at `url`. No server may use either.
+/// Copies between the database of a data directory and the one at `url`. No server may be running on either.
 pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied>, OpenError> {
     sqlite::check_version()?;
     let path = dir.database();
@@ -79,11 +79,11 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
         writing.insert(table, &batch)?;
         copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
     }
-    // Ids that PostgreSQL generates follow those that were copied.
+    // Generated ids continue after the copied ones.
     writing.execute(
         "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
     )?;
-    // Nobody's yet, and above every fence the old one may still give.
+    // Above every fence that the old database may still give.
     writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
     writing.commit()?;
     Ok(copied)
@@ -97,8 +97,8 @@ fn to_sqlite(
 ) -> Result<Vec<Copied>, OpenError> {
     let mut reading = from.begin()?;
     if reading.has_servers()? {
-        let text = "a server is running on the PostgreSQL database, or was a few seconds ago. Stop all of them; one that was \
-                    killed is waited for ten seconds. Nothing was changed.";
+        let text = "a server is running on the PostgreSQL database, or was until a few seconds ago; nothing was changed. \
+                    Stop all servers, wait ten seconds, and try again.";
         return Err(OpenError::Refused(text.into()));
     }
     reading.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1"))?;
@@ -114,10 +114,10 @@ fn to_sqlite(
         })?;
         copied.push(counted(table, reading.count(table)?, count(db, table)?)?);
     }
-    // Nobody's yet, and above every fence that was given there, or here before.
+    // Above every fence that was given by either database.
     let given = incarnation::epoch(dir)?.unwrap_or_default();
     run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
-    // First the source: an epoch that rose for nothing does no harm.
+    // The source first: a raised epoch is harmless if the copy fails.
     reading.commit()?;
     incarnation::expect_new(dir)?;
     run("COMMIT")?;
@@ -139,7 +139,7 @@ fn refuse_filled(
         let rows = count(table)?;
         if rows > 0 {
             return Err(OpenError::Refused(format!(
-                "{which} is not empty: {} has {rows} rows. Copy into a new and empty database; nothing was changed.",
+                "{which} is not empty: {} has {rows} rows; nothing was changed. Copy into a new, empty database.",
                 table.name,
             )));
         }
@@ -151,13 +151,13 @@ fn counted(table: &Table, from: u64, to: u64) -> Result<Copied, OpenError> {
     match from == to {
         true => Ok(Copied { table: table.name.clone(), rows: to }),
         false => Err(OpenError::Refused(format!(
-            "{} has {from} rows here and {to} there; nothing was kept. Is a server still running?",
+            "{} has {from} rows in the source and {to} in the copy; nothing was changed. Is a server still running?",
             table.name,
         ))),
     }
 }
 
-/// The file stays, and is not served by mistake.
+/// Marks the file, so that it is not served by mistake.
 fn mark_moved(path: &Path) -> Result<(), StoreError> {
     sqlite::set_incarnation(path, MOVED)
 }

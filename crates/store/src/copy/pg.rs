@@ -1,4 +1,4 @@
-//! The side of PostgreSQL.
+//! The PostgreSQL side of a copy.
 
 use ::postgres::fallible_iterator::FallibleIterator as _;
 use ::postgres::types::ToSql;
@@ -17,13 +17,12 @@ pub(super) struct Writing<'c> {
 }
 
 impl Postgres {
-    /// Checked and migrated, as a server would.
+    /// Checks and migrates the database, as a server does.
     pub(super) fn open(url: &str) -> Result<Self, OpenError> {
         opened(url).map(Self)
     }
 
-    /// One transaction for everything: it sees one moment, and whoever writes what it has read does so before or after it.
-    /// What a server writes meanwhile is not in a copy; that none is running is for the caller to see to.
+    /// Begins a serializable transaction. Writes of a server that is running are not copied: the caller checks that none is.
     pub(super) fn begin(&mut self) -> Result<Writing<'_>, StoreError> {
         let isolation = ::postgres::IsolationLevel::Serializable;
         let tx = self.0.build_transaction().isolation_level(isolation).start().map_err(failed)?;
@@ -37,7 +36,7 @@ impl Writing<'_> {
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
     }
 
-    /// Whether a server leads the background work, or did so until a moment ago.
+    /// Whether a server holds a lease, or did until a few seconds ago.
     pub(super) fn has_servers(&mut self) -> Result<bool, StoreError> {
         let text = "SELECT EXISTS (SELECT 1 FROM leases
             WHERE expires_at > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";

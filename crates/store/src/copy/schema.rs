@@ -1,4 +1,4 @@
-//! Which tables there are, as SQLite tells it: those that others point at come first.
+//! The tables of the SQLite database, ordered so that referenced tables come first.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 pub(super) struct Table {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
-    /// The order in which rows are read: those that were made first come first.
+    /// The primary key, by which rows are read.
     key: Vec<String>,
     points_at: BTreeSet<String>,
 }
@@ -17,7 +17,7 @@ impl Table {
         format!("SELECT {} FROM {} ORDER BY {}", self.columns.join(", "), self.name, self.key.join(", "))
     }
 
-    /// For so many rows; `sign` is what stands before the number of a parameter.
+    /// An insert of several rows; `sign` comes before the number of a parameter.
     pub(super) fn insert(&self, rows: usize, sign: &str) -> String {
         let width = self.columns.len();
         let row = |at: usize| {
@@ -29,7 +29,7 @@ impl Table {
     }
 }
 
-/// All but the history of migrations, which each database has of its own.
+/// All tables except the migration history.
 pub(super) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
     let text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migrations'
         AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
@@ -41,7 +41,7 @@ pub(super) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
         let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|table| {
             table.points_at.iter().all(|other| sorted.iter().any(|sorted| sorted.name == *other))
         });
-        assert!(!ready.is_empty(), "tables that point at each other");
+        assert!(!ready.is_empty(), "tables reference each other");
         sorted.extend(ready);
         waiting = rest;
     }

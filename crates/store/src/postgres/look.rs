@@ -1,4 +1,4 @@
-//! One connection that only looks, for those who look after an installation.
+//! A read-only connection for operators.
 
 use ::postgres::{Client, SimpleQueryMessage};
 
@@ -9,9 +9,9 @@ use crate::error::{OpenError, StoreError};
 use crate::migrations::Applied;
 use crate::read_only::{Table, refused};
 
-/// Operators may ask what takes a while.
+/// Operators may run slow queries.
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";
-/// The cursor answers no more than is wanted, and takes nothing but a SELECT.
+/// A cursor limits the number of rows, and accepts nothing but SELECT.
 const CURSOR: &str = "berth_question";
 
 pub(crate) struct Looker {
@@ -35,7 +35,7 @@ impl Looker {
         Ok(rows.iter().map(read).collect())
     }
 
-    /// One snapshot, until [`Looker::end`].
+    /// Begins a snapshot, which lasts until [`Looker::end`].
     pub(crate) fn begin(&mut self) -> Result<(&mut PgConn, i64), StoreError> {
         let now = self.conn.number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
         Ok((&mut self.conn, now))
@@ -49,7 +49,7 @@ impl Looker {
         let said = |error: ::postgres::Error| refused(&told(&error));
         let mut client = self.client()?;
         let mut tx = client.build_transaction().read_only(true).start().map_err(said)?;
-        // By the protocol that takes one statement and no more.
+        // The extended query protocol accepts a single statement.
         tx.execute(&format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {text}"), &[]).map_err(said)?;
         let fetched = tx.simple_query(&format!("FETCH {} FROM {CURSOR}", rows_max + 1)).map_err(said)?;
         let mut table = Table::default();

@@ -1,7 +1,7 @@
-//! News between servers: whoever commits says so, whoever has followers looks.
+//! Notifications between servers with LISTEN and NOTIFY.
 //!
-//! A nudge goes out after the commit, on a connection of its own: inside the transaction it would make all commits wait for
-//! each other. It may get lost; what is new is looked for every second all the same, and only rows are told.
+//! A notification is sent after the commit on its own connection: inside the transaction, NOTIFY would serialize all
+//! commits. It may be lost, so the events table is also polled every second, and events are always read from there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -25,22 +25,21 @@ use crate::tx::Reader;
 
 const CHANNEL: &str = "berth_events";
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Before a lost connection is made again.
+/// Delay before a lost connection is reopened.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
-/// Nudges that wait to be sent; one more is left out.
+/// Queued notifications; further ones are dropped.
 const NUDGES_MAX: usize = 1_024;
-/// Between two nudges: what is committed meanwhile goes out with the next one. Each is a transaction, and whoever commits
-/// without a pause would have as many of them.
+/// Delay between two notifications: commits meanwhile share the next one. Each is a transaction of its own.
 const NUDGE_PAUSE: Duration = Duration::from_millis(5);
-/// Events of an organization told in one go.
+/// Events of an organization published at once.
 const TOLD_MAX: i64 = 512;
 
 pub(super) struct News {
-    /// Changes when another server has committed something.
+    /// Notified when another server commits.
     nudged: watch::Receiver<()>,
-    /// Sends nudges; ends when nobody can give it any.
+    /// Sends notifications; ends when the last writer is dropped.
     sender: Option<JoinHandle<()>>,
-    /// Taken away when the store closes: the thread that tells ends at its next look, and nobody waits for it.
+    /// `None` once the store is closed: then the listener thread ends with its next poll. It is not joined.
     publisher: Arc<Mutex<Option<Publisher>>>,
 }
 
@@ -52,11 +51,11 @@ impl News {
         let (nudges, queue) = sync_channel(NUDGES_MAX);
         let publisher = Arc::new(Mutex::new(Some(publisher)));
         let (to_send, to_listen, telling) = (address.clone(), address.clone(), publisher.clone());
-        // Who hears of its own commits would look for nothing.
+        // Identifies this process, so that it ignores its own notifications.
         let us = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
         let (nudge, nudged) = watch::channel(());
         let listener = Listener { us: us.clone(), nudge, publisher: telling, told: HashMap::new() };
-        let failed = |error| StoreError::Unavailable(format!("cannot start the news: {error}"));
+        let failed = |error| StoreError::Unavailable(format!("cannot start the listener: {error}"));
         let named = |name: &str| std::thread::Builder::new().name(name.into());
         let sender = named("store-nudge").spawn(move || send(&to_send, &us, &queue)).map_err(failed)?;
         named("store-news").spawn(move || listener.run(&to_listen)).map_err(failed)?;
@@ -79,7 +78,7 @@ impl Drop for News {
     }
 }
 
-/// All that wait go out together, each organization once.
+/// Sends all queued notifications together, each organization once.
 fn send(address: &Address, us: &str, queue: &Receiver<OrgId>) {
     let mut client: Option<Client> = None;
     while let Ok(first) = queue.recv() {
@@ -89,23 +88,23 @@ fn send(address: &Address, us: &str, queue: &Receiver<OrgId>) {
             client = address.connect(Purpose::Listen).ok().map(|(client, _)| client);
         }
         let Some(connected) = &mut client else { continue };
-        // Ids are letters, digits and a line.
+        // Ids consist of letters, digits and an underscore, so they need no quoting.
         let calls: Vec<String> =
             orgs.iter().map(|org| format!("pg_notify('{CHANNEL}', '{us} {org}')")).collect();
         if let Err(error) = connected.batch_execute(&format!("SELECT {}", calls.join(", "))) {
-            tracing::debug!(%error, "a nudge was not sent");
+            tracing::debug!(%error, "NOTIFY failed");
             client = None;
         }
         std::thread::sleep(NUDGE_PAUSE);
     }
 }
 
-/// The other end.
+/// The LISTEN thread.
 struct Listener {
     us: String,
     nudge: watch::Sender<()>,
     publisher: Arc<Mutex<Option<Publisher>>>,
-    /// The last event that was told, of organizations that somebody follows.
+    /// The last published event of each organization with followers.
     told: HashMap<OrgId, i64>,
 }
 
@@ -117,7 +116,7 @@ impl Listener {
                 return;
             }
             if let Err(error) = ended {
-                tracing::warn!(%error, "news of other servers are late; the connection is made again");
+                tracing::warn!(%error, "LISTEN connection lost; reconnecting");
             }
             std::thread::sleep(RECONNECT_PAUSE);
         }
@@ -127,7 +126,7 @@ impl Listener {
         self.publisher.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Until the connection is lost, or the store is closed.
+    /// Returns when the connection is lost or the store is closed.
     fn follow(&mut self, address: &Address) -> Result<(), StoreError> {
         let mut conn = PgConn::open(address, Purpose::Listen)?;
         let (mut client, _) = address.connected(Purpose::Listen)?;
@@ -136,7 +135,7 @@ impl Listener {
             self.tell(&mut conn)?;
             let mut waiting = client.notifications();
             let mut heard = waiting.timeout_iter(LOOK_EVERY).next().map_err(lost)?;
-            // Several nudges are one look.
+            // One poll for all notifications that have arrived.
             let mut is_foreign = false;
             while let Some(nudge) = heard {
                 is_foreign |= !nudge.payload().starts_with(&self.us);
@@ -151,7 +150,7 @@ impl Listener {
         }
     }
 
-    /// Tells what is new in the organizations that somebody follows.
+    /// Publishes new events of organizations with followers.
     fn tell(&mut self, conn: &mut PgConn) -> Result<(), StoreError> {
         let followed = match &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(publisher) => publisher.followed(),
@@ -160,7 +159,7 @@ impl Listener {
         self.told.retain(|org, _| followed.contains(org));
         for org in followed {
             let mut db = Reader::new(conn, Some(org), Timestamp::from_micros(0));
-            // Of one that is new here the last event is told: whoever has missed something sees a gap, and reads it.
+            // Starts with the last event: a follower that has missed earlier ones sees a gap, and reads it.
             let from = match self.told.get(&org) {
                 Some(from) => *from,
                 None => (event::head(&mut db)?.sequence - 1).max(0),
@@ -177,5 +176,5 @@ impl Listener {
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 fn lost(error: ::postgres::Error) -> StoreError {
-    StoreError::Unavailable(format!("the connection for news was lost: {error}"))
+    StoreError::Unavailable(format!("the LISTEN connection was lost: {error}"))
 }

@@ -5,8 +5,8 @@ use berth_core::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, UserId}
 use berth_core::rollout::Rollout;
 use berth_core::time::Timestamp;
 
-use super::{From, Slice, counted};
 use crate::error::StoreError;
+use crate::pagination::{COUNTED_MAX, From, Slice, counted};
 use crate::records::{deployment, rollout};
 use crate::sql::{Statement, statements};
 use crate::tx::Read;
@@ -146,7 +146,7 @@ pub fn list(
 
 fn total(db: &mut impl Read, filter: &Filter, count: &'static Statement) -> Result<Option<i64>, StoreError> {
     let mut params = filter.params();
-    params.push((super::COUNTED_MAX + 1).into());
+    params.push((COUNTED_MAX + 1).into());
     Ok(db.row(count, &params)?.map(|row| row.int(0)).transpose()?.and_then(counted))
 }
 

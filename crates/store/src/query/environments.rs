@@ -9,10 +9,6 @@ use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::text;
 
-pub use crate::tables::environment::{due, next_due, startable};
-pub use crate::tables::session::list_before as history;
-pub use crate::tables::ticket::{INSIGHT_ROWS_MAX, tickets_of};
-
 /// Deployments listed for a session.
 pub const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 

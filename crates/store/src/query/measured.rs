@@ -3,8 +3,8 @@
 use berth_core::runner::Runner;
 
 use crate::error::StoreError;
-use crate::records::runner;
 use crate::sql::statements;
+use crate::tables::runner;
 use crate::tx::Read;
 
 /// Runners counted one by one.

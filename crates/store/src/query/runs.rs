@@ -6,8 +6,8 @@ use berth_core::run::enter::Contender;
 use berth_core::run::{StageRun, StageStatus};
 use berth_core::time::Timestamp;
 
-use super::Batch;
 use crate::error::StoreError;
+use crate::pagination::Batch;
 use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::{Row, text};

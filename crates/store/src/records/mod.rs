@@ -1,8 +1,6 @@
-//! Records: for each noun its row, how it is loaded and how it is written.
+//! Records of deployments: for each its row, how it is loaded and how it is written.
 
 pub mod deployment;
 pub mod rollout;
 pub mod run;
 pub mod stage;
-
-pub use crate::tables::*;

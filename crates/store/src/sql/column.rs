@@ -2,9 +2,9 @@
 
 use berth_core::environment::fence::Fence;
 use berth_core::id::{
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EnvironmentId, EventId, InvitationId, OrgId,
-    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TicketGroupId,
-    TicketId, TokenId, UserId, WebhookId,
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId,
+    InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
+    StepRunId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
 };
 use berth_core::name::{CommitId, DisplayName, Email, EnvName, Reason, Slug};
 use berth_core::pipeline::grammar::{SecretName, StageName, StepId};
@@ -64,6 +64,7 @@ macro_rules! integers {
 }
 integers! {
     i64: Some, |it| *it;
+    u16: |number| u16::try_from(number).ok(), |it| i64::from(*it);
     u32: |number| u32::try_from(number).ok(), |it| i64::from(*it);
     bool: |number| Some(number != 0), |it| i64::from(*it);
     Timestamp: |number| Some(Timestamp::from_micros(number)), |it| it.as_micros();
@@ -128,7 +129,7 @@ macro_rules! text_columns {
     )+};
 }
 text_columns! {
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EnvironmentId, EventId, InvitationId, OrgId, PipelineId,
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, InvitationId, OrgId, PipelineId,
     RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TicketGroupId, TicketId, TokenId,
     UserId, WebhookId,
     CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,

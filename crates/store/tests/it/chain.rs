@@ -4,7 +4,7 @@ use berth_core::event::{Actor, ActorKind, Event, EventKind, NewEvent, Subject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::time::Timestamp;
 use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict, export};
-use berth_store::query::events;
+use berth_store::tables::event;
 use berth_store::{Context, StoreError};
 use rusqlite::{Connection, params};
 use serde_json::json;
@@ -57,11 +57,11 @@ fn found(ground: &Ground, kept: Option<&Head>) -> (i64, Reason) {
 }
 
 fn head(ground: &Ground) -> Head {
-    ground.transact(|tx| events::head(tx)).unwrap()
+    ground.transact(|tx| event::head(tx)).unwrap()
 }
 
 fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| events::after(tx, 0, i64::MAX, 1_000)).unwrap()
+    ground.transact(|tx| event::after(tx, 0, i64::MAX, 1_000)).unwrap()
 }
 
 /// Runs `text` on the organization's rows.
@@ -87,7 +87,7 @@ fn keep(db: &Connection) {
 }
 
 #[test]
-fn an_untouched_chain_is_valid_against_every_head_it_ever_had() {
+fn chain_is_valid_against_every_earlier_head() {
     let (ground, _) = ground();
     let end = head(&ground);
     let verdict = check(&ground, Some(end.clone()));
@@ -105,7 +105,7 @@ fn an_untouched_chain_is_valid_against_every_head_it_ever_had() {
 }
 
 #[test]
-fn a_batch_is_sealed_as_its_events_one_by_one() {
+fn seal_of_a_batch_equals_single_seals() {
     let (ground, _) = ground();
     let recorded = all(&ground);
     let mut unsealed = recorded.clone();
@@ -119,7 +119,7 @@ fn a_batch_is_sealed_as_its_events_one_by_one() {
 }
 
 #[test]
-fn every_edit_of_every_field_of_every_row_is_found_where_it_is() {
+fn chain_verification_finds_every_edited_field() {
     let (ground, db) = ground();
     keep(&db);
     let edits = [
@@ -160,7 +160,7 @@ fn every_edit_of_every_field_of_every_row_is_found_where_it_is() {
 }
 
 #[test]
-fn every_removal_insertion_and_swap_is_found_where_it_is() {
+fn chain_verification_finds_every_removal_insertion_and_swap() {
     let (ground, db) = ground();
     keep(&db);
     let end = head(&ground);
@@ -205,7 +205,7 @@ fn every_removal_insertion_and_swap_is_found_where_it_is() {
 }
 
 #[test]
-fn a_cut_is_found_by_the_stored_head_and_with_that_gone_by_a_kept_one() {
+fn chain_verification_finds_truncation() {
     let (ground, db) = ground();
     keep(&db);
     let end = head(&ground);
@@ -233,7 +233,7 @@ fn a_cut_is_found_by_the_stored_head_and_with_that_gone_by_a_kept_one() {
 }
 
 #[test]
-fn a_history_written_anew_is_found_by_a_kept_head() {
+fn rewritten_chain_differs_from_a_kept_head() {
     let (ground, db) = ground();
     let end = head(&ground);
     let early = Head { sequence: 20, hash: all(&ground)[19].hash.clone() };
@@ -270,7 +270,7 @@ fn check_lines(lines: &[String]) -> (i64, Reason, u64) {
 }
 
 #[test]
-fn an_export_with_lines_removed_doubled_or_swapped_is_found_at_its_line() {
+fn export_verification_finds_the_changed_line() {
     let (ground, _) = ground();
     let lines = exported(&ground);
     let whole = export::verify(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
@@ -300,7 +300,7 @@ fn an_export_with_lines_removed_doubled_or_swapped_is_found_at_its_line() {
 }
 
 #[test]
-fn any_byte_of_an_export_changed_is_found_or_the_file_refused() {
+fn export_verification_finds_every_changed_byte() {
     let (ground, _) = ground();
     let lines = exported(&ground);
     // The first four events and the head there was then.
@@ -334,7 +334,7 @@ fn any_byte_of_an_export_changed_is_found_or_the_file_refused() {
 }
 
 #[test]
-fn what_is_no_export_is_refused() {
+fn export_verification_refuses_other_files() {
     for other in ["", "\n", "hello\n", "{}\n", "[1]\n", "{\"sequence\": 1}\n", "\u{feff}{}", "\0\0\0"] {
         let refused = export::verify(other.as_bytes(), None).unwrap_err();
         assert!(refused.to_string().contains("not an export"), "{other:?}: {refused}");

@@ -39,14 +39,14 @@ fn write_on(ground: &Ground) {
 }
 
 #[test]
-fn a_log_that_is_written_without_a_pause_begins_anew() {
+fn wal_restarts_under_continuous_writes() {
     let ground = Ground::in_a_file();
     write(&ground);
     write_on(&ground);
 }
 
 #[test]
-fn a_log_that_somebody_read_for_long_is_cut_once_it_begins_anew() {
+fn wal_is_truncated_after_a_long_read() {
     let ground = Ground::in_a_file();
     write(&ground);
     let path = ground.place.dir.path().join("berth.db");

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 16;
 const SEED_OF_A_LONG_RUN: u64 = 119;
 
 #[test]
-fn a_database_answers_and_keeps_what_the_model_does() {
+fn store_matches_the_model() {
     let database = Database::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     // A round trip to PostgreSQL takes longer.
@@ -53,7 +53,7 @@ fn a_database_answers_and_keeps_what_the_model_does() {
 }
 
 #[test]
-fn a_row_that_is_not_as_it_was_decided_is_a_difference() {
+fn store_differs_from_the_model_after_a_changed_row() {
     let database = Database::new();
     let changes = [
         "UPDATE environments SET fence = fence + 1",

@@ -6,10 +6,10 @@ use berth_core::name::Slug;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{Format, Kinds, State, Webhook};
 use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict, export};
-use berth_store::query::From;
-use berth_store::query::events::{self, Filter};
-use berth_store::records::event_retention::{announce, due, remove};
-use berth_store::records::webhook;
+use berth_store::pagination::From;
+use berth_store::tables::event::{self, Filter};
+use berth_store::tables::event_retention::{announce, due, remove};
+use berth_store::tables::webhook;
 use berth_store::{StoreError, Tx};
 use rusqlite::{Connection, params};
 
@@ -81,7 +81,7 @@ fn found(ground: &Ground, kept: Option<Head>) -> (i64, Reason) {
 }
 
 fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| events::after(tx, 0, i64::MAX, i64::MAX)).unwrap()
+    ground.transact(|tx| event::after(tx, 0, i64::MAX, i64::MAX)).unwrap()
 }
 
 fn head_of(event: &Event) -> Head {
@@ -90,13 +90,13 @@ fn head_of(event: &Event) -> Head {
 
 /// What a list shows: the numbers on a page, the total.
 fn list(ground: &Ground, filter: Filter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
-    let listed = ground.transact(move |tx| events::list(tx, &filter, &From::Offset(offset), limit, true));
+    let listed = ground.transact(move |tx| event::list(tx, &filter, &From::Offset(offset), limit, true));
     let page = listed.unwrap();
     (page.items.iter().map(|event| event.sequence).collect(), page.total)
 }
 
 #[test]
-fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
+fn event_retention_leaves_a_valid_chain_and_exact_totals() {
     let ground = Ground::new();
     let between = fill(&ground);
     let before = all(&ground);
@@ -145,7 +145,7 @@ fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
 }
 
 #[test]
-fn what_a_webhook_has_not_read_stays() {
+fn event_retention_keeps_events_that_a_webhook_has_not_read() {
     let ground = Ground::new();
     let made = ground.transact(|tx| {
         let made = Webhook {
@@ -183,14 +183,14 @@ fn what_a_webhook_has_not_read_stays() {
 }
 
 #[test]
-fn the_newest_event_stays() {
+fn event_retention_keeps_the_newest_event() {
     let ground = Ground::new();
     record(&ground, 100);
     assert_eq!(due_now(&ground, now(&ground)), Some(100), "of 101");
 }
 
 #[test]
-fn a_check_that_is_under_way_while_events_go_finds_nothing_wrong() {
+fn chain_verification_tolerates_concurrent_retention() {
     let ground = Ground::new();
     let between = fill(&ground);
     let mut check = ground.transact(|tx| StoredCheck::begin(tx, None)).unwrap();
@@ -213,7 +213,7 @@ fn cut() -> (Ground, Connection) {
 }
 
 #[test]
-fn whatever_is_done_to_a_cut_history_is_found() {
+fn chain_verification_finds_changes_after_retention() {
     let first = THROUGH + 1;
     let next_hash = "(SELECT hash FROM events WHERE sequence = kept_after + 1)";
     let moved = format!("UPDATE event_heads SET kept_hash = {next_hash}, kept_after = kept_after + 1");
@@ -246,7 +246,7 @@ fn whatever_is_done_to_a_cut_history_is_found() {
 }
 
 #[test]
-fn removed_events_leave_no_terms() {
+fn event_retention_removes_terms() {
     let (ground, db) = cut();
     let count = |text: &str| -> i64 { db.query_row(text, [], |row| row.get(0)).unwrap() };
     assert_eq!(count(&format!("SELECT COUNT(*) FROM event_terms WHERE sequence <= {THROUGH}")), 0);
@@ -258,11 +258,11 @@ fn removed_events_leave_no_terms() {
 }
 
 #[test]
-fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
+fn event_is_found_by_id_until_retention_removes_it() {
     let ground = Ground::in_a_file();
     fill(&ground);
     let by_id = |ground: &Ground, id: EventId| {
-        let found = ground.transact(move |tx| events::by_id(tx, id)).unwrap();
+        let found = ground.transact(move |tx| event::by_id(tx, id)).unwrap();
         found.map(|event| event.sequence)
     };
     for event in all(&ground) {
@@ -280,7 +280,7 @@ fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
 }
 
 #[test]
-fn a_history_that_was_touched_keeps_its_events() {
+fn event_retention_keeps_events_that_fail_verification() {
     let ground = Ground::in_a_file();
     let between = fill(&ground);
     let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
@@ -300,7 +300,7 @@ fn a_history_that_was_touched_keeps_its_events() {
 
 /// As it is exported.
 fn exported(ground: &Ground) -> Vec<String> {
-    let (start, head) = ground.transact(|tx| Ok((events::kept_after(tx)?, events::head(tx)?))).unwrap();
+    let (start, head) = ground.transact(|tx| Ok((event::kept_after(tx)?, event::head(tx)?))).unwrap();
     let mut lines = vec![export::start_line(ground.org, &start).unwrap().expect("a start")];
     lines.extend(all(ground).iter().map(|event| chain::line(event).unwrap()));
     lines.push(export::head_line(ground.org, &head).unwrap());
@@ -312,7 +312,7 @@ fn check_lines(lines: &[String]) -> Verdict {
 }
 
 #[test]
-fn an_export_says_where_it_begins_and_any_other_beginning_is_found() {
+fn export_after_retention_has_a_verified_start() {
     let (ground, _db) = cut();
     let lines = exported(&ground);
     let whole = check_lines(&lines);

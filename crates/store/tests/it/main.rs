@@ -27,10 +27,10 @@ use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
 use berth_core::step::Network;
 use berth_core::time::Timestamp;
-use berth_store::records::member::{self, Member};
-use berth_store::records::organization::{self, Organization};
-use berth_store::records::pipeline;
-use berth_store::records::user::{self, Account, User};
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::pipeline;
+use berth_store::tables::user::{self, Account, User};
 use berth_store::{Context, Store, StoreError, Tx};
 use berth_testkit::Scratch;
 

@@ -5,7 +5,7 @@ use berth_store::sql::{self, Engine, render};
 use berth_testkit::{Scratch, outcome};
 
 #[test]
-fn every_migration_runs_and_every_statement_prepares_on_postgresql() {
+fn postgresql_runs_every_migration_and_prepares_every_statement() {
     let Some(scratch) = Scratch::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;

@@ -11,8 +11,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
 use berth_store::chain::StoredCheck;
 use berth_store::feed::Heard;
-use berth_store::query::events;
-use berth_store::records::{instance, lease, pipeline};
+use berth_store::tables::{event, instance, lease, pipeline};
 use berth_store::{Context, OpenError, Store, StoreError, idempotency};
 use berth_testkit::{Scratch, Server, binaries, outcome};
 
@@ -28,7 +27,7 @@ fn scratch() -> Option<Scratch> {
 }
 
 #[test]
-fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits() {
+fn replicas_number_events_without_gaps_in_commit_order() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
@@ -50,7 +49,7 @@ fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits()
         }
     });
     let checked = stores[1].read_blocking(Some(org), |db| {
-        let all = events::after(db, 0, i64::MAX, i64::MAX)?;
+        let all = event::after(db, 0, i64::MAX, i64::MAX)?;
         let times: Vec<_> = all.iter().map(|event| event.occurred_at).collect();
         let mut check = StoredCheck::begin(db, None)?;
         while check.page(db)? {}
@@ -60,7 +59,7 @@ fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits()
 }
 
 #[test]
-fn two_that_decide_on_the_same_row_do_so_one_after_the_other() {
+fn replicas_serialize_writes_to_the_same_row() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
@@ -116,7 +115,7 @@ async fn a_follower_hears_what_another_store_commits() {
 }
 
 #[test]
-fn a_lease_has_one_holder_until_it_has_run_out_or_was_left() {
+fn lease_has_one_holder_until_it_expires_or_is_released() {
     let Some(scratch) = scratch() else { return };
     let store = Store::open_postgres(&scratch.url()).unwrap();
     let take = |holder: &'static str, seconds| {
@@ -132,7 +131,7 @@ fn a_lease_has_one_holder_until_it_has_run_out_or_was_left() {
 }
 
 #[test]
-fn a_database_of_somebody_else_of_a_newer_version_or_read_only_is_refused_and_left_as_it_is() {
+fn unsuitable_postgresql_is_refused_unchanged() {
     let Some(foreign) = scratch() else { return };
     foreign.connect().batch_execute("CREATE TABLE customers (id BIGINT)").unwrap();
     let refused = |url: &str| match Store::open_postgres(url) {
@@ -214,7 +213,7 @@ fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
 }
 
 #[test]
-fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
+fn lost_commit_response_is_an_unknown_outcome() {
     let Some(scratch) = scratch() else { return };
     let direct = Store::open_postgres(&scratch.url()).unwrap();
     let org = new_organization(&direct, "acme");
@@ -242,7 +241,7 @@ fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
 }
 
 #[test]
-fn a_database_that_goes_away_is_told_and_found_again() {
+fn postgresql_restart_is_reported_and_recovered() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -256,12 +255,12 @@ fn a_database_that_goes_away_is_told_and_found_again() {
     make("before").unwrap();
     server.kill();
     assert!(matches!(make("meanwhile"), Err(StoreError::Unavailable(_))));
-    let read = store.read_blocking(Some(org), |db| events::head(db));
+    let read = store.read_blocking(Some(org), |db| event::head(db));
     let why = read.unwrap_err().to_string();
     assert!(why.contains("cannot be reached"), "{why}");
     server.resume().unwrap();
     make("after").unwrap();
-    let read = store.read_blocking(Some(org), |db| events::head(db));
+    let read = store.read_blocking(Some(org), |db| event::head(db));
     assert_eq!(read.unwrap().sequence, 3, "what was refused left nothing");
 }
 
@@ -271,7 +270,7 @@ fn epoch(store: &Store) -> i64 {
 }
 
 #[test]
-fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
+fn epoch_rises_after_a_failover() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -299,7 +298,7 @@ fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
 }
 
 #[test]
-fn p3_what_a_runner_has_seen_raises_the_epoch_of_every_server_at_once() {
+fn epoch_seen_by_a_runner_is_raised_on_every_server() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
@@ -347,7 +346,7 @@ async fn a_lease_is_taken_while_somebody_has_the_whole_installation_for_himself(
 }
 
 #[test]
-fn a_repeat_waits_for_the_disk_as_the_commit_it_tells_of_had_to() {
+fn replayed_response_is_as_durable_as_its_commit() {
     let Some(scratch) = scratch() else { return };
     let store = Store::open_postgres(&scratch.url()).unwrap();
     let org = new_organization(&store, "acme");

@@ -17,8 +17,10 @@ use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_core::rollout::{self, Rollout, Trigger};
 use berth_core::time::Timestamp;
-use berth_store::query::{Batch, analyses, environments, registries, repositories, runs};
-use berth_store::records::{registry, repository, rollout as rollouts};
+use berth_store::pagination::Batch;
+use berth_store::query::runs;
+use berth_store::records::rollout as rollouts;
+use berth_store::tables::{analysis, environment, fix_pull_request, registry, repository};
 use berth_store::{Context, StoreError, Tx};
 use proptest::prelude::*;
 
@@ -180,30 +182,30 @@ fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
 }
 
 #[test]
-fn due_registries_are_selected_for_each_organization() {
-    check(add_registry, |tx, batch| registries::due(tx, second(1_000), batch));
+fn due_registries_are_shared_among_organizations() {
+    check(add_registry, |tx, batch| registry::due(tx, second(1_000), batch));
 }
 
 #[test]
-fn rollouts_to_plan_are_selected_for_each_organization() {
+fn rollouts_to_plan_are_shared_among_organizations() {
     check(add_rollout, |tx, batch| runs::to_plan(tx, batch));
 }
 
 #[test]
-fn startable_deployments_are_selected_for_each_organization() {
+fn startable_deployments_are_shared_among_organizations() {
     check(add_startable, |tx, batch| {
-        Ok(environments::startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
+        Ok(environment::startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
     });
 }
 
 #[test]
-fn queued_analyses_are_selected_for_each_organization() {
-    check(add_analysis, |tx, batch| analyses::queued(tx, batch));
+fn queued_analyses_are_shared_among_organizations() {
+    check(add_analysis, |tx, batch| analysis::queued(tx, batch));
 }
 
 #[test]
-fn asked_fixes_are_selected_for_each_organization() {
-    check(add_fix, |tx, batch| analyses::opening(tx, batch));
+fn requested_fixes_are_shared_among_organizations() {
+    check(add_fix, |tx, batch| fix_pull_request::opening(tx, batch));
 }
 
 type Added = (i64, RepositoryId, RegistryId);
@@ -232,7 +234,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_selection_has_the_oldest_of_each_organization(
+    fn batch_has_the_oldest_rows_of_each_organization(
         times in prop::collection::vec(prop::collection::vec(0i64..50, 0..12), 1..4),
         total in 0i64..30, share in 0i64..14, now in 0i64..60,
     ) {
@@ -249,9 +251,9 @@ proptest! {
             }
         }
         let batch = Batch { total, share };
-        let found = ground.transact(move |tx| registries::due(tx, second(now), batch)).unwrap();
+        let found = ground.transact(move |tx| registry::due(tx, second(now), batch)).unwrap();
         prop_assert_eq!(found, expected(&registries, now, batch));
-        let found = ground.transact(move |tx| repositories::due(tx, second(now), total)).unwrap();
+        let found = ground.transact(move |tx| repository::due(tx, second(now), total)).unwrap();
         prop_assert_eq!(found, expected(&repositories, now, Batch { total, share: 1 }));
     }
 }

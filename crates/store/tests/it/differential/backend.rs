@@ -18,11 +18,12 @@ use berth_core::pipeline::state::{self, Create, Defined, Outline};
 use berth_core::step::Network;
 use berth_core::world::World;
 use berth_sim::locks::{Answer, Ask, Place, Records, Surroundings, cast, execute};
-use berth_store::records::member::{self, Member};
-use berth_store::records::organization::{self, Organization};
-use berth_store::records::token::{self, Token};
-use berth_store::records::user::{self, Account, User};
-use berth_store::records::{deployment, environment, pipeline, session, ticket};
+use berth_store::records::deployment;
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::token::{self, Token};
+use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::{environment, pipeline, session, ticket};
 use berth_store::{Context, Store, StoreError, Tx};
 
 use super::super::{Place as Where, new_organization};

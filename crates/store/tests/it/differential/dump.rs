@@ -10,8 +10,8 @@ use berth_core::event::{Actor, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::pipeline::model::OnRelease;
 use berth_sim::locks::{Model, Place, Surroundings, cast};
-use berth_store::query::{environments, events};
-use berth_store::records::{deployment, environment, session, ticket};
+use berth_store::records::deployment;
+use berth_store::tables::{environment, event, session, ticket};
 use berth_store::{StoreError, Tx};
 
 use super::backend::{Run, caller, slug};
@@ -145,7 +145,7 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
             environment::find(tx, &pipeline.to_string(), &name)?,
         ]);
     }
-    let events = events::after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
+    let events = event::after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
     // Pipelines and organizations are only there so that environments can be.
     let events =
         events.filter(|it| !it.kind.starts_with("pipeline_") && !it.kind.starts_with("organization_"));
@@ -172,7 +172,7 @@ fn paged(tx: &mut Tx<'_>, of: EnvironmentId) -> Result<Vec<Session>, StoreError>
     let mut from = environment::by_id(tx, of)?.map_or(0, |it| it.environment.sessions);
     let mut history = Vec::new();
     while from > 0 {
-        history.extend(environments::history(tx, of, from, PAGE)?);
+        history.extend(session::list_before(tx, of, from, PAGE)?);
         from -= PAGE;
     }
     Ok(history)
