@@ -16,7 +16,7 @@ use berth_server::config::Config;
 use berth_server::setup::create_organization;
 use berth_store::chain::{self, Head, StoredCheck};
 use berth_store::data_dir::DataDir;
-use berth_store::{Context, Store, StoreError, query};
+use berth_store::{Context, Store, StoreError, tables};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -141,7 +141,7 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
 /// The same events sealed once more, in memory: what a writer pays for the chain.
 fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
     let mut events = store.transact_blocking(Context::system(Some(org)), move |tx| {
-        query::events::after(tx, 0, i64::MAX, count)
+        tables::event::after(tx, 0, i64::MAX, count)
     })?;
     let start = Instant::now();
     chain::seal(Head::start(), &mut events)?;
@@ -224,7 +224,7 @@ async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
 
 /// The number of the last event. It is known once that is committed.
 async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
-    app.store().read(Some(org), |db| Ok(query::events::head(db)?.sequence)).await
+    app.store().read(Some(org), |db| Ok(tables::event::head(db)?.sequence)).await
 }
 
 async fn writes_per_second(app: &Arc<App>, org: OrgId) -> anyhow::Result<f64> {

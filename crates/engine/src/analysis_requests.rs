@@ -5,8 +5,7 @@ use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_core::run::{Plan, Run, StepRun, StepStatus};
 use berth_store::Tx;
-use berth_store::query::analyses as listed;
-use berth_store::records::analysis;
+use berth_store::tables::analysis;
 
 use crate::error::EngineError;
 use crate::limits::ANALYSES_WAITING_MAX;
@@ -59,7 +58,7 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
 
 /// Too many are no reason that a failure is not written down.
 fn request_unasked(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
-    if listed::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+    if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
         tracing::warn!(deployment = %run.deployment, "too many analyses wait; this failure is not looked into");
         return Ok(());
     }

@@ -5,7 +5,8 @@ use berth_core::id::{DeploymentId, OrgId, RepositoryId};
 use berth_core::rollout::Rollout;
 use berth_core::run::{Source, StageKind, StageStatus};
 use berth_store::query::deployed;
-use berth_store::records::{change_authors, plan, rollout as rollouts, stage as stages};
+use berth_store::records::{rollout as rollouts, stage as stages};
+use berth_store::tables::{change_authors, plan};
 use berth_store::{Context, Read};
 
 use super::whole::{Head, Whole};

@@ -10,9 +10,11 @@ use berth_core::pipeline::grammar::StageName;
 use berth_core::rollout::{self, Rollout};
 use berth_core::run::begin::{Begin, Built, begin};
 use berth_core::run::{PinnedSecret, Plan, StageKind, secrets_used};
-use berth_store::query::{Batch, environments, runs};
-use berth_store::records::plan::{self, Build, BuildKey};
-use berth_store::records::{deployment, environment, rollout as rollouts, secret};
+use berth_store::pagination::Batch;
+use berth_store::query::runs;
+use berth_store::records::{deployment, rollout as rollouts};
+use berth_store::tables::plan::{self, Build, BuildKey};
+use berth_store::tables::{environment, secret};
 use berth_store::{Context, Read, Tx};
 use tokio::task::JoinHandle;
 
@@ -30,7 +32,7 @@ const NONCE_CHARS: usize = 22;
 
 /// Begins deployments in environments that may start, and gives the tasks that do so.
 pub async fn begin_startable(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
-    let read = services.store.read(None, |db| Ok::<_, EngineError>(environments::startable(db, BEGIN)?));
+    let read = services.store.read(None, |db| Ok::<_, EngineError>(environment::startable(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
         let here = services.clone();
         spawn_beginning(services, org, id, async move { begin_in(&here, org, place, id).await })

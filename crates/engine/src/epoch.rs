@@ -7,8 +7,7 @@ use berth_core::deployment::report;
 use berth_core::environment::fence::{Fence, Heard, Witness, heard_epoch};
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
-use berth_store::query::everywhere;
-use berth_store::records::instance;
+use berth_store::tables::instance;
 use berth_store::{Context, Reader, StoreError, Tx, incarnation};
 
 use super::remote::{Far, refused};
@@ -28,7 +27,7 @@ impl Far {
     /// What a runner has seen. When this answers, no fence is given any more that it has seen a higher one of, by any server.
     pub async fn hears(&self, witness: Witness) -> Result<(), EngineError> {
         // What changes nothing holds nobody up: to write, the whole installation is waited for.
-        let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((everywhere::epoch(db)?, db.now()));
+        let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((instance::epoch(db)?, db.now()));
         let (own, now) = self.services.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
         match heard_epoch(own, witness, now) {

@@ -10,8 +10,8 @@ use berth_core::pipeline::model::Requires;
 use berth_core::rollout;
 use berth_core::run::{RunStatus, StepStatus, bound_to, enter, held};
 use berth_core::time::Timestamp;
-use berth_store::query::{approvals, runs};
-use berth_store::records::approval as records;
+use berth_store::query::runs;
+use berth_store::tables::approval as approval_table;
 use berth_store::{Context, Read, Tx};
 
 use super::people;
@@ -42,7 +42,7 @@ pub fn asked(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Asked, E
     let Some(rule) = whole.plan.stages[stage].rule().filter(|_| !whole.head.passes_gates()) else {
         return Ok(Asked::Enough);
     };
-    let latest = approvals::latest(db, whole.run.deployment, &whole.run.stages[stage].name, None)?;
+    let latest = approval_table::latest(db, whole.run.deployment, &whole.run.stages[stage].name, None)?;
     let digest = bound(whole, stage, None);
     Ok(match latest {
         Some(it) if it.status == Status::Pending && it.digest == digest => Asked::Waits(Box::new(it)),
@@ -88,7 +88,7 @@ pub fn is_kept(db: &mut impl Read, whole: &Whole, stage: &str) -> Result<bool, E
     if !whole.plan.has_approvals() {
         return Ok(false);
     }
-    let latest = approvals::latest(db, whole.run.deployment, stage, None)?;
+    let latest = approval_table::latest(db, whole.run.deployment, stage, None)?;
     let counts = |it: &Approval| matches!(it.status, Status::Pending | Status::Approved) && it.given() > 0;
     Ok(latest.as_ref().is_some_and(counts))
 }
@@ -129,7 +129,7 @@ pub(super) fn settle(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<(), EngineErr
     if !whole.plan.has_approvals() {
         return Ok(());
     }
-    for open in approvals::open(tx, whole.run.deployment)? {
+    for open in approval_table::open(tx, whole.run.deployment)? {
         if !is_awaited(whole, &open) {
             let decision = approval::lapse(&open, Lapse::Over, tx.now());
             tx.commit(decision)?;
@@ -158,7 +158,7 @@ fn is_awaited(whole: &Whole, approval: &Approval) -> bool {
 fn ask_about_step(tx: &mut Tx<'_>, whole: &Whole, at: usize) -> Result<(), EngineError> {
     let (step, stage) = (&whole.run.steps[at], whole.run.steps[at].stage);
     let (name, digest) = (&whole.run.stages[stage].name, bound(whole, stage, Some(at)));
-    let latest = approvals::latest(tx, whole.run.deployment, name, Some(step.id))?;
+    let latest = approval_table::latest(tx, whole.run.deployment, name, Some(step.id))?;
     if let Some(open) = latest.filter(|it| it.status == Status::Pending) {
         if open.digest == digest {
             return Ok(());
@@ -260,7 +260,7 @@ pub fn to_ask_again(
         if !is_in || !whole.plan.step(step).is_approval() {
             continue;
         }
-        let latest = approvals::latest(db, whole.run.deployment, stage, Some(step.id))?;
+        let latest = approval_table::latest(db, whole.run.deployment, stage, Some(step.id))?;
         let digest = bound(whole, step.stage, Some(at));
         // One that passed without being asked was bypassed.
         if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &electorate)) {
@@ -274,7 +274,7 @@ pub fn to_ask_again(
 pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>((approvals::due(db, now, DUE_MAX)?, runs::waking(db, now, DUE_MAX)?))
+        Ok::<_, EngineError>((approval_table::due(db, now, DUE_MAX)?, runs::waking(db, now, DUE_MAX)?))
     });
     let (late, waking) = read.await?;
     let mut has_moved = false;
@@ -300,7 +300,7 @@ pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
 }
 
 fn expire(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineError> {
-    let found = records::by_id(tx, id)?.filter(|found| found.status == Status::Pending);
+    let found = approval_table::by_id(tx, id)?.filter(|found| found.status == Status::Pending);
     let Some(found) = found else { return Ok(()) };
     let electorate = people::electorate(tx, found.deployment, &found.stage)?;
     let decision = approval::expire(&found, &electorate, tx.now());

@@ -12,7 +12,7 @@ use berth_core::run::grant::{GrantStep, grant};
 use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, StepStatus, report, secrets_used};
 use berth_core::time::Timestamp;
 use berth_store::query::runs;
-use berth_store::records::secret;
+use berth_store::tables::secret;
 use berth_store::{Context, Tx};
 
 use super::gates;

@@ -11,8 +11,8 @@ use berth_core::rollout::{self, RollBack, Rollout, Trigger};
 use berth_core::run::begin::{Begin, Built, begin};
 use berth_core::run::{Gate, Plan, PlannedStage, Run, StageKind, StageStatus, secrets_used};
 use berth_core::stage::{self, PAST_MAX, Pause, StageEnd};
-use berth_store::query::approvals;
-use berth_store::records::{pipeline, plan, retention, rollout as rollouts, run, secret, stage as stages};
+use berth_store::records::{rollout as rollouts, run, stage as stages};
+use berth_store::tables::{approval, pipeline, plan, retention, secret};
 use berth_store::{Read, Tx};
 
 use super::stages::enter_whole;
@@ -153,7 +153,7 @@ fn gates_left(
     planned: &PlannedStage,
 ) -> Result<Vec<Gate>, EngineError> {
     let origin = origin(db, asked.pipeline, &asked.stage, to)?;
-    if approvals::was_approved(db, origin, &asked.stage)? || approvals::was_approved(db, to, &asked.stage)? {
+    if approval::was_approved(db, origin, &asked.stage)? || approval::was_approved(db, to, &asked.stage)? {
         return Ok(Vec::new());
     }
     Ok(planned.gates.iter().filter(|gate| !matches!(gate, Gate::Window | Gate::Open(_))).cloned().collect())

@@ -19,8 +19,8 @@ use berth_core::run::{
     Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
 };
 use berth_store::query::deployments::{self, Either};
-use berth_store::records::plan::BuildKey;
-use berth_store::records::{environment, pipeline, plan};
+use berth_store::tables::plan::{self, BuildKey};
+use berth_store::tables::{environment, pipeline};
 use berth_store::{Read, StoreError, Tx};
 
 use super::gates;

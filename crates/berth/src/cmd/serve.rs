@@ -18,7 +18,7 @@ use berth_server::config::Config;
 use berth_server::serve::serve;
 use berth_server::tls::{Reload, Tls};
 use berth_server::{admin, metrics};
-use berth_store::query::everywhere;
+use berth_store::tables::organization;
 use clap::ValueEnum as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -190,7 +190,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
-    let all = runtime.block_on(store.read(None, |db| everywhere::organizations(db, None)))?;
+    let all = runtime.block_on(store.read(None, |db| organization::organizations(db, None)))?;
     // A demo makes up a second one.
     let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
     anyhow::ensure!(

@@ -12,9 +12,10 @@ use berth_core::deployment::{Deployment, Work};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::Read;
-use berth_store::query::From;
+use berth_store::pagination::From;
 use berth_store::query::deployments::{self, Either};
-use berth_store::records::{environment, pipeline, run};
+use berth_store::records::run;
+use berth_store::tables::{environment, pipeline};
 
 pub use berth_store::query::deployments::Filter as DeploymentFilter;
 pub use operate::{NewDeployment, SoakEnd};

@@ -14,7 +14,7 @@ use berth_engine::{Head, Plans, Whole};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
-use berth_store::records::{environment, pipeline};
+use berth_store::tables::{environment, pipeline};
 
 use super::{changed, find, location};
 use crate::app::{Answer, App, Outcome};

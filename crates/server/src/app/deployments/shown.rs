@@ -11,10 +11,9 @@ use berth_core::rollout::{self, Rollout, Trigger};
 use berth_core::run::{Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus};
 use berth_engine::{Head, Plans, Whole};
 use berth_store::Read;
-use berth_store::query::approvals;
 use berth_store::query::deployments::Either;
-use berth_store::records::environment;
 use berth_store::records::run::{self, Told};
+use berth_store::tables::{approval, environment};
 
 use super::blocked;
 use crate::app::Answer;
@@ -96,7 +95,7 @@ fn answers(
     if !whole.plan.has_approvals() {
         return Ok(None);
     }
-    let open = approvals::open(db, whole.run.deployment)?;
+    let open = approval::open(db, whole.run.deployment)?;
     let mut told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
     let asked = blocked.iter().filter(|it| it.kind == wire::BlockedKind::Approval);
     told.extend(asked.map(|it| it.detail.as_str()));
