@@ -14,7 +14,7 @@ use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
 use berth_server::setup::create_organization;
-use berth_store::chain::{self, Head, StoredCheck};
+use berth_store::audit::{self, Head, StoredCheck};
 use berth_store::data_dir::DataDir;
 use berth_store::{Context, Store, StoreError, tables};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -144,7 +144,7 @@ fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Durati
         tables::event::after(tx, 0, i64::MAX, count)
     })?;
     let start = Instant::now();
-    chain::seal(Head::start(), &mut events)?;
+    audit::seal(Head::start(), &mut events)?;
     Ok(start.elapsed())
 }
 

@@ -14,7 +14,7 @@ use berth_core::event::Event;
 use berth_core::id::OrgId;
 use tokio::sync::broadcast;
 
-use crate::chain;
+use crate::audit;
 use crate::error::StoreError;
 
 /// Commits by which the feed may lag behind the writer.
@@ -116,7 +116,7 @@ fn tell(event: Event, shared: &Shared) {
     let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(followed) = organizations.get(&event.org).cloned() else { return };
     drop(organizations);
-    match chain::line(&event) {
+    match audit::line(&event) {
         Ok(line) => drop(followed.send(Arc::new(Published { event, line }))),
         Err(error) => tracing::error!(%error, "event cannot be serialized"),
     }

@@ -4,14 +4,12 @@
 //! `.await`, and a dropped request cannot cancel a commit.
 
 mod access_generation;
-pub mod backup;
-pub mod chain;
-pub mod commits;
-pub mod copy;
+pub mod admin;
+pub mod audit;
+pub mod commit_stats;
 pub mod data_dir;
 mod entropy;
 pub mod error;
-mod event_terms;
 pub mod feed;
 pub mod idempotency;
 pub mod incarnation;
@@ -21,15 +19,12 @@ pub mod outbox;
 pub mod pagination;
 mod postgres;
 pub mod query;
-mod queue;
-pub mod read_only;
+mod read_queue;
 pub mod records;
 pub mod sql;
 mod sqlite;
 pub mod tables;
-mod trail;
 mod tx;
-mod value;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,12 +37,12 @@ use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
 use access_generation::AccessGeneration;
-use commits::Counted;
+use commit_stats::Counted;
 use feed::{Feed, Follower};
 
 pub use error::{OpenError, StoreError};
+pub use sql::value::{Row, Value, text};
 pub use tx::{Context, Read, Reader, Tx};
-pub use value::{Row, Value, text};
 
 use job::{Job, Look};
 

@@ -5,9 +5,9 @@ use berth_core::id::{EffectId, OrgId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::sql::value::{text, to_json};
 use crate::sql::{from_row, statements};
 use crate::tx::{Read, Tx};
-use crate::value::{text, to_json};
 
 /// Due effects fetched at once.
 pub const OUTBOX_BATCH_MAX: i64 = 100;

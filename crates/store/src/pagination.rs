@@ -1,9 +1,9 @@
 //! Pages of lists.
 
 use crate::error::StoreError;
+use crate::sql::value::Value;
 use crate::sql::{FromRow, Statement};
 use crate::tx::Read;
-use crate::value::Value;
 
 /// Filtered lists are counted up to this total.
 pub const COUNTED_MAX: i64 = 10_000;

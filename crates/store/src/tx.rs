@@ -12,12 +12,12 @@ use berth_core::id::{Entropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
+use crate::audit::append::{self, Heads};
 use crate::error::StoreError;
 use crate::job::Begun;
+use crate::sql::value::{Row, Value, text};
 use crate::sql::{Conn, FromRow, Kind, Scope, Statement, ToParams};
-use crate::trail::Heads;
-use crate::value::{Row, Value, text};
-use crate::{entropy, outbox, records, tables, trail};
+use crate::{entropy, outbox, records, tables};
 
 /// The organization and the actor of a transaction.
 #[derive(Debug, Clone)]
@@ -209,8 +209,8 @@ impl<'c> Tx<'c> {
 
     /// Records an event of the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
-        let event = trail::draft(self, event)?;
-        let sealed = trail::append(self, event)?;
+        let event = append::draft(self, event)?;
+        let sealed = append::append(self, event)?;
         self.recorded.push(sealed);
         Ok(())
     }

@@ -10,7 +10,7 @@ use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
 use berth_store::feed::{Follower, Heard};
 use berth_store::tables::{event, member, sign_in, token};
-use berth_store::{StoreError, chain};
+use berth_store::{StoreError, audit};
 use futures_util::Stream;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -196,7 +196,7 @@ impl Following {
         let page = self.right.app.read(&self.right.who, move |db| {
             let page = event::after(db, at, i64::MAX, PAGE_EVENTS)?;
             let matching = page.iter().filter(|event| filter.matches(event));
-            let frames = matching.map(|event| Ok(frame(event, &chain::line(event)?, slugs.load(db, event)?)));
+            let frames = matching.map(|event| Ok(frame(event, &audit::line(event)?, slugs.load(db, event)?)));
             let frames = frames.collect::<Result<VecDeque<_>, StoreError>>()?;
             Ok((frames, slugs, page.last().map(|event| event.sequence), page.len()))
         });

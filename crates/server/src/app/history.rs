@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict};
+use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict};
 use berth_store::tables::event;
 use futures_util::Stream;
 
@@ -93,19 +93,19 @@ impl Export {
             let page = event::after(db, at, head.sequence, PAGE_EVENTS)?;
             let mut text = String::new();
             if let Some(line) =
-                start.map(|start| chain::export::start_line(org, &start)).transpose()?.flatten()
+                start.map(|start| audit::export::start_line(org, &start)).transpose()?.flatten()
             {
                 text.push_str(&line);
                 text.push('\n');
             }
             for event in &page {
-                text.push_str(&chain::line(event)?);
+                text.push_str(&audit::line(event)?);
                 text.push('\n');
             }
             let at = page.last().map_or(at, |event| event.sequence);
             let is_last = page.is_empty() || at >= head.sequence;
             if is_last {
-                text.push_str(&chain::export::head_line(org, &head)?);
+                text.push_str(&audit::export::head_line(org, &head)?);
                 text.push('\n');
             }
             Ok(Some((text, at, is_last)))

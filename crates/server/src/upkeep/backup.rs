@@ -10,8 +10,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use berth_core::time::Timestamp;
+use berth_store::admin::read_only::ReadOnly;
 use berth_store::migrations::MIGRATIONS;
-use berth_store::read_only::ReadOnly;
 use berth_store::tables::{event, instance, key, organization};
 
 use super::manifest::{self, ChainHead, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
@@ -78,7 +78,7 @@ fn make(
                 .tempdir_in(parent(to))
                 .map_err(io("cannot write beside", to))?;
             let copied = copy.path().join(DATABASE);
-            berth_store::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
+            berth_store::admin::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
             // What is said about it is said about the copy.
             describe(&mut manifest, ReadOnly::sqlite(&copied)?)?;
             manifest.files.push(sink.put(DATABASE, &copied)?);

@@ -9,9 +9,9 @@ use aws_lc_rs::digest::{Context, SHA256};
 use berth_core::id::OrgId;
 use berth_engine::artifacts::Artifacts;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
-use berth_store::chain::{Head, StoredCheck};
-use berth_store::query::findable::{self, Looked};
-use berth_store::read_only::ReadOnly;
+use berth_store::admin::integrity::{self, Looked};
+use berth_store::admin::read_only::ReadOnly;
+use berth_store::audit::{Head, StoredCheck};
 use berth_store::tables::retention::{self, Logged};
 use berth_store::tables::{event, organization, registry_build};
 
@@ -127,7 +127,7 @@ fn chain(
 fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
     let mut after = Some(0);
     while let Some(number) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::events(db, number)?))?;
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::events(db, number)?))?;
         after = found.note_page(slug, page);
     }
     Ok(())
@@ -136,7 +136,7 @@ fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Re
 fn sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
     let mut after = Some(String::new());
     while let Some(id) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::environments(db, &id)?))?;
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::environments(db, &id)?))?;
         after = found.note_page(slug, page);
     }
     Ok(())

@@ -12,8 +12,8 @@ use ::postgres::{Client, SimpleQueryMessage};
 
 use super::address::{Address, Purpose, told};
 use crate::error::StoreError;
+use crate::sql::value::{Row, Value};
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::value::{Row, Value};
 
 /// Tables that organizations share: two may insert the same row concurrently.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];

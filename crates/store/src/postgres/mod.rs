@@ -4,9 +4,9 @@
 mod address;
 mod conn;
 mod epoch;
-mod look;
-mod news;
+mod listen;
 mod open;
+mod read_only;
 mod reader;
 mod writer;
 
@@ -16,12 +16,12 @@ use tokio::sync::watch;
 use address::Address;
 pub(crate) use address::told;
 pub(crate) use conn::owned;
-pub(crate) use look::Looker;
-use news::News;
+use listen::News;
+pub(crate) use read_only::Looker;
 use reader::Readers;
 use writer::{Place, Writers};
 
-use crate::commits::Counted;
+use crate::commit_stats::Counted;
 use crate::error::{OpenError, StoreError};
 use crate::feed::Publisher;
 use crate::job::{Job, Look};

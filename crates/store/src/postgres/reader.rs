@@ -10,7 +10,7 @@ use super::conn::PgConn;
 use super::writer::NOW;
 use crate::error::StoreError;
 use crate::job::Look;
-use crate::queue::Queue;
+use crate::read_queue::Queue;
 
 pub(super) struct Readers {
     queue: Arc<Queue>,

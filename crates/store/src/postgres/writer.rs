@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 
 use super::address::{Address, Purpose};
 use super::conn::PgConn;
-use crate::commits::{Commits, Counted};
+use crate::audit::append;
+use crate::commit_stats::{Commits, Counted};
 use crate::error::StoreError;
 use crate::job::{Answer, Begun, Job};
-use crate::trail;
 use crate::tx::TxState;
 
 /// Write connections, opened on demand.
@@ -173,7 +173,7 @@ impl Writer {
             return;
         }
         let outcome = outcome.and_then(|()| {
-            trail::write_heads(&mut conn, &mut self.state.heads)?;
+            append::write_heads(&mut conn, &mut self.state.heads)?;
             conn.commit()
         });
         let is_clean = outcome.is_ok() || conn.batch("ROLLBACK").is_ok();

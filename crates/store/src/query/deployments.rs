@@ -8,9 +8,9 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::pagination::{COUNTED_MAX, From, Slice, counted};
 use crate::records::{deployment, rollout};
+use crate::sql::value::{Row, Value, text};
 use crate::sql::{Statement, statements};
 use crate::tx::Read;
-use crate::value::{Row, Value, text};
 
 /// A deployment of either kind.
 #[derive(Debug, Clone, PartialEq)]

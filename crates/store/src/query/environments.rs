@@ -6,8 +6,8 @@ use berth_core::id::SessionId;
 use crate::error::StoreError;
 use crate::records::deployment;
 use crate::sql::statements;
+use crate::sql::value::text;
 use crate::tx::Read;
-use crate::value::text;
 
 /// Deployments listed for a session.
 pub const SESSION_DEPLOYMENTS_MAX: i64 = 100;

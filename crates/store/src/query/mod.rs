@@ -4,7 +4,6 @@ pub mod attempts;
 pub mod deployed;
 pub mod deployments;
 pub mod environments;
-pub mod findable;
 pub mod insights;
 pub mod measured;
 pub mod runs;

@@ -9,8 +9,8 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::pagination::Batch;
 use crate::sql::statements;
+use crate::sql::value::{Row, text};
 use crate::tx::Read;
-use crate::value::{Row, text};
 
 statements! {
     Instance Read READY = "SELECT r.org_id, r.deployment_id, r.ready_at, r.version FROM runs r

@@ -6,8 +6,8 @@ use berth_core::id::{DeploymentId, EnvironmentId};
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::{Row, text, to_json};
 use crate::tx::{Read, Tx};
-use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read UNFINISHED = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,

@@ -5,8 +5,8 @@ use berth_core::rollout::{Rollout, Status};
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::{Row, text, to_json};
 use crate::tx::{Read, Tx};
-use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_ID = "SELECT id, number, pipeline_id, definition_hash, commit_id, resolved_commit, cause_kind, reason,

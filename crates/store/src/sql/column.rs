@@ -13,7 +13,7 @@ use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::value::Value;
+use crate::sql::value::Value;
 
 /// A type that is stored in one column.
 pub trait FromValue: Sized {
@@ -139,13 +139,13 @@ text_columns! {
 macro_rules! word_columns {
     ($($type:ty: $all:expr),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
-            fn from_value(value: $crate::value::Value) -> Result<Self, String> {
+            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
                 let word = <String as $crate::sql::FromValue>::from_value(value)?;
                 $all.iter().copied().find(|it| it.as_str() == word).ok_or_else(|| format!("unknown word {word}"))
             }
         }
         impl $crate::sql::ToValue for $type {
-            fn to_value(&self) -> Result<$crate::value::Value, $crate::error::StoreError> {
+            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
                 Ok(self.as_str().into())
             }
         }
@@ -157,14 +157,14 @@ pub(crate) use word_columns;
 macro_rules! json_columns {
     ($($type:ty),+ $(,)?) => {$(
         impl $crate::sql::FromValue for $type {
-            fn from_value(value: $crate::value::Value) -> Result<Self, String> {
+            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
                 let text = <String as $crate::sql::FromValue>::from_value(value)?;
                 serde_json::from_str(&text).map_err(|error| error.to_string())
             }
         }
         impl $crate::sql::ToValue for $type {
-            fn to_value(&self) -> Result<$crate::value::Value, $crate::error::StoreError> {
-                $crate::value::to_json(self).map($crate::value::Value::Text)
+            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
+                $crate::sql::value::to_json(self).map($crate::sql::value::Value::Text)
             }
         }
     )+};

@@ -6,6 +6,7 @@
 mod column;
 mod row;
 mod table;
+pub(crate) mod value;
 
 pub use column::{FromValue, ToValue};
 pub(crate) use column::{json_columns, word_columns};
@@ -14,7 +15,7 @@ pub(crate) use row::{TableRow, column_group, from_row};
 pub(crate) use table::{SqlText, Table, sql, table};
 
 use crate::error::StoreError;
-use crate::value::{Row, Value};
+use crate::sql::value::{Row, Value};
 
 /// Which rows a statement may touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,14 +116,14 @@ pub(crate) fn changes(text: &str, table: &str) -> bool {
 /// Every statement of the program. In debug builds the drivers panic on one that is not listed.
 pub fn all() -> impl Iterator<Item = &'static Statement> {
     [
-        crate::event_terms::STATEMENTS,
+        crate::audit::terms::STATEMENTS,
         crate::idempotency::STATEMENTS,
         crate::outbox::STATEMENTS,
         crate::query::attempts::STATEMENTS,
         crate::query::deployed::STATEMENTS,
         crate::query::deployments::STATEMENTS,
         crate::query::environments::STATEMENTS,
-        crate::query::findable::STATEMENTS,
+        crate::admin::integrity::STATEMENTS,
         crate::query::insights::STATEMENTS,
         crate::query::measured::STATEMENTS,
         crate::query::runs::STATEMENTS,
@@ -160,7 +161,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::tables::token::STATEMENTS,
         crate::tables::user::STATEMENTS,
         crate::tables::webhook::STATEMENTS,
-        crate::trail::STATEMENTS,
+        crate::audit::append::STATEMENTS,
     ]
     .into_iter()
     .flatten()

@@ -6,7 +6,7 @@
 use super::column::{FromValue, ToValue};
 use super::table::Table;
 use crate::error::StoreError;
-use crate::value::{Row, Value};
+use crate::sql::value::{Row, Value};
 
 /// A type that is read from one or more consecutive columns.
 pub trait FromRow: Sized {
@@ -77,7 +77,7 @@ macro_rules! column_group {
     ($type:ident { $($field:ident),+ $(,)? }) => {
         $crate::sql::from_row!($type { $($field),+ });
         impl $crate::sql::ToParams for $type {
-            fn to_params(&self, params: &mut Vec<$crate::value::Value>) -> Result<(), $crate::error::StoreError> {
+            fn to_params(&self, params: &mut Vec<$crate::sql::value::Value>) -> Result<(), $crate::error::StoreError> {
                 $($crate::sql::ToParams::to_params(&self.$field, params)?;)+
                 Ok(())
             }

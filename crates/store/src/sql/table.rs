@@ -195,7 +195,7 @@ macro_rules! table {
             }
         }
         impl $crate::sql::ToParams for $type {
-            fn to_params(&self, params: &mut Vec<$crate::value::Value>) -> Result<(), $crate::error::StoreError> {
+            fn to_params(&self, params: &mut Vec<$crate::sql::value::Value>) -> Result<(), $crate::error::StoreError> {
                 $($crate::sql::ToParams::to_params(&self.$key, params)?;)*
                 $($($crate::sql::ToParams::to_params(&self.$update, params)?;)*)?
                 $($({
@@ -220,8 +220,8 @@ mod tests {
     use expect_test::expect;
 
     use crate::error::StoreError;
+    use crate::sql::value::{Row, Value};
     use crate::sql::{FromRow as _, RowReader, TableRow as _, ToParams as _, sql, table};
-    use crate::value::{Row, Value};
 
     #[derive(Debug, PartialEq)]
     struct Book {

@@ -9,8 +9,8 @@ use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access_generation::{self, AccessGeneration};
 use crate::error::StoreError;
+use crate::sql::value::{Row, Value};
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::value::{Row, Value};
 
 pub(crate) struct SqliteConn<'db> {
     pub(super) db: &'db Connection,

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{Ahead, SqliteConn, clock, connect, leave_log};
 use crate::error::StoreError;
 use crate::job::Look;
-use crate::queue::Queue;
+use crate::read_queue::Queue;
 use crate::tx::READ_S_MAX;
 
 pub(crate) struct Readers {

@@ -17,12 +17,12 @@ use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
 use crate::access_generation::AccessGeneration;
-use crate::commits::{Commits, Counted};
+use crate::audit::append;
+use crate::commit_stats::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::job::{Answer, Begun, Job};
 use crate::tables::instance;
-use crate::trail;
 use crate::tx::TxState;
 
 /// Jobs in one commit.
@@ -172,7 +172,7 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
-    failure = failure.or_else(|| trail::write_heads(conn, &mut state.heads).err());
+    failure = failure.or_else(|| append::write_heads(conn, &mut state.heads).err());
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
     }

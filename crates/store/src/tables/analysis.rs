@@ -8,11 +8,11 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::pagination::{Batch, From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::{Value, text};
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams, column_group, json_columns, statements, table,
 };
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 table!(Org Analysis in analyses {
     key: [id],

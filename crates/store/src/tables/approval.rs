@@ -8,9 +8,9 @@ use berth_core::time::Timestamp;
 use super::first_after;
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::{Value, text};
 use crate::sql::{FromRow, RowReader, SqlText, Table, ToParams, json_columns, sql, statements, word_columns};
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 /// Not declared with `table!`: the number is that of the deployment, and `needed` depends on the rule.
 const TABLE: Table = Table {

@@ -4,9 +4,9 @@ use berth_core::approval::ChangeAuthors;
 use berth_core::id::DeploymentId;
 
 use crate::error::StoreError;
+use crate::sql::value::text;
 use crate::sql::{json_columns, statements};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 json_columns!(ChangeAuthors);
 

@@ -7,9 +7,9 @@ use berth_core::webhook::{Delivery, DeliveryStatus, Tried};
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, statements, table, word_columns};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 /// Attempts kept in the log of one delivery.
 pub const ATTEMPTS_KEPT_MAX: i64 = 30;

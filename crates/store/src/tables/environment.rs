@@ -11,12 +11,12 @@ use super::{first_after, ticket};
 use crate::error::StoreError;
 use crate::pagination::Batch;
 use crate::records::deployment;
+use crate::sql::value::{Row, Value, text};
 use crate::sql::{
     FromValue, RowReader, SqlText, TableRow as _, ToParams as _, ToValue, column_group, json_columns, sql,
     statements, table,
 };
 use crate::tx::{Read, Tx};
-use crate::value::{Row, Value, text};
 
 table!(Org Environment in environments {
     key: [pipeline: pipeline_id, name],

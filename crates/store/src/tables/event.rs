@@ -4,13 +4,13 @@ use berth_core::event::{Event, Subject};
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
 
-use crate::chain::{Head, Sealed};
+use crate::audit::terms::{self, term, terms_of};
+use crate::audit::{Head, Sealed};
 use crate::error::StoreError;
-use crate::event_terms::{self, term, terms_of};
 use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::{Row, Value, text, to_json};
 use crate::sql::{TableRow as _, from_row, json_columns, sql, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::{Row, Value, text, to_json};
 
 table!(Org Event in events {
     key: [],
@@ -92,7 +92,7 @@ impl Filter {
     fn term_ids(&self, db: &mut impl Read) -> Result<Option<[Value; 5]>, StoreError> {
         let mut ids = [const { Value::Null }; 5];
         for (slot, term) in ids.iter_mut().zip(self.terms()) {
-            let Some(id) = event_terms::id_of(db, &term)? else { return Ok(None) };
+            let Some(id) = terms::id_of(db, &term)? else { return Ok(None) };
             *slot = id.into();
         }
         Ok(Some(ids))

@@ -7,12 +7,12 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::time::Timestamp;
 
 use super::event;
-use crate::chain::{Head, Sealed, Verifier};
+use crate::audit::terms;
+use crate::audit::{Head, Sealed, Verifier};
 use crate::error::StoreError;
-use crate::event_terms;
 use crate::sql::statements;
+use crate::sql::value::Value;
 use crate::tx::{Read, Tx};
-use crate::value::Value;
 
 /// Events removed by one transaction.
 const REMOVED_BATCH_MAX: i64 = 500;
@@ -83,7 +83,7 @@ pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError
     }
     let Some(last) = old.last() else { return Ok(0) };
     let end = Head { sequence: last.sequence, hash: last.hash.clone() };
-    event_terms::remove(tx, &old, end.sequence)?;
+    terms::remove(tx, &old, end.sequence)?;
     let (from, to) = (Value::from(start.sequence), Value::from(end.sequence));
     tx.execute(&REMOVE, &[from.clone(), to])?;
     tx.execute_one(&MOVE_START, &[from, end.sequence.into(), end.hash.into()])?;

@@ -6,9 +6,9 @@ use berth_core::id::{AnalysisId, OrgId, RepositoryId};
 use super::first_after;
 use crate::error::StoreError;
 use crate::pagination::Batch;
+use crate::sql::value::text;
 use crate::sql::{TableRow as _, statements, table, word_columns};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 table!(Org FixPullRequest in fix_pull_requests {
     key: [analysis: analysis_id],

@@ -7,9 +7,9 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::text;
 use crate::sql::{SqlText, ToParams as _, from_row, sql, statements};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 const fn select(first: &str, condition: &str) -> SqlText {
     let text = sql("SELECT ").then(first);

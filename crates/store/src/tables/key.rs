@@ -3,9 +3,9 @@
 use berth_core::id::{DataKeyId, OrgId};
 
 use crate::error::StoreError;
+use crate::sql::value::text;
 use crate::sql::{TableRow as _, column_group, sql, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 /// Keys rewrapped by one step of a rotation.
 pub const REWRAP_BATCH_MAX: i64 = 100;

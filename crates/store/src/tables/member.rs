@@ -8,9 +8,9 @@ use berth_core::time::Timestamp;
 use super::organization::ORGANIZATIONS_PER_USER_MAX;
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::text;
 use crate::sql::{SqlText, TableRow as _, from_row, sql, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 table!(Org Member in memberships {
     key: [user: user_id],

@@ -33,7 +33,7 @@ pub mod webhook;
 
 use std::fmt::Display;
 
-use crate::value::{Value, text};
+use crate::sql::value::{Value, text};
 
 /// Rows of one page when a whole table is read.
 pub(crate) const PAGE_ROWS: i64 = 500;

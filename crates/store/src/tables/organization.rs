@@ -7,9 +7,9 @@ use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after};
 use crate::error::StoreError;
+use crate::sql::value::text;
 use crate::sql::{TableRow as _, sql, statements, table, word_columns};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 /// Organizations that one user can be a member of.
 pub const ORGANIZATIONS_PER_USER_MAX: i64 = 100;

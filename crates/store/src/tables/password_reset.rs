@@ -5,8 +5,8 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::text;
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 statements! {
     Instance Read BY_HASH = "SELECT user_id FROM password_resets WHERE hash = $1 AND expires_at > $2";

@@ -10,9 +10,9 @@ use berth_core::time::Timestamp;
 use super::{PAGE_ROWS, first_after, registry, secret};
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::{Value, text};
 use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, json_columns, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 table!(Org Pipeline in pipelines {
     key: [id],

@@ -7,9 +7,9 @@ use berth_core::run::Plan;
 use berth_core::run::begin::{Built, Left};
 
 use crate::error::StoreError;
+use crate::sql::value::{text, to_json};
 use crate::sql::{json_columns, statements};
 use crate::tx::{Read, Tx};
-use crate::value::{text, to_json};
 
 statements! {
     Org Read PLAN = "SELECT plan FROM plans WHERE org_id = $1 AND deployment_id = $2";

@@ -12,11 +12,11 @@ use berth_core::time::Timestamp;
 use super::registry_build::versions;
 use crate::error::StoreError;
 use crate::pagination::{Batch, From, Slice, fetch_page};
+use crate::sql::value::text;
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams as _, column_group, statements, table, word_columns,
 };
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 /// Registries of one organization: a step type without a registry is looked up in each.
 pub const REGISTRIES_MAX: i64 = 50;

@@ -6,11 +6,11 @@ use berth_core::registry::{Build, BuildStatus, InputMode, StepMetadata, Version,
 use super::PAGE_ROWS;
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::{Value, text};
 use crate::sql::{
     FromValue, TableRow as _, ToValue, from_row, json_columns, sql, statements, table, word_columns,
 };
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 /// Refs listed for one version.
 const REFS_LISTED_MAX: i64 = 100;

@@ -6,9 +6,9 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, column_group, json_columns, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 table!(Org Repository in repositories {
     key: [id],

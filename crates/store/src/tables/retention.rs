@@ -7,9 +7,9 @@ use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after};
 use crate::error::StoreError;
+use crate::sql::value::{Value, text};
 use crate::sql::{from_row, json_columns, statements};
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 statements! {
     // The first conditions are those of a partial index.

@@ -7,9 +7,9 @@ use berth_core::runner::Runner;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::sql::value::text;
 use crate::sql::{SqlText, TableRow as _, ToParams as _, from_row, json_columns, sql, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 table!(Org Runner in runners {
     key: [id],

@@ -7,9 +7,9 @@ use berth_core::secret::{Scope, Secret};
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::{Value, text};
 use crate::sql::{FromValue, TableRow as _, ToValue, column_group, from_row, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 /// Pipelines listed as users of one secret.
 pub const USERS_LISTED_MAX: i64 = 100;

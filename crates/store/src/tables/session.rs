@@ -7,12 +7,12 @@ use berth_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
+use crate::sql::value::{Value, text};
 use crate::sql::{
     FromRow, FromValue, RowReader, TableRow as _, ToParams, ToValue, json_columns, statements, table,
     word_columns,
 };
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 table!(Org Session in sessions {
     key: [id],

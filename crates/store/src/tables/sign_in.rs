@@ -4,9 +4,9 @@ use berth_core::id::{SignInId, UserId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::sql::value::{Value, text};
 use crate::sql::{from_row, statements};
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 /// A browser must log in again after this idle time.
 pub const SIGN_IN_IDLE_S_MAX: i64 = 12 * 60 * 60;

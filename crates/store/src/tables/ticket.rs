@@ -6,12 +6,12 @@ use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::sql::value::{Value, text};
 use crate::sql::{
     FromRow, RowReader, SqlText, Statement, TableRow as _, ToParams, column_group, sql, statements, table,
     word_columns,
 };
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 /// Tickets that insights are computed from.
 pub const INSIGHT_ROWS_MAX: i64 = 10_000;

@@ -8,9 +8,9 @@ use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::text;
 use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::text;
 
 /// Live tokens of one user in one organization.
 pub const TOKENS_PER_USER_MAX: i64 = 100;

@@ -5,9 +5,9 @@ use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::sql::value::{Value, text};
 use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, statements, table};
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 table!(Instance User in users {
     key: [id],

@@ -7,12 +7,12 @@ use berth_core::webhook::{Format, Kinds, SECRETS_PER_WEBHOOK_MAX, State, Webhook
 
 use super::event;
 use crate::error::StoreError;
+use crate::sql::value::{Value, text};
 use crate::sql::{
     FromRow, RowReader, TableRow as _, ToParams, from_row, json_columns, statements, table, word_columns,
 };
 use crate::tables::secret::Sealed;
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
 
 table!(Org Webhook in webhooks {
     key: [id],

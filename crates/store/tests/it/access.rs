@@ -1,4 +1,4 @@
-//! The access generation: what a caller was authorized by is trusted until something about access changes.
+//! The access generation: cached permissions are valid until it changes.
 
 use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};
@@ -21,7 +21,7 @@ struct Authorized {
 }
 
 impl Authorized {
-    /// A token of the owner, and the generation in which it was looked up.
+    /// A token of the owner, and the generation at which it was read.
     fn new(expires_at: Option<Timestamp>) -> Self {
         let ground = Ground::in_a_file();
         let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
@@ -59,7 +59,7 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
     Ok((owner, id))
 }
 
-/// Every change is told.
+/// Every write records an event.
 fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
 }

@@ -1,9 +1,9 @@
-//! Events are found by their terms.
+//! Search in the audit log by terms.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::StoreError;
+use berth_store::admin::integrity;
 use berth_store::pagination::From;
-use berth_store::query::findable;
 use berth_store::tables::event::{self, Filter};
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ use super::Ground;
 const PIPELINES: usize = 3;
 const LIMIT: i64 = 7;
 
-/// One transaction with so many events, about each pipeline in turn.
+/// Records events in one transaction, about each pipeline in turn.
 fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     let work = move |tx: &mut berth_store::Tx<'_>| {
         for number in numbers {
@@ -24,18 +24,18 @@ fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.transact(work).unwrap();
 }
 
-/// What a look at all of them finds wrong.
+/// Problems that the integrity check finds.
 fn problems(ground: &Ground) -> Vec<String> {
     let (mut problems, mut after) = (Vec::new(), Some(0));
     while let Some(number) = after {
-        let page = ground.transact(move |tx| findable::events(tx, number)).unwrap();
+        let page = ground.transact(move |tx| integrity::events(tx, number)).unwrap();
         problems.extend(page.problems);
         after = page.last;
     }
     problems
 }
 
-/// Every page by offset, and then by the place after the last one, against what was recorded.
+/// Compares every page, by offset and by cursor, with what was recorded.
 fn check(ground: &Ground, recorded: usize) {
     assert_eq!(problems(ground), Vec::<String>::new());
     for pipeline in 0..PIPELINES {
@@ -70,7 +70,7 @@ fn event_list_has_every_event_once_in_order() {
         record(&ground, recorded..recorded + count);
         recorded += count;
         check(&ground, recorded);
-        // What is undone is not found, and what a new start finds is the same.
+        // A rolled back event is not found, and a restart changes nothing.
         let undone = ground.transact(|tx| {
             tx.record(NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", "p0", None)))?;
             Err::<(), _>(StoreError::Unavailable("undone".into()))
@@ -84,13 +84,13 @@ fn event_list_has_every_event_once_in_order() {
     }
 }
 
-/// Two people, four pipelines and three environments, in no simple order.
+/// Two users, four pipelines and three environments, in a mixed order.
 fn mixed(number: u64) -> NewEvent {
     let kind = if number.is_multiple_of(5) { EventKind::PipelineUpdated } else { EventKind::SessionClaimed };
     let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let event = NewEvent::new(kind, Subject::new("pipeline", format!("p{}", at % 4), None));
     let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
-    // One that is about the same thing twice is found once.
+    // An event with a duplicate subject is found once.
     let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
     let rare = Subject::new("deployment", format!("d{}", number / 97), None);
     if number.is_multiple_of(97) { event.about(rare) } else { event }

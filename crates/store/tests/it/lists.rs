@@ -1,4 +1,4 @@
-//! Totals and offsets of a list agree with its rows, whatever was added and removed in which order.
+//! Totals and offsets of lists.
 
 use berth_core::pipeline::state::{self, Pipeline};
 use berth_core::time::Timestamp;
@@ -12,7 +12,7 @@ const ROWS: usize = 2_600;
 #[test]
 fn list_offset_and_total_are_exact() {
     let ground = Ground::new();
-    // Ids far apart in time and in no order, so that blocks fill from the middle too.
+    // Ids far apart in time, in a mixed order.
     let all = ground.transact(|tx| {
         (0..ROWS)
             .map(|n| create(tx, &format!("p-{n}"), Timestamp::from_micros(scattered(n) * 1_000_000)))
@@ -94,7 +94,7 @@ fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
     assert_eq!(found("_"), Vec::<String>::new());
 }
 
-/// A fixed shuffle: every number once, in no visible order.
+/// A fixed shuffle.
 fn scattered(n: usize) -> i64 {
     i64::try_from((n * 7_919) % 10_007).unwrap()
 }

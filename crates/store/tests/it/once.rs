@@ -1,4 +1,4 @@
-//! The outbox keeps effects until they are done; stored answers are found by their whole key, for a while.
+//! The outbox and stored responses of idempotent requests.
 
 use std::process::Command;
 
@@ -57,7 +57,7 @@ fn numbered(number: usize) -> OnceKey {
     OnceKey::new("tok_a", "POST /x", &format!("k{number}"), vec![1])
 }
 
-/// In one commit; every third one is undone.
+/// Stores responses in one commit; every third transaction is rolled back.
 fn remember_at_once(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.at_once(numbers.len(), |index| {
         let number = numbers.start + index;
@@ -83,11 +83,11 @@ fn check_remembered(ground: &Ground, count: usize) {
     }
 }
 
-/// As a crash leaves it: the file and its log, and nothing of what was in memory.
+/// A copy of the file and its WAL, as after a crash.
 fn crashed(ground: &Ground) -> Ground {
     let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
     for file in ["berth.db", "berth.db-wal"] {
-        // By another process: in this one SQLite would lose its locks.
+        // Copied by another process: closing the file in this one would drop SQLite's POSIX locks.
         let copied =
             Command::new("cp").arg(ground.place.dir.path().join(file)).arg(place.dir.path()).status();
         assert!(copied.unwrap().success());

@@ -1,4 +1,4 @@
-//! What registries offer to definitions.
+//! Resolution of step types to registry versions.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
     Ok(made)
 }
 
-/// A build that came out well: the version becomes the one that is meant where none is named.
+/// A successful build: its version becomes the current one.
 fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
     let step = |own: &&str| StepMetadata {
         key: step_key(own).unwrap(),
@@ -82,7 +82,7 @@ fn step_type_resolves_to_the_current_or_the_named_version() {
             registry_build::note_tag(tx, tools.id, "v1", FIRST)?;
             registry_build::note_branch(tx, tools.id, "main", FIRST)?;
             built(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
-            // Somebody moves the tag: it stays where it was first seen. A branch moves, as branches do.
+            // A moved tag keeps its first commit. A branch moves.
             registry_build::note_tag(tx, tools.id, "v1", SECOND)?;
             registry_build::note_branch(tx, tools.id, "main", SECOND)?;
             add(tx, "empty").map(drop)

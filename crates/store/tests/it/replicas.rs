@@ -1,4 +1,4 @@
-//! Several stores over one PostgreSQL: as one.
+//! Several stores that share a PostgreSQL database.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use berth_core::environment::fence::{Fence, Heard as Known, Witness};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
-use berth_store::chain::StoredCheck;
+use berth_store::audit::StoredCheck;
 use berth_store::feed::Heard;
 use berth_store::tables::{event, instance, lease, pipeline};
 use berth_store::{Context, OpenError, Store, StoreError, idempotency};
@@ -17,7 +17,7 @@ use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
 
-/// Without one on this machine there is nothing to look at.
+/// Skips the test if PostgreSQL is not installed.
 fn scratch() -> Option<Scratch> {
     let found = Scratch::new();
     if found.is_none() {
@@ -63,7 +63,7 @@ fn replicas_serialize_writes_to_the_same_row() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
-    // Each looks whether the name is free, and takes it: without the lock both would find it free.
+    // Both check whether the name is free and insert it: without the lock both would succeed.
     let taken: Vec<bool> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
             .map(|number| {
@@ -126,8 +126,8 @@ fn lease_has_one_holder_until_it_expires_or_is_released() {
     assert!(take("a", 3_600) && take("a", 3_600));
     assert!(!take("b", 3_600), "a has it");
     store.transact_blocking(Context::system(None), |tx| lease::leave(tx, "work", "a")).unwrap();
-    assert!(take("b", 0), "a has left it");
-    assert!(take("a", 3_600), "that of b has run out");
+    assert!(take("b", 0), "a has released it");
+    assert!(take("a", 3_600), "the lease of b has expired");
 }
 
 #[test]
@@ -167,12 +167,12 @@ fn unsuitable_postgresql_is_refused_unchanged() {
     assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
 }
 
-/// What becomes of the next COMMIT on its way.
+/// What the proxy does with the next COMMIT.
 const PASSES: u8 = 0;
 const ANSWER_LOST: u8 = 1;
 const REQUEST_LOST: u8 = 2;
 
-/// Between the store and the server: loses a COMMIT, or the answer to it, when it is told to.
+/// A proxy that can drop a COMMIT, or its response.
 fn lossy(scratch: &Scratch) -> (String, Arc<AtomicU8>) {
     let url = scratch.url();
     let (_, rest) = url.split_once('@').unwrap();
@@ -208,7 +208,7 @@ fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
             return;
         }
     }
-    // The server finishes what it was told before it sees the end.
+    // The server executes the COMMIT before it notices the closed connection.
     let _ = server.shutdown(std::net::Shutdown::Write);
 }
 
@@ -226,13 +226,13 @@ fn lost_commit_response_is_an_unknown_outcome() {
         let slug = Slug::parse(slug).unwrap();
         let look =
             move |tx: &mut berth_store::Tx<'_>| Ok::<_, StoreError>(pipeline::by_slug(tx, &slug)?.is_some());
-        // A change waits for the lock, and so for the end of a commit that is still under way.
+        // A write waits for the lock, and so for the commit that is still running.
         direct.transact_blocking(Context::system(Some(org)), look).unwrap()
     };
     made("calm").unwrap();
     fate.store(ANSWER_LOST, Ordering::SeqCst);
     assert!(matches!(made("done"), Err(StoreError::Unknown(_))));
-    assert!(exists("done"), "it was written all the same");
+    assert!(exists("done"), "the commit succeeded");
     fate.store(REQUEST_LOST, Ordering::SeqCst);
     assert!(matches!(made("undone"), Err(StoreError::Unknown(_))));
     assert!(!exists("undone"), "it was not");
@@ -261,10 +261,10 @@ fn postgresql_restart_is_reported_and_recovered() {
     server.resume().unwrap();
     make("after").unwrap();
     let read = store.read_blocking(Some(org), |db| event::head(db));
-    assert_eq!(read.unwrap().sequence, 3, "what was refused left nothing");
+    assert_eq!(read.unwrap().sequence, 3, "refused writes left nothing");
 }
 
-/// The upper part of the fences that are given now.
+/// The epoch of a new fence.
 fn epoch(store: &Store) -> i64 {
     store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
 }
@@ -280,13 +280,13 @@ fn epoch_rises_after_a_failover() {
     assert_eq!([&stores[0], &stores[1]].map(epoch), [0, 0]);
     server.kill();
     server.resume().unwrap();
-    // A connection that was lost is noticed when it is used; the next question is answered by a new one.
+    // A lost connection is noticed when it is used; the next query gets a new one.
     let found = |store: &Store| {
         let asked =
             || store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
         asked().or_else(|_| asked()).unwrap()
     };
-    assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart loses nothing");
+    assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart is no failover");
     server.fail_over().unwrap();
     assert_eq!(
         [&stores[0], &stores[1]].map(found),
@@ -309,7 +309,7 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
         });
         given.unwrap()
     };
-    // Each has a connection by now.
+    // Each store has a write connection now.
     assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
     let hears = |store: &Store, epoch: i64| {
         store.transact_blocking(Context::system(None), move |tx| instance::heard(tx, Witness::Epoch(epoch)))
@@ -340,7 +340,7 @@ async fn a_lease_is_taken_while_somebody_has_the_whole_installation_for_himself(
     let taken = store.transact_lease(|tx| lease::take(tx, "work", "a", 60)).await;
     assert!(taken.unwrap());
     let waits = store.transact(Context::system(None), |_| Ok::<_, StoreError>(())).await;
-    assert!(matches!(waits, Err(StoreError::Unavailable(_))), "the others wait for it, and not for ever");
+    assert!(matches!(waits, Err(StoreError::Unavailable(_))), "other writers wait until the lock timeout");
     drop(release);
     tokio::task::spawn_blocking(move || drop((store, holder.join().unwrap()))).await.unwrap();
 }
@@ -365,7 +365,7 @@ fn replayed_response_is_as_durable_as_its_commit() {
         change(vouches);
         written() != before
     };
-    // PostgreSQL itself writes a few bytes now and then.
-    assert!((0..5).any(|_| !writes(false)), "a transaction that wrote nothing waits for nothing");
+    // PostgreSQL occasionally writes WAL in the background.
+    assert!((0..5).any(|_| !writes(false)), "a read-only transaction writes no WAL");
     assert!((0..5).all(|_| writes(true)));
 }

@@ -1,4 +1,4 @@
-//! Due work is selected for each organization: one with much of it does not hide that of another.
+//! Fair batches: an organization with much due work does not starve others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -30,7 +30,7 @@ fn second(number: i64) -> Timestamp {
     Timestamp::from_micros(number * 1_000_000)
 }
 
-/// Adds work that has waited since a second, for the organization of the transaction.
+/// Adds work that is due since this second.
 type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
 type Select<Id> = fn(&mut Tx<'_>, Batch) -> Result<Vec<(OrgId, Id)>, StoreError>;
 
@@ -215,7 +215,7 @@ fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<Added, StoreE
     Ok((at, add_repository(tx, at)?, add_named_registry(tx, &name, at)?))
 }
 
-/// The first of all before the second of any, sorted and counted the simple way.
+/// The expected batch: the first row of every organization before the second of any.
 fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: Batch) -> Vec<(OrgId, Id)> {
     let mut by_org: BTreeMap<OrgId, Vec<(i64, Id)>> = BTreeMap::new();
     for (org, at, id) in all.iter().filter(|(_, at, _)| *at <= now) {

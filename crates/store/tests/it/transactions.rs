@@ -1,4 +1,4 @@
-//! All or nothing, never without an event, never in another organization.
+//! Transactions are atomic, record events and are isolated by organization.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
@@ -120,7 +120,7 @@ fn concurrent_writers_number_events_without_gaps() {
     assert_eq!(seen.total, Some(401));
 }
 
-/// What is asked for while the writer is held is one commit, in this order.
+/// Queues jobs while the writer is busy, so that they share a commit, in this order.
 fn together(ground: &Ground, works: Vec<Work>) -> Vec<Result<(), StoreError>> {
     let (release, held) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -152,7 +152,7 @@ fn creates(slug: &'static str) -> Work {
     Box::new(move |tx| create(tx, slug, tx.now()).map(drop))
 }
 
-/// Writes, and fails.
+/// Writes, then fails.
 fn fails(slug: &'static str) -> Work {
     Box::new(move |tx| {
         create(tx, slug, tx.now())?;
@@ -169,7 +169,7 @@ fn failed_job_is_undone_without_the_rest_of_its_batch() {
     assert_eq!(kept, [true, false, false, true]);
     assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
     let head = ground.transact(|tx| event::head(tx)).unwrap();
-    assert_eq!(head.sequence, 3, "the organization and the two that were kept");
+    assert_eq!(head.sequence, 3, "the organization and the two committed jobs");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::BufRead as _;
 
 use berth_core::time::Timestamp;
-use berth_store::chain::{self, Head};
+use berth_store::audit::{self, Head};
 use berth_store::tables::{event, organization};
 use berth_store::{Store, StoreError};
 use berth_testkit::{Scratch, outcome};
@@ -31,7 +31,7 @@ fn grow_old(home: &Home) -> Vec<Head> {
     for event in &mut history {
         event.occurred_at = Timestamp::from_micros(event.occurred_at.as_micros() - LONG_AGO_US);
     }
-    let head = chain::seal(Head::start(), &mut history).expect("a chain");
+    let head = audit::seal(Head::start(), &mut history).expect("a chain");
     let db = rusqlite::Connection::open(path).expect("the database");
     let change = "UPDATE events SET occurred_at = ?2, previous_hash = ?3, hash = ?4 WHERE sequence = ?1";
     for it in &history {

@@ -7,7 +7,7 @@ use berth_core::time::Timestamp;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use crate::backup;
+use crate::admin::backup;
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
 use crate::postgres::Looker;

@@ -5,9 +5,9 @@ use ::postgres::{Client, SimpleQueryMessage};
 use super::address::{Address, Purpose, told};
 use super::conn::PgConn;
 use super::writer::NOW;
+use crate::admin::read_only::{Table, refused};
 use crate::error::{OpenError, StoreError};
 use crate::migrations::Applied;
-use crate::read_only::{Table, refused};
 
 /// Operators may run slow queries.
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";

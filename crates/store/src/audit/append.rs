@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use berth_core::event::{Event, NewEvent};
 use berth_core::id::{EventId, OrgId};
 
-use crate::chain::{self, Head};
+use crate::audit::terms;
+use crate::audit::{self, Head};
 use crate::error::StoreError;
-use crate::event_terms;
+use crate::sql::value::text;
 use crate::sql::{Conn, statements};
 use crate::tables::event as events;
 use crate::tx::Tx;
-use crate::value::text;
 
 statements! {
     // Compare-and-swap: a head that another writer has moved is not overwritten.
@@ -122,9 +122,9 @@ pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreEr
         }
     };
     event.id = event.id.numbered(before.sequence + 1);
-    let head = chain::seal(before, std::slice::from_mut(&mut event))?;
+    let head = audit::seal(before, std::slice::from_mut(&mut event))?;
     events::insert(tx, &event)?;
-    event_terms::put(tx, &event)?;
+    terms::put(tx, &event)?;
     tx.heads().move_to(org, head);
     Ok(event)
 }

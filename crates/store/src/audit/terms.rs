@@ -6,8 +6,8 @@ use berth_core::event::{Actor, Event, Subject};
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::Value;
 use crate::tx::{Read, Tx};
-use crate::value::Value;
 
 /// Terms written by one statement.
 const WRITTEN_AT_ONCE: usize = 8;

@@ -7,10 +7,11 @@ use std::io::{BufRead, Read as _};
 use berth_core::id::OrgId;
 use serde_json::{Value, json};
 
+use super::hash_chain::{Sorted, sha256};
 use super::verify::removes_through;
-use super::{Head, Sealed, Sorted, Verdict, Verifier, sha256};
+use super::{Head, Sealed, Verdict, Verifier};
 use crate::error::StoreError;
-use crate::value::to_json;
+use crate::sql::value::to_json;
 
 const START: &str = "start";
 const HEAD: &str = "head";

@@ -3,7 +3,7 @@
 use berth_core::event::{Event, EventKind};
 use serde_json::Value;
 
-use super::{Head, NO_HASH, hash};
+use super::hash_chain::{Head, NO_HASH, hash};
 use crate::error::StoreError;
 
 /// An event for verification: its stored hash, and the hash computed from its content.

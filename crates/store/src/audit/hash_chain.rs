@@ -4,10 +4,6 @@
 //! So an export can be verified with a JSON parser and SHA-256, and a head that is stored elsewhere proves that no event
 //! before it was changed.
 
-pub mod export;
-mod stored;
-mod verify;
-
 use std::str::FromStr;
 
 use aws_lc_rs::digest;
@@ -18,10 +14,7 @@ use serde::ser::Error as _;
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::value::to_json;
-
-pub use stored::StoredCheck;
-pub use verify::{Problem, Reason, Sealed, Verdict, Verifier};
+use crate::sql::value::to_json;
 
 /// The previous hash of the first event.
 pub const NO_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
@@ -92,14 +85,14 @@ pub fn line(event: &Event) -> Result<String, StoreError> {
     to_json(&Form::of(event, Some(&event.hash)))
 }
 
-fn hash(event: &Event) -> Result<String, StoreError> {
+pub(super) fn hash(event: &Event) -> Result<String, StoreError> {
     let mut text = Vec::with_capacity(EVENT_BYTES);
     serde_json::to_writer(&mut text, &Form::of(event, None))
         .map_err(|error| StoreError::Bug(format!("cannot write JSON: {error}")))?;
     Ok(sha256(&text))
 }
 
-fn sha256(text: &[u8]) -> String {
+pub(super) fn sha256(text: &[u8]) -> String {
     let mut out = String::with_capacity(PREFIX.len() + HEX_CHARS);
     out.push_str(PREFIX);
     for byte in digest::digest(&digest::SHA256, text).as_ref() {
@@ -119,7 +112,7 @@ fn has_plain_numbers(value: &Value) -> bool {
 }
 
 /// JSON with the members of every object sorted by name.
-struct Sorted<'a>(&'a Value);
+pub(super) struct Sorted<'a>(pub(super) &'a Value);
 
 impl Serialize for Sorted<'_> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

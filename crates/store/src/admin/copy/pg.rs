@@ -8,7 +8,7 @@ use super::BATCH_ROWS;
 use super::schema::Table;
 use crate::error::{OpenError, StoreError};
 use crate::postgres::{opened, owned, told};
-use crate::value::Value;
+use crate::sql::value::Value;
 
 pub(super) struct Postgres(Client);
 

@@ -14,8 +14,8 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::incarnation::{self, MOVED};
+use crate::sql::value::Value;
 use crate::sqlite;
-use crate::value::Value;
 use pg::Postgres;
 use schema::{Table, tables};
 

@@ -1,7 +1,7 @@
 //! Consistency checks of indexes and counters, page by page, for `berth admin verify`.
 
+use crate::audit::terms;
 use crate::error::StoreError;
-use crate::event_terms;
 use crate::sql::statements;
 use crate::tables::{PAGE_ROWS, event};
 use crate::tx::Read;
@@ -28,7 +28,7 @@ pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError>
     let misnumbered = page.iter().filter(|event| event.id.number() != event.sequence);
     let mut problems: Vec<_> =
         misnumbered.map(|event| format!("event {} is not found by its id", event.sequence)).collect();
-    problems.extend(event_terms::check(db, &page, after)?);
+    problems.extend(terms::check(db, &page, after)?);
     Ok(Looked { last: page.last().map(|event| event.sequence), problems })
 }
 
