@@ -129,9 +129,9 @@ macro_rules! text_columns {
     )+};
 }
 text_columns! {
-    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, InvitationId, OrgId, PipelineId,
-    RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TicketGroupId, TicketId, TokenId,
-    UserId, WebhookId,
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, InvitationId, OrgId,
+    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TicketGroupId, TicketId,
+    TokenId, UserId, WebhookId,
     CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
 }
 

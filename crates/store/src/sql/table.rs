@@ -40,7 +40,8 @@ impl Table {
             .then(rest)
     }
 
-    /// `UPDATE <table> SET <update columns> <rest>`, where `rest` has the condition. Takes the first [`Table::update_params`] parameters of the insert.
+    /// `UPDATE <table> SET <update columns> <rest>`, where `rest` has the condition. Takes the first
+    /// [`Table::update_params`] parameters of the insert.
     pub(crate) const fn update(&self, rest: &str) -> SqlText {
         let keys = count(self.owner) + count(self.key);
         let text = sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update], Item::Set, keys);

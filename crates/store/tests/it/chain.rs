@@ -94,7 +94,7 @@ fn chain_is_valid_against_every_earlier_head() {
     let (first, head_is_too_old) = (1, false);
     assert_eq!(verdict, Verdict { checked: EVENTS, first, head: end, head_is_too_old, problem: None });
     assert_eq!(check(&ground, Some(Head::start())).problem, None);
-    let mut before = chain::NO_HASH.to_owned();
+    let mut before = audit::NO_HASH.to_owned();
     for event in all(&ground) {
         assert_eq!(event.previous_hash, before);
         before.clone_from(&event.hash);
@@ -214,7 +214,7 @@ fn chain_verification_finds_truncation() {
         tamper(&ground, &db, "DELETE FROM events WHERE org_id = ?1 AND sequence > ?2", last);
         assert_eq!(found(&ground, None), (last + 1, Reason::Truncated));
         let hash =
-            usize::try_from(last).unwrap().checked_sub(1).map_or(chain::NO_HASH, |place| &hashes[place]);
+            usize::try_from(last).unwrap().checked_sub(1).map_or(audit::NO_HASH, |place| &hashes[place]);
         let text = format!("UPDATE event_heads SET sequence = ?2, hash = '{hash}' WHERE org_id = ?1");
         tamper(&ground, &db, &text, last);
         assert_eq!(check(&ground, None).problem, None, "a truncated chain is consistent");

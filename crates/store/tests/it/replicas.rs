@@ -162,7 +162,7 @@ fn unsuitable_postgresql_is_refused_unchanged() {
     let text = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
     fixed.connect().batch_execute(&text).unwrap();
     let why = refused(&fixed.url());
-    assert!(why.contains("cannot be written to") && why.contains("the primary"), "{why}");
+    assert!(why.contains("is read-only") && why.contains("the primary"), "{why}");
     let nobody = newer.url().replace("/t_", "/no_");
     assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
 }
