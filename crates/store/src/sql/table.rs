@@ -222,7 +222,7 @@ mod tests {
 
     use crate::error::StoreError;
     use crate::sql::value::{Row, Value};
-    use crate::sql::{FromRow as _, RowReader, TableRow as _, ToParams as _, sql, table};
+    use crate::sql::{FromRow as _, RowReader, TableRow as _, ToParams as _, sql};
 
     #[derive(Debug, PartialEq)]
     struct Book {

@@ -65,7 +65,7 @@ impl App {
             }
             let found = deployments::list(db, &filter, &from, limit, with_total)?;
             let items = found.items.iter().map(|it| listed(db, it)).collect::<Result<_, AppError>>()?;
-            Ok(berth_store::query::Slice { items, total: found.total, has_more: found.has_more })
+            Ok(berth_store::pagination::Slice { items, total: found.total, has_more: found.has_more })
         });
         let slice = slice.await?;
         Ok(Page::of(&slice, |it: &wire::Deployment| it.id.clone(), wire::Deployment::clone))
