@@ -8,7 +8,7 @@ use berth_core::name::{DisplayName, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline};
 use berth_core::time::Timestamp;
 use berth_definition::parse;
-use berth_store::records::pipeline;
+use berth_store::tables::pipeline;
 use berth_store::{Context, Store};
 
 /// A search term that [`SEARCHED_ROWS`] names contain, whatever the list's size.

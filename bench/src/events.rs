@@ -14,9 +14,9 @@ use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
 use berth_server::setup::create_organization;
-use berth_store::chain::{self, Head, StoredCheck};
+use berth_store::audit::{self, Head, StoredCheck};
 use berth_store::data_dir::DataDir;
-use berth_store::{Context, Store, StoreError, query};
+use berth_store::{Context, Store, StoreError, tables};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -141,10 +141,10 @@ fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
 /// Seals the same events again in memory: the share of the hash chain.
 fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Duration> {
     let mut events = store.transact_blocking(Context::system(Some(org)), move |tx| {
-        query::events::after(tx, 0, i64::MAX, count)
+        tables::event::after(tx, 0, i64::MAX, count)
     })?;
     let start = Instant::now();
-    chain::seal(Head::start(), &mut events)?;
+    audit::seal(Head::start(), &mut events)?;
     Ok(start.elapsed())
 }
 
@@ -224,7 +224,7 @@ async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
 
 /// The sequence number of the last committed event.
 async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
-    app.store().read(Some(org), |db| Ok(query::events::head(db)?.sequence)).await
+    app.store().read(Some(org), |db| Ok(tables::event::head(db)?.sequence)).await
 }
 
 async fn writes_per_second(app: &Arc<App>, org: OrgId) -> anyhow::Result<f64> {

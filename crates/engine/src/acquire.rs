@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_api::remote::AcquireAsked;
 use berth_api::runner::Assignment;
-use berth_store::records::runner;
+use berth_store::tables::runner;
 use tokio::time::Instant;
 
 use super::calls;

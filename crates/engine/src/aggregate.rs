@@ -16,8 +16,7 @@ use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::name::Reason;
 use berth_core::pipeline::model::OnFailure;
-use berth_store::records::plan;
-use berth_store::records::plan::BuildKey;
+use berth_store::tables::plan::{self, BuildKey};
 use berth_store::{Read, StoreError, Tx};
 
 use super::gates;

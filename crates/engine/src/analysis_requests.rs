@@ -5,8 +5,7 @@ use berth_core::deployment::run::{Plan, Run, StepRun, StepStatus};
 use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_store::Tx;
-use berth_store::query::analyses as listed;
-use berth_store::records::analysis;
+use berth_store::tables::analysis;
 
 use crate::error::EngineError;
 use crate::limits::ANALYSES_WAITING_MAX;

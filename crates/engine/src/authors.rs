@@ -7,7 +7,8 @@ use berth_core::deployment::StagesDeployment;
 use berth_core::deployment::run::{Source, StageKind, StageStatus};
 use berth_core::id::{DeploymentId, OrgId, RepositoryId};
 use berth_store::query::deployed;
-use berth_store::records::{change_authors, deployment, plan, stage as stages};
+use berth_store::records::{deployment, stage as stages};
+use berth_store::tables::{change_authors, plan};
 use berth_store::{Context, Read};
 
 use super::aggregate::DeploymentAggregate;

@@ -13,9 +13,11 @@ use berth_core::deployment::{
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::pipeline::grammar::StageName;
-use berth_store::query::{Batch, environments, runs};
-use berth_store::records::plan::{self, Build, BuildKey};
-use berth_store::records::{deployment, environment, secret};
+use berth_store::pagination::Batch;
+use berth_store::query::runs;
+use berth_store::records::deployment;
+use berth_store::tables::plan::{self, Build, BuildKey};
+use berth_store::tables::{environment, secret};
 use berth_store::{Context, Read, Tx};
 use tokio::task::JoinHandle;
 
@@ -36,7 +38,7 @@ const NONCE_CHARS: usize = 22;
 pub async fn begin_environment_deployments(
     services: &Arc<Services>,
 ) -> Result<Vec<JoinHandle<()>>, EngineError> {
-    let read = services.store.read(None, |db| Ok::<_, EngineError>(environments::startable(db, BEGIN)?));
+    let read = services.store.read(None, |db| Ok::<_, EngineError>(environment::startable(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
         let here = services.clone();
         spawn_beginning(services, org, id, async move { begin_in(&here, org, place, id).await })

@@ -10,7 +10,7 @@ use berth_core::name::EnvName;
 use berth_core::pipeline::model::Environment as Configuration;
 use berth_core::pipeline::state::Pipeline;
 use berth_store::Tx;
-use berth_store::records::environment;
+use berth_store::tables::environment;
 
 use crate::error::EngineError;
 

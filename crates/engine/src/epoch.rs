@@ -7,8 +7,7 @@ use berth_core::deployment::environment::report;
 use berth_core::environment::fence::{Fence, Heard, Witness, heard_epoch};
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
-use berth_store::query::everywhere;
-use berth_store::records::instance;
+use berth_store::tables::instance;
 use berth_store::{Context, Reader, StoreError, Tx, incarnation};
 
 use super::aggregate::DeploymentAggregate;

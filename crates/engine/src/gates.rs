@@ -10,8 +10,8 @@ use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::Requires;
 use berth_core::time::Timestamp;
-use berth_store::query::{approvals, runs};
-use berth_store::records::approval as records;
+use berth_store::query::runs;
+use berth_store::tables::approval as approval_table;
 use berth_store::{Context, Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -296,7 +296,7 @@ pub fn to_ask_again(
 pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>((approvals::due(db, now, DUE_MAX)?, runs::waking(db, now, DUE_MAX)?))
+        Ok::<_, EngineError>((approval_table::due(db, now, DUE_MAX)?, runs::waking(db, now, DUE_MAX)?))
     });
     let (late, waking) = read.await?;
     let mut has_moved = false;
@@ -322,7 +322,7 @@ pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
 }
 
 fn expire(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineError> {
-    let found = records::by_id(tx, id)?.filter(|found| found.status == Status::Pending);
+    let found = approval_table::by_id(tx, id)?.filter(|found| found.status == Status::Pending);
     let Some(found) = found else { return Ok(()) };
     let electorate = people::electorate(tx, found.deployment, &found.stage)?;
     let decision = approval::expire(&found, &electorate, tx.now());

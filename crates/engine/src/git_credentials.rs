@@ -4,7 +4,7 @@ use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::secret::{Scope, Secret};
 use berth_store::Context;
-use berth_store::records::secret;
+use berth_store::tables::secret;
 use quick_cache::sync::Cache;
 
 use crate::credential::Redacted;

@@ -12,7 +12,7 @@ use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::time::Timestamp;
 use berth_store::query::runs;
-use berth_store::records::secret;
+use berth_store::tables::secret;
 use berth_store::{Context, Tx};
 
 use super::aggregate::DeploymentAggregate;

@@ -9,10 +9,11 @@ use berth_core::deployment::{Deployment, Target};
 use berth_core::event::{Actor, ActorKind};
 use berth_core::id::{DeploymentId, UserId};
 use berth_store::Read;
-use berth_store::query::From;
-use berth_store::query::members::{self, MemberView};
-use berth_store::records::user::{self, Account, User};
-use berth_store::records::{change_authors, deployment as deployments, member, plan, token};
+use berth_store::pagination::From;
+use berth_store::records::deployment as deployments;
+use berth_store::tables::member::{self, MemberView};
+use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::{change_authors, plan, token};
 
 use crate::error::EngineError;
 use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
@@ -75,7 +76,7 @@ pub struct Members {
 
 impl Members {
     pub fn load(db: &mut impl Read) -> Result<Self, EngineError> {
-        let all = members::list(db, &From::Offset(0), MEMBERS_PER_ORGANIZATION_MAX)?.items;
+        let all = member::list(db, &From::Offset(0), MEMBERS_PER_ORGANIZATION_MAX)?.items;
         let by_id: BTreeMap<UserId, &MemberView> = all.iter().map(|it| (it.user, it)).collect();
         let mut by_address = BTreeMap::new();
         for member in &all {

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use berth_core::id::OrgId;
-use berth_store::query::{everywhere, runs};
+use berth_store::query::runs;
+use berth_store::tables::organization;
 
 use crate::error::EngineError;
 use crate::grant::Asking;
@@ -29,7 +30,7 @@ impl Places {
             for attempt in &live {
                 *taken.entry(attempt.org).or_default() += 1;
             }
-            let organizations = everywhere::organizations(db, None)?.len();
+            let organizations = organization::organizations(db, None)?.len();
             Ok(Self { taken, share: share(live.len() + free, organizations) })
         })
     }

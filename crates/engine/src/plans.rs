@@ -7,7 +7,8 @@ use std::sync::Arc;
 use berth_core::deployment::run::{Plan, Run};
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_store::Read;
-use berth_store::records::{plan, run};
+use berth_store::records::run;
+use berth_store::tables::plan;
 use quick_cache::sync::Cache;
 
 use crate::error::EngineError;

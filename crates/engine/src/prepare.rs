@@ -10,8 +10,7 @@ use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_definition::planning::{Facts, Named, Target, plan};
 use berth_store::Context;
-use berth_store::query::registries;
-use berth_store::records::{organization, pipeline, repository};
+use berth_store::tables::{organization, pipeline, registry, repository};
 use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
@@ -76,7 +75,7 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: Wanted) -> 
     };
     let types = definition.custom_types();
     let looked_up = services.store.read(Some(org), move |db| {
-        Ok::<_, EngineError>(registries::offers(db, types.iter().map(String::as_str))?)
+        Ok::<_, EngineError>(registry::offers(db, types.iter().map(String::as_str))?)
     });
     let facts = Facts {
         organization: Named {

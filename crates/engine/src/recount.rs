@@ -3,8 +3,7 @@
 
 use berth_core::approval::{self, Approval, Status};
 use berth_core::id::{ApprovalId, OrgId};
-use berth_store::query::approvals;
-use berth_store::records::approval as records;
+use berth_store::tables::approval as approval_table;
 use berth_store::{Context, Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -31,7 +30,7 @@ pub async fn recount(services: &Services) -> Result<(), EngineError> {
         let from = after;
         let read = services
             .store
-            .read(None, move |db| Ok::<_, EngineError>(approvals::pending(db, from, PENDING_MAX)?));
+            .read(None, move |db| Ok::<_, EngineError>(approval_table::pending(db, from, PENDING_MAX)?));
         let page = read.await?;
         after = page.last().map(|(_, last)| last.id);
         let is_last = page.len() < usize::try_from(PENDING_MAX).unwrap_or(usize::MAX);

@@ -11,7 +11,7 @@ use berth_core::deployment::run::Outcome as Ended;
 use berth_core::id::OrgId;
 use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
 use berth_store::query::runs;
-use berth_store::records::runner;
+use berth_store::tables::runner;
 use berth_store::{Context, StoreError};
 use tokio::time::Instant;
 

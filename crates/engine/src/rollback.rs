@@ -12,8 +12,8 @@ use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::state;
-use berth_store::query::approvals;
-use berth_store::records::{deployment, pipeline, plan, retention, run, secret, stage as stages};
+use berth_store::records::{deployment, run, stage as stages};
+use berth_store::tables::{approval, pipeline, plan, retention, secret};
 use berth_store::{Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -166,7 +166,7 @@ fn gates_left(
     planned: &PlannedStage,
 ) -> Result<Vec<Gate>, EngineError> {
     let origin = origin(db, asked.pipeline, &asked.stage, to)?;
-    if approvals::was_approved(db, origin, &asked.stage)? || approvals::was_approved(db, to, &asked.stage)? {
+    if approval::was_approved(db, origin, &asked.stage)? || approval::was_approved(db, to, &asked.stage)? {
         return Ok(Vec::new());
     }
     Ok(planned.gates.iter().filter(|gate| !matches!(gate, Gate::Window | Gate::Open(_))).cloned().collect())

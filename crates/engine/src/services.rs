@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_api::runner::Isolation;
 use berth_core::runner::Times;
 use berth_store::Store;
-use berth_store::query::everywhere;
+use berth_store::tables::organization;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -97,7 +97,7 @@ impl Services {
             return Ok(Ok(()));
         }
         let all =
-            self.store.read(None, |db| Ok::<_, EngineError>(everywhere::organizations(db, None)?.len()));
+            self.store.read(None, |db| Ok::<_, EngineError>(organization::organizations(db, None)?.len()));
         Ok(check_organizations(self.config.isolation, all.await?))
     }
 
@@ -108,7 +108,7 @@ impl Services {
         }
         let all = self
             .store
-            .read_blocking(None, |db| Ok::<_, EngineError>(everywhere::organizations(db, None)?.len()));
+            .read_blocking(None, |db| Ok::<_, EngineError>(organization::organizations(db, None)?.len()));
         Ok(check_organizations(self.config.isolation, all?))
     }
 

@@ -6,8 +6,10 @@ use berth_core::deployment::run::enter::{Entry, Waits, enter, entry, entry_back,
 use berth_core::deployment::stages as transitions;
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::Requires;
-use berth_store::query::{Batch, runs};
-use berth_store::records::{environment, stage as stages};
+use berth_store::pagination::Batch;
+use berth_store::query::runs;
+use berth_store::records::stage as stages;
+use berth_store::tables::environment;
 use berth_store::{Context, Read, Tx};
 use futures_util::{StreamExt as _, stream};
 

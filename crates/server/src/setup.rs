@@ -6,9 +6,9 @@ use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::step::Network;
 use berth_engine::credential::Redacted;
-use berth_store::records::member::{self, Member};
-use berth_store::records::organization::{self, Organization};
-use berth_store::records::user::{self, Account, User};
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::user::{self, Account, User};
 use berth_store::{Context, Store, Tx};
 
 use crate::app::{default_name, issue_token, organization_subject};

@@ -1,20 +1,19 @@
 //! Access generation: a counter that invalidates cached permissions.
 //!
-//! A caller that notes the generation and then reads who may do what may use what it read for as long as the generation is
-//! the same.
+//! A caller notes the generation, then reads permissions. They are valid while the generation is unchanged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sql;
 
-/// What the answer to "who is this, and what may they do?" is read from.
+/// Tables from which callers and their permissions are read.
 const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
 
-/// Says nothing about what a token may do, and is written all the time.
+/// Does not affect permissions, and is written often.
 const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
 
-/// Odd from the first statement that changes such a table until its transaction has ended: there is no generation then, and
-/// permissions are read from the database.
+/// Odd from the first statement that writes one of these tables until the end of its transaction. Permissions are read
+/// from the database meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct AccessGeneration(AtomicU64);
 
@@ -23,12 +22,12 @@ impl AccessGeneration {
         Some(self.0.load(Ordering::SeqCst)).filter(|generation| generation.is_multiple_of(2))
     }
 
-    /// Called by the writer alone. A second call in the same transaction changes nothing.
+    /// Called by the writer thread. Idempotent within a transaction.
     pub(crate) fn begin_change(&self) {
         self.0.fetch_or(1, Ordering::SeqCst);
     }
 
-    /// Called when the transaction has ended, whatever its outcome, and before its callers get their answers.
+    /// Called after the transaction, committed or not, before its callers get their results.
     pub(crate) fn end_change(&self) {
         if self.current().is_none() {
             self.0.fetch_add(1, Ordering::SeqCst);
@@ -36,7 +35,7 @@ impl AccessGeneration {
     }
 }
 
-/// Read from the text of a statement, so that none can be forgotten.
+/// Derived from the SQL text, so that no statement can be missed.
 pub(crate) fn is_changed_by(text: &str) -> bool {
     !text.starts_with(IRRELEVANT) && TABLES.iter().any(|table| sql::changes(text, table))
 }
@@ -46,17 +45,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_decides_who_may_do_what_is_noticed() {
+    fn access_generation_changes_with_statements_that_affect_permissions() {
         let names: Vec<_> = sql::all().filter(|it| is_changed_by(it.text)).map(|it| it.name).collect();
         expect_test::expect![[r#"
             [
-                "berth_store::records::organization::PUT",
-                "berth_store::records::member::PUT",
-                "berth_store::records::member::DELETE",
-                "berth_store::records::token::INSERT",
-                "berth_store::records::token::REVOKE",
-                "berth_store::records::token::REVOKE_OF_USER",
-                "berth_store::records::user::PUT",
+                "berth_store::tables::member::PUT",
+                "berth_store::tables::member::DELETE",
+                "berth_store::tables::organization::PUT",
+                "berth_store::tables::token::INSERT",
+                "berth_store::tables::token::REVOKE",
+                "berth_store::tables::token::REVOKE_OF_USER",
+                "berth_store::tables::user::PUT",
             ]
         "#]]
         .assert_debug_eq(&names);
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_generation_while_a_change_is_under_way() {
+    fn access_generation_is_none_during_a_change() {
         let generation = AccessGeneration::default();
         let before = generation.current();
         generation.end_change();

@@ -1,4 +1,4 @@
-//! The data directory: who owns it, and where things lie in it.
+//! The data directory and its lock.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -10,11 +10,11 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::OpenError;
 
-/// How long a start waits for another process to let go of the directory.
+/// How long a start waits for another process to release the lock.
 pub const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// File systems on which locks and flushes cannot be trusted, by their magic number.
+/// Network file systems, whose locks and fsync are unreliable, by magic number.
 const NETWORK_FILE_SYSTEMS: &[(i64, &str)] = &[
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -25,23 +25,23 @@ const NETWORK_FILE_SYSTEMS: &[(i64, &str)] = &[
     (0x00c3_6400, "Ceph"),
 ];
 
-/// Servers that share a directory; each has a place in it that is its own.
+/// Servers that can share a directory; each has a subdirectory.
 const REPLICAS_MAX: u32 = 64;
 
-/// A directory this process owns until the value is dropped, alone or with others.
+/// A data directory, locked until the value is dropped.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// What this process has to itself.
+    /// The directory that no other server uses.
     own: PathBuf,
     _locks: Vec<File>,
 }
 
 impl DataDir {
-    /// Opens the directory, making it if need be, and takes its lock: the database is in it.
+    /// Creates or opens a directory with a SQLite database, and takes an exclusive lock.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let dir = Self::open_bare(path)?;
-        // SQLite gives its other files the mode of this one: nobody else reads hashes of tokens and passwords.
+        // SQLite creates its other files with the mode of this one: they contain hashes of tokens and passwords.
         let made = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.database());
         made.map_err(|source| OpenError::Io {
             action: "cannot create",
@@ -51,7 +51,7 @@ impl DataDir {
         Ok(dir)
     }
 
-    /// As [`DataDir::open`], before there is a database in it.
+    /// Like [`DataDir::open`], without creating the database file.
     pub fn open_bare(path: &Path) -> Result<Self, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: path.display().to_string(), source };
         make(path)?;
@@ -80,7 +80,7 @@ impl DataDir {
         Err(OpenError::Refused(format!("{} has {REPLICAS_MAX} servers already", path.display())))
     }
 
-    /// Opens the directory alone, although the database is elsewhere: no server that shares it may be running.
+    /// Takes an exclusive lock on a directory whose database is PostgreSQL: no server may be running.
     pub fn open_alone(path: &Path) -> Result<Self, OpenError> {
         make(path)?;
         let lock = lock_file(&path.join("berth.lock"))?;
@@ -88,7 +88,7 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 
-    /// What no other server touches: where steps run, and the socket of the operator.
+    /// The directory that no other server uses, for running steps and the admin socket.
     pub fn own(&self) -> &Path {
         &self.own
     }
@@ -128,8 +128,8 @@ fn take(path: &Path, mut lock: &File, operation: FlockOperation) -> Result<(), O
             let mut owner = String::new();
             let _ = lock.read_to_string(&mut owner);
             return Err(OpenError::Refused(format!(
-                "{} is in use by another berth (process {}). Stop it first: one server owns a data directory, or \
-                 several that share a PostgreSQL.",
+                "{} is in use by another berth (process {}). Stop it first: only servers that share a PostgreSQL \
+                 database can share a data directory.",
                 path.display(),
                 owner.trim(),
             )));
@@ -144,7 +144,7 @@ fn refuse_network(path: &Path) -> Result<(), OpenError> {
     match NETWORK_FILE_SYSTEMS.iter().find(|(magic, _)| *magic == info.f_type) {
         None => Ok(()),
         Some((_, name)) => Err(OpenError::Refused(format!(
-            "{} is on {name}: a database on a network file system can lose writes. Use a local disk.",
+            "{} is on {name}, and a database on a network file system can lose writes. Use a local disk.",
             path.display(),
         ))),
     }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_has_one_owner() {
+    fn data_directory_is_locked_exclusively() {
         let temp = tempfile::tempdir().unwrap();
         let first = DataDir::open(temp.path()).unwrap();
         let second = DataDir::open(temp.path()).err().unwrap().to_string();
@@ -167,21 +167,25 @@ mod tests {
     }
 
     #[test]
-    fn servers_of_one_postgresql_share_it_and_have_a_place_each() {
+    fn data_directory_is_shared_on_postgresql() {
         let temp = tempfile::tempdir().unwrap();
         let first = DataDir::open_shared(temp.path()).unwrap();
         let second = DataDir::open_shared(temp.path()).unwrap();
         assert_ne!(first.own(), second.own());
-        assert!(DataDir::open(temp.path()).is_err(), "not together with one on SQLite");
+        assert!(DataDir::open(temp.path()).is_err(), "not shared with a server on SQLite");
         let place = first.own().to_owned();
         drop(first);
-        assert_eq!(DataDir::open_shared(temp.path()).unwrap().own(), place, "what is left there is nobody's");
+        assert_eq!(
+            DataDir::open_shared(temp.path()).unwrap().own(),
+            place,
+            "a free subdirectory is used again"
+        );
         drop(second);
         DataDir::open(temp.path()).unwrap();
     }
 
     #[test]
-    fn nobody_else_can_read_it() {
+    fn data_directory_is_readable_by_its_owner_only() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(&temp.path().join("a/data")).unwrap();
         crate::Store::open_sqlite(&dir.database()).unwrap();

@@ -1,4 +1,4 @@
-//! Random bytes for ids: drawn from the system many at once, since most of a draw is the way there.
+//! Random bytes for ids, read from the system in blocks to save calls.
 
 use std::cell::RefCell;
 
@@ -6,11 +6,11 @@ use berth_core::id::Entropy;
 
 use crate::error::StoreError;
 
-/// Bytes of one draw.
+/// Bytes read at once.
 const DRAWN_BYTES: usize = 1_024;
 
 thread_local! {
-    /// What is left of the last one; each byte is given once.
+    /// Unused bytes of the last block; each byte is used once.
     static LEFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_byte_is_given_twice() {
+    fn entropy_is_used_once() {
         let mut left: Vec<u8> = (0..200).collect();
         let given: BTreeSet<u8> = (0..20).flat_map(|_| take(&mut left)).collect();
         assert_eq!((given.len(), left.len()), (200, 0));

@@ -1,7 +1,7 @@
-//! The feed: what was committed, told to those who follow its organization, in order and only then.
+//! The feed: publishes committed events to the followers of their organization, in order.
 //!
-//! The writer hands a batch over and goes on; a thread of the feed's own wakes the followers. Nothing here is kept:
-//! every queue is bounded, what does not fit is dropped, and a follower that sees a gap reads it from the store.
+//! The writer hands over a batch without waiting; the feed's thread wakes the followers. Nothing is stored: queues are
+//! bounded, events that do not fit are dropped, and a follower that sees a gap reads it from the database.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,18 +14,18 @@ use berth_core::event::Event;
 use berth_core::id::OrgId;
 use tokio::sync::broadcast;
 
-use crate::chain;
+use crate::audit;
 use crate::error::StoreError;
 
-/// Commits the feed may be behind the writer.
+/// Commits by which the feed may lag behind the writer.
 const BATCHES_MAX: usize = 1_024;
-/// Events a follower may be behind the feed; it reads the rest from the store.
+/// Events by which a follower may lag behind the feed; it reads the rest from the database.
 const BEHIND_MAX: usize = 1_024;
-/// About what it takes to wake one and to write to its socket.
+/// Approximate cost of waking a follower and writing to its socket.
 const PAUSE_PER_FOLLOWER: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// An event with its wire form, written once for all followers.
+/// An event with its JSON, serialized once for all followers.
 #[derive(Debug)]
 pub struct Published {
     pub event: Event,
@@ -40,30 +40,30 @@ pub(crate) struct Feed {
 #[derive(Default)]
 struct Shared {
     followers: AtomicUsize,
-    /// Only organizations that somebody follows.
+    /// Organizations with at least one follower.
     organizations: Mutex<HashMap<OrgId, broadcast::Sender<Arc<Published>>>>,
 }
 
-/// The writer's end.
+/// The writer's end of the feed.
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     batches: SyncSender<Vec<Event>>,
 }
 
 impl Publisher {
-    /// Organizations that somebody follows.
+    /// Organizations with at least one follower.
     pub(crate) fn followed(&self) -> Vec<OrgId> {
         let organizations = self.shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
         organizations.keys().copied().collect()
     }
 
-    /// Never waits. Whoever begins to follow after this finds the events in the store.
+    /// Never blocks. A follower that subscribes later finds the events in the database.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         if events.is_empty() || self.shared.followers.load(Ordering::SeqCst) == 0 {
             return;
         }
         if self.batches.try_send(events).is_err() {
-            tracing::debug!("the feed is behind; followers read from the store");
+            tracing::debug!("feed queue full; followers read from the database");
         }
     }
 }
@@ -92,7 +92,7 @@ impl Feed {
 
 impl Drop for Feed {
     fn drop(&mut self) {
-        // The writer is gone, and with it the queue: the thread tells what it still has and ends.
+        // The writer has dropped its end of the queue: the thread publishes the rest and ends.
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -104,8 +104,7 @@ fn run(queue: &Receiver<Vec<Event>>, shared: &Shared) {
         for event in std::iter::once(first).chain(queue.try_iter()).flatten() {
             tell(event, shared);
         }
-        // While many follow and much is written, what happens in a short while is told in one go: waking everybody
-        // for each event would take the machine from those who write.
+        // Debounce: with many followers, waking all of them for each event would take the CPU from the writer.
         let followers = u32::try_from(shared.followers.load(Ordering::SeqCst)).unwrap_or(u32::MAX);
         std::thread::sleep(PAUSE_PER_FOLLOWER.saturating_mul(followers).min(PAUSE_MAX));
     }
@@ -113,21 +112,21 @@ fn run(queue: &Receiver<Vec<Event>>, shared: &Shared) {
 }
 
 fn tell(event: Event, shared: &Shared) {
-    // The lock is not held while followers are woken: there may be thousands.
+    // The mutex is released before followers are woken: there may be thousands.
     let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(followed) = organizations.get(&event.org).cloned() else { return };
     drop(organizations);
-    match chain::line(&event) {
+    match audit::line(&event) {
         Ok(line) => drop(followed.send(Arc::new(Published { event, line }))),
-        Err(error) => tracing::error!(%error, "an event cannot be told"),
+        Err(error) => tracing::error!(%error, "event cannot be serialized"),
     }
 }
 
-/// What a follower hears next.
+/// What a follower receives.
 #[derive(Debug)]
 pub enum Heard {
     Event(Arc<Published>),
-    /// It was too slow; what it missed is in the store.
+    /// The follower was too slow and must read the missed events from the database.
     Missed,
     /// The store is closing.
     End,
@@ -151,7 +150,7 @@ impl Follower {
 }
 
 impl Follower {
-    /// Leaves out what was told so far, for those who are about to look at the store themselves.
+    /// Skips the events published so far, for a follower that is about to read the database.
     pub fn skip(&mut self) {
         self.receiver = self.receiver.as_ref().map(broadcast::Receiver::resubscribe);
     }
@@ -175,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_organization_nobody_follows_any_more_is_forgotten() {
+    fn feed_drops_organization_with_its_last_follower() {
         let (feed, publisher) = Feed::start().unwrap();
         let org = OrgId::from_parts(Timestamp::from_micros(1), [0; 10]);
         let (one, two) = (feed.follow(org), feed.follow(org));

@@ -1,9 +1,8 @@
-//! A database file that was copied back by hand is noticed, and not used as if nothing had happened: fences that were
-//! given since the copy was made would be given again.
+//! Incarnations: detect that the database file was replaced by an older copy, which would give the same fences again.
 //!
-//! At every start the database gets a new mark, and a file beside it the same one. The file names two marks while they are
-//! being changed, so that a crash in between leaves nothing to complain about. It also says the highest epoch of fences that
-//! this directory has seen, which no copy of the database takes back.
+//! Each start writes a new random incarnation to the database and to a file beside it. The file lists the old and the new
+//! one during the change, so that a crash in between is no mismatch. It also holds the highest epoch that the directory has
+//! seen.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -13,34 +12,34 @@ use std::path::{Path, PathBuf};
 use crate::Store;
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
-use crate::records::instance;
 use crate::sqlite;
+use crate::tables::instance;
 use crate::tx::Context;
 
-/// Name of the file beside the database.
+/// Name of the file in the data directory.
 pub const FILE: &str = "incarnation";
-/// The mark of a copy made by a backup: no directory has it, so that it is only taken by a restore.
+/// The incarnation of a backup: only `restore` accepts it.
 pub const BACKUP: &str = "backup";
-/// The mark of a database that was copied elsewhere, and is not meant to be used any more.
+/// The incarnation of a database that was copied to PostgreSQL.
 pub const MOVED: &str = "moved";
-/// In the file: a database without a mark.
+/// In the file: a database without an incarnation.
 const NONE: &str = "none";
-/// In the file, before a number.
+/// In the file: prefix of the epoch.
 const EPOCH: &str = "epoch ";
 const RANDOM_BYTES: usize = 16;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Default)]
 struct Known {
     marks: Vec<String>,
     epoch: Option<i64>,
 }
 
-/// Refuses a database that this directory did not write last.
+/// Refuses a database that is not the one last used in the directory.
 pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
     let found = sqlite::incarnation(&dir.database())?;
     let Some(known) = known(dir.path())? else {
-        // A database from before there were marks has no file either.
+        // A new database has neither an incarnation nor the file.
         return if found.is_none() { Ok(()) } else { refused(dir, found.as_deref()) };
     };
     match known.marks.iter().any(|mark| mark == found.as_deref().unwrap_or(NONE)) {
@@ -52,24 +51,24 @@ pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
 fn refused(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
     if found == Some(MOVED) {
         return Err(OpenError::Refused(format!(
-            "{} was copied to PostgreSQL by `berth admin copy`: serve that with --database. To go on with this file all the \
-             same, run `berth admin raise-epoch --data-dir {}`; what happened in the other one is then not known here.",
+            "{} was copied to PostgreSQL by `berth admin copy`: serve that with --database. To use this file anyway, without \
+             the changes made there, run `berth admin raise-epoch --data-dir {}`.",
             dir.database().display(),
             dir.path().display(),
         )));
     }
     Err(OpenError::Refused(format!(
-        "{} is not the database that was used last in {}: it was copied here, and what happened since the copy was made is \
-         missing in it. Sessions could be given fences that others have had. To go back to a backup, run `berth admin \
-         restore` into an empty directory. To go on with this file all the same, run `berth admin raise-epoch \
-         --data-dir {}`: sessions end, running steps are called unknown, and pipelines wait to be resumed.",
+        "{} is not the database that was last used in {}: it is a copy that lacks later changes, and could give the same \
+         fences again. To restore a backup, run `berth admin restore` into an empty directory. To use this file anyway, \
+         run `berth admin raise-epoch --data-dir {}`: sessions end, the outcome of running steps is unknown, and pipelines \
+         are stopped until they are resumed.",
         dir.database().display(),
         dir.path().display(),
         dir.path().display(),
     )))
 }
 
-/// From here on the database and the directory belong together, and no earlier copy of it does.
+/// Gives the database and the directory a new incarnation, so that earlier copies are refused.
 pub(crate) fn renew(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
     let epoch = Some(store.epoch()).max(epoch(dir)?);
@@ -80,7 +79,7 @@ pub(crate) fn renew(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     write(dir.path(), &[&next], epoch)
 }
 
-/// A new database without a mark is about to be put here on purpose.
+/// Makes the directory accept a new database, without an incarnation.
 pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
     match known(dir.path())? {
         None => Ok(()),
@@ -88,12 +87,12 @@ pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
     }
 }
 
-/// The highest epoch this directory has seen, as far as it is written down.
+/// The highest epoch that is stored in the directory.
 pub fn epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
     Ok(known(dir.path())?.and_then(|known| known.epoch))
 }
 
-/// It has risen while a server runs.
+/// Stores an epoch that was raised while a server is running.
 pub fn note_epoch(data_dir: &Path, epoch: i64) -> Result<(), OpenError> {
     let Some(known) = known(data_dir)? else { return Ok(()) };
     let marks: Vec<&str> = known.marks.iter().map(String::as_str).collect();
@@ -127,7 +126,7 @@ fn known(dir: &Path) -> Result<Option<Known>, OpenError> {
     Ok(Some(known))
 }
 
-/// Whole or not at all, and on the disk when this returns.
+/// Atomic and durable: write to a temporary file, fsync, rename.
 fn write(dir: &Path, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
     let (path, draft) = (path(dir), dir.join(format!("{FILE}.draft")));
     let written = || -> std::io::Result<()> {
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_of_an_earlier_start_is_refused_and_one_of_the_last_start_is_not() {
+    fn database_of_an_earlier_start_is_refused() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
@@ -167,15 +166,15 @@ mod tests {
         let refused = Store::open_in(&dir).err().unwrap().to_string();
         assert!(refused.contains("raise-epoch"), "{refused}");
         drop(Store::open_sqlite(&dir.database()).unwrap());
-        assert!(Store::open_in(&dir).is_err(), "to look at it does not make it ours");
+        assert!(Store::open_in(&dir).is_err(), "opening it does not renew the incarnation");
         Store::open_sqlite(&dir.database()).unwrap().begin_in(&dir).unwrap();
         start(&dir);
         std::fs::remove_file(path(dir.path())).unwrap();
-        assert!(Store::open_in(&dir).is_err(), "a database alone is a copy");
+        assert!(Store::open_in(&dir).is_err(), "a database without the file is a copy");
     }
 
     #[test]
-    fn a_crash_between_the_two_is_no_copy() {
+    fn incarnation_survives_a_crash_while_it_changes() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_without_a_mark_is_refused_where_one_had_a_mark() {
+    fn database_without_an_incarnation_is_refused_if_one_is_expected() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         drop(Store::open_in(&dir).unwrap());
@@ -201,13 +200,13 @@ mod tests {
         std::fs::copy(&copy, dir.database()).unwrap();
         assert!(Store::open_in(&dir).is_err(), "an old copy");
         std::fs::write(dir.database(), "").unwrap();
-        assert!(Store::open_in(&dir).is_err(), "a file that was emptied");
+        assert!(Store::open_in(&dir).is_err(), "an emptied file");
         expect_new(&dir).unwrap();
         drop(Store::open_in(&dir).unwrap());
     }
 
     #[test]
-    fn the_highest_epoch_stays_with_the_directory() {
+    fn data_directory_keeps_the_highest_epoch() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
@@ -222,7 +221,7 @@ mod tests {
             given.push(store.epoch());
         }
         assert!(given[1] >= given[0] + 16, "{given:?}");
-        // It may rise while a server runs, too.
+        // It may also rise while a server is running.
         let told = given[1] + 100;
         note_epoch(dir.path(), told).unwrap();
         note_epoch(dir.path(), 1).unwrap();

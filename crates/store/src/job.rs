@@ -1,4 +1,4 @@
-//! What is sent to the threads that own connections: closures that know where their answer goes.
+//! Jobs for the threads that own connections: closures that send their result back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -16,24 +16,24 @@ use crate::tx::{Context, Reader, Tx, TxState};
 pub(crate) struct Begun<'c> {
     pub(crate) conn: &'c mut dyn Conn,
     pub(crate) state: &'c mut TxState,
-    /// The store's time in it.
+    /// The store's time.
     pub(crate) now: Timestamp,
 }
 
-/// Runs inside a transaction, or learns why there is none; says whether to keep what it wrote, and answers once that is
-/// durable.
+/// Runs inside a transaction, or gets the error if it could not begin. Its result is sent once it is durable.
 pub(crate) type Job = Box<dyn FnOnce(Result<Begun<'_>, StoreError>) -> Ran + Send>;
 
-/// Looks at a snapshot and answers.
+/// Reads a snapshot and sends the result.
 pub(crate) type Look = Box<dyn FnOnce(Result<(&mut dyn Conn, Timestamp), StoreError>) + Send>;
 
 pub(crate) type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
 pub(crate) struct Ran {
+    /// Whether to commit.
     pub(crate) keep: bool,
-    /// What followers hear of, once it is durable.
+    /// Published after the commit.
     pub(crate) events: Vec<Event>,
-    /// Called after the commit; with the error if it failed.
+    /// Called after the commit, with the error if it failed.
     pub(crate) answer: Answer,
 }
 
@@ -95,5 +95,5 @@ where
 }
 
 fn panicked() -> StoreError {
-    StoreError::Bug("a panic inside a transaction; nothing was written".into())
+    StoreError::Bug("a transaction panicked; nothing was written".into())
 }

@@ -1,33 +1,30 @@
-//! Durable records behind a synchronous store.
+//! Durable storage on SQLite or PostgreSQL.
 //!
-//! Async code hands in a closure and awaits its answer; the closure runs on a thread that owns a connection. So no
-//! lock is held across an `.await`, and a dropped request cannot cancel a commit.
+//! Async code sends a closure to a thread that owns a connection, and awaits its result. No lock is held across an
+//! `.await`, and a dropped request cannot cancel a commit.
 
 mod access_generation;
-pub mod backup;
-pub mod chain;
-pub mod commits;
-pub mod copy;
+pub mod admin;
+pub mod audit;
+pub mod commit_stats;
 pub mod data_dir;
 mod entropy;
 pub mod error;
-mod event_terms;
 pub mod feed;
 pub mod idempotency;
 pub mod incarnation;
 mod job;
 pub mod migrations;
 pub mod outbox;
+pub mod pagination;
 mod postgres;
 pub mod query;
-mod queue;
-pub mod read_only;
+mod read_queue;
 pub mod records;
 pub mod sql;
 mod sqlite;
-mod trail;
+pub mod tables;
 mod tx;
-mod value;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,42 +37,42 @@ use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
 use access_generation::AccessGeneration;
-use commits::Counted;
+use commit_stats::Counted;
 use feed::{Feed, Follower};
 
 pub use error::{OpenError, StoreError};
+pub use sql::value::{Row, Value, text};
 pub use tx::{Context, Read, Reader, Tx};
-pub use value::{Row, Value, text};
 
 use job::{Job, Look};
 
 pub struct Store {
-    // Ends before the feed, whose news come from it.
+    // Dropped before the feed, to which it publishes.
     driver: Driver,
     feed: Feed,
-    /// The upper part of every fence given by this program, where connections do not know it themselves.
+    /// The epoch of fences, for drivers whose connections do not track it.
     epoch: Arc<AtomicI64>,
     lost_s: i64,
 }
 
-/// What every transaction is told of the installation.
+/// Settings of the installation that every transaction gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Ground {
-    /// Looked at when the transaction begins, and not when it is asked for: it may rise while one waits.
+    /// Read when the transaction begins: it may rise while the job is queued.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
-    /// Where this process alone writes.
+    /// `None` if other servers write to the same database.
     pub(crate) access: Option<Arc<AccessGeneration>>,
 }
 
 enum Driver {
-    // Readers stop before the writer, whose last act is to empty the WAL.
+    // Readers are dropped before the writer, which truncates the WAL when it stops.
     Sqlite { readers: sqlite::Readers, writer: sqlite::Writer },
     Postgres(postgres::Postgres),
 }
 
 impl Store {
-    /// Opens the SQLite database at `path`, making or migrating it if need be.
+    /// Opens the SQLite database at `path`; creates or migrates it if necessary.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
         let ahead = sqlite::Ahead::default();
@@ -86,20 +83,20 @@ impl Store {
         Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
-    /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.
+    /// Opens the database of a data directory. Refuses a database that was copied into it.
     pub fn open_in(dir: &DataDir) -> Result<Self, OpenError> {
         sqlite::check_version()?;
-        // Before it is migrated: what is refused is left as it is.
+        // Checked before migration, so that a refused database is not changed.
         incarnation::check(dir)?;
         Self::open_sqlite(&dir.database())
     }
 
-    /// A server begins: from here on no earlier copy of the database belongs to the directory.
+    /// Marks the start of a server: earlier copies of the database are refused from now on.
     pub fn begin_in(&self, dir: &DataDir) -> Result<(), OpenError> {
         incarnation::renew(self, dir)
     }
 
-    /// Opens the PostgreSQL database at `url`, migrating it if need be. Several servers may have it open.
+    /// Opens the PostgreSQL database at `url`; migrates it if necessary. Several servers may share it.
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
         let (feed, publisher) = Feed::start()?;
         let (database, epoch) = postgres::Postgres::open(url, reader_count(), publisher)?;
@@ -107,22 +104,23 @@ impl Store {
         Ok(Self { driver: Driver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
-    /// The upper part of every fence given from here on.
+    /// The current epoch: the upper part of every new fence.
     pub fn epoch(&self) -> i64 {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    /// For when counters of fences may have been lost; `given`: an epoch that was given elsewhere. No server may be running.
+    /// Raises the epoch after fence counters may have been lost. `given` is an epoch known from outside. No server may be
+    /// running.
     pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
-        self.transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, given))
+        self.transact_blocking(Context::system(None), move |tx| tables::instance::raise_epoch(tx, given))
     }
 
-    /// Whether other servers may be writing to the same database.
+    /// Whether other servers may write to the same database.
     pub fn is_shared(&self) -> bool {
         matches!(self.driver, Driver::Postgres(_))
     }
 
-    /// Runs `work` in a transaction; everything it wrote is durable when this answers, or nothing is.
+    /// Runs `work` in a transaction. Returns after the commit is durable.
     pub async fn transact<T, E>(
         &self,
         context: Context,
@@ -138,7 +136,7 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// As [`Store::transact`], for leases and nothing else: nobody waits for them.
+    /// Like [`Store::transact`], for leases only: it does not contend with other transactions.
     pub async fn transact_lease<T, E>(
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
@@ -155,7 +153,7 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// When a runner is called lost, in seconds: the drain of a taken environment is over by then.
+    /// Sets after how many seconds of silence a runner is lost, which ends the drain of an environment.
     pub fn calls_lost_after(&mut self, seconds: i64) {
         self.lost_s = seconds;
     }
@@ -168,7 +166,7 @@ impl Store {
         Ground { epoch: self.epoch.clone(), lost_s: self.lost_s, access }
     }
 
-    /// For threads without a runtime: `berth init`, and those of the embedded runner.
+    /// Like [`Store::transact`], for threads outside of an async runtime.
     pub fn transact_blocking<T, E>(
         &self,
         context: Context,
@@ -187,7 +185,7 @@ impl Store {
         answer.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// Runs `work` on a snapshot that shows everything acknowledged so far.
+    /// Runs `work` on a snapshot that includes every acknowledged write.
     pub async fn read<T, E>(
         &self,
         org: Option<OrgId>,
@@ -224,7 +222,7 @@ impl Store {
         }
     }
 
-    /// As [`Store::read`], for threads without a runtime.
+    /// Like [`Store::read`], for threads outside of an async runtime.
     pub fn read_blocking<T, E>(
         &self,
         org: Option<OrgId>,
@@ -237,13 +235,13 @@ impl Store {
         self.send_read(org, work)?.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// Follows an organization's events from here on, as they are committed. An event that was committed just before
-    /// may still be heard of; its number tells.
+    /// Subscribes to the events of an organization. May deliver an event that was committed just before; compare its
+    /// sequence number.
     pub fn follow(&self, org: OrgId) -> Follower {
         self.feed.follow(org)
     }
 
-    /// Changes when another server has committed something. `None`: there are no others.
+    /// Notified when another server commits. `None` if there are no other servers.
     pub fn nudged(&self) -> Option<watch::Receiver<()>> {
         match &self.driver {
             Driver::Sqlite { .. } => None,
@@ -251,8 +249,8 @@ impl Store {
         }
     }
 
-    /// The access generation and the store's time. Permissions that were read after the generation was noted hold for as
-    /// long as it is the same. `None`: they have to be read again; always so where other servers write too.
+    /// The access generation and the store's time. Permissions read after the generation was noted are valid while it is
+    /// unchanged. `None` if they must be read again, which is always so on PostgreSQL.
     pub fn access(&self) -> Option<(u64, Timestamp)> {
         match &self.driver {
             Driver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),
@@ -260,7 +258,7 @@ impl Store {
         }
     }
 
-    /// How long commits took so far, and how much waits.
+    /// Commit latencies and the length of the write queue.
     pub fn commits(&self) -> Counted {
         match &self.driver {
             Driver::Sqlite { writer, .. } => writer.commits(),
@@ -268,21 +266,21 @@ impl Store {
         }
     }
 
-    /// Becomes `Some` when the disk failed and the process should end.
+    /// Becomes `Some` after a disk failure, when the process should exit.
     pub fn broken(&self) -> watch::Receiver<Option<StoreError>> {
         match &self.driver {
             Driver::Sqlite { writer, .. } => writer.broken(),
-            // It has its own disks, and comes back by itself.
+            // PostgreSQL handles its own disk failures.
             Driver::Postgres(_) => watch::channel(None).1,
         }
     }
 }
 
 fn lost() -> StoreError {
-    StoreError::Unavailable("the store stopped before it answered".into())
+    StoreError::Unavailable("the store stopped before the transaction ended".into())
 }
 
-/// A reader per core, but not so many that their caches matter.
+/// One reader thread per core, bounded to limit page cache memory.
 fn reader_count() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8)
 }

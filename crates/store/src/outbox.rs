@@ -1,15 +1,15 @@
-//! The outbox: effects wait here until somebody has done them, at least once, across crashes.
+//! The outbox: side effects are stored with the transaction that causes them, and executed at least once.
 
 use berth_core::decision::Effect;
 use berth_core::id::{EffectId, OrgId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::sql::statements;
+use crate::sql::value::{text, to_json};
+use crate::sql::{from_row, statements};
 use crate::tx::{Read, Tx};
-use crate::value::{text, to_json};
 
-/// How many due effects one look takes.
+/// Due effects fetched at once.
 pub const OUTBOX_BATCH_MAX: i64 = 100;
 
 statements! {
@@ -26,9 +26,10 @@ pub struct Due {
     pub org: OrgId,
     pub id: EffectId,
     pub payload: serde_json::Value,
-    /// How often it was tried before.
+    /// Earlier attempts.
     pub attempts: i64,
 }
+from_row!(Due { org, id, payload, attempts });
 
 pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &Effect) -> Result<(), StoreError> {
     let id = EffectId::from_parts(tx.now(), tx.entropy()?);
@@ -36,21 +37,17 @@ pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &Effect) -> Result<(), StoreError
     tx.execute(&ENQUEUE, &params).map(drop)
 }
 
-/// The effects of one kind that are due, oldest first.
+/// Due effects of one kind, oldest first.
 pub fn due(tx: &mut Tx<'_>, kind: &str) -> Result<Vec<Due>, StoreError> {
-    let rows = tx.rows(&DUE, &[kind.into(), tx.now().into(), OUTBOX_BATCH_MAX.into()])?;
-    rows.iter()
-        .map(|row| {
-            Ok(Due { org: row.parse(0)?, id: row.parse(1)?, payload: row.json(2)?, attempts: row.int(3)? })
-        })
-        .collect()
+    tx.fetch_all(&DUE, &[kind.into(), tx.now().into(), OUTBOX_BATCH_MAX.into()])
 }
 
+/// Deletes an effect that was executed.
 pub fn done(tx: &mut Tx<'_>, id: EffectId) -> Result<(), StoreError> {
     tx.execute(&DONE, &[text(id)]).map(drop)
 }
 
-/// It failed: try again at `due_at`.
+/// Schedules a retry.
 pub fn later(tx: &mut Tx<'_>, id: EffectId, due_at: Timestamp) -> Result<(), StoreError> {
     tx.execute(&LATER, &[text(id), due_at.into()]).map(drop)
 }

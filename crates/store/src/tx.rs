@@ -1,8 +1,7 @@
-//! Transactions: what a closure sees while it runs inside one.
+//! Transactions.
 //!
-//! `Reader` looks, `Tx` changes. Both carry the organization they work for and bind it as `$1` of every statement
-//! of organization scope: a statement cannot reach another organization's rows. A `Tx` that changed something
-//! without recording an event is rolled back.
+//! A `Reader` reads, a `Tx` also writes. Both bind their organization as `$1` of every organization-scoped statement, so a
+//! statement cannot reach the rows of another organization. A `Tx` that writes without recording an event is rolled back.
 
 use std::sync::atomic::Ordering;
 
@@ -13,20 +12,20 @@ use berth_core::id::{Entropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
+use crate::audit::append::{self, Heads};
 use crate::error::StoreError;
 use crate::job::Begun;
-use crate::sql::{Conn, Kind, Scope, Statement};
-use crate::trail::Heads;
-use crate::value::{Row, Value, text};
-use crate::{entropy, outbox, records, trail};
+use crate::sql::value::{Row, Value, text};
+use crate::sql::{Conn, FromRow, Kind, Scope, Statement, ToParams};
+use crate::{entropy, outbox, records, tables};
 
-/// For whom a transaction runs.
+/// The organization and the actor of a transaction.
 #[derive(Debug, Clone)]
 pub struct Context {
     pub org: Option<OrgId>,
     pub actor: Actor,
     pub request_id: Option<String>,
-    /// The access generation in which the caller was authorized, see [`crate::Store::access`].
+    /// The access generation at which the caller was authorized, see [`crate::Store::access`].
     pub access: Option<u64>,
 }
 
@@ -36,7 +35,7 @@ impl Context {
     }
 }
 
-/// Anything that can run a read statement: a `Reader` or a `Tx`.
+/// Runs read statements: a `Reader` or a `Tx`.
 pub trait Read {
     /// The store's time.
     fn now(&self) -> Timestamp;
@@ -46,9 +45,34 @@ pub trait Read {
     fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(statement, params)?.into_iter().next())
     }
+
+    /// Runs a query and reads every row.
+    fn fetch_all<T: FromRow>(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = self.rows(statement, params)?.into_iter();
+        rows.map(|row| row.read().map_err(|error| error.in_statement(statement))).collect()
+    }
+
+    /// Runs a query and reads its first row.
+    fn fetch_optional<T: FromRow>(
+        &mut self,
+        statement: &Statement,
+        params: &[Value],
+    ) -> Result<Option<T>, StoreError> {
+        let row = self.row(statement, params)?;
+        row.map(|row| row.read().map_err(|error| error.in_statement(statement))).transpose()
+    }
+
+    /// Runs a query for one number; no row counts as 0.
+    fn fetch_count(&mut self, statement: &Statement, params: &[Value]) -> Result<i64, StoreError> {
+        Ok(self.fetch_optional(statement, params)?.unwrap_or(0))
+    }
 }
 
-/// A question of somebody who waits takes no longer: others need the connection.
+/// Read timeout: a slow query must not hog a connection.
 pub(crate) const READ_S_MAX: u64 = 5;
 
 pub struct Reader<'c> {
@@ -78,11 +102,11 @@ impl Read for Reader<'_> {
     }
 }
 
-/// What a driver keeps between the transactions of a connection that writes.
+/// State of a write connection that outlives a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct TxState {
     pub(crate) heads: Heads,
-    /// The epoch of the fences given there; `None`: that of the installation.
+    /// The epoch of fences on this connection. `None`: that of the installation.
     pub(crate) epoch: Option<i64>,
 }
 
@@ -90,7 +114,7 @@ pub struct Tx<'c> {
     conn: &'c mut dyn Conn,
     state: &'c mut TxState,
     context: Context,
-    /// As statements want it.
+    /// The organization as a parameter.
     org: Option<Value>,
     now: Timestamp,
     ground: Ground,
@@ -111,20 +135,19 @@ impl<'c> Tx<'c> {
         self.now
     }
 
-    /// What the rules of environments need from outside.
+    /// The time, epoch and entropy that the rules of environments take.
     pub fn moment(&self) -> Result<Moment, StoreError> {
         Ok(Moment { now: self.now, epoch: self.epoch, lost_s: self.ground.lost_s, entropy: self.entropy()? })
     }
 
-    /// The installation has a higher epoch from here on. Should this not be committed, fences rise for nothing, which does
-    /// no harm.
+    /// Raises the epoch in memory. If the transaction is rolled back, fences skip an epoch, which is harmless.
     pub(crate) fn writes_in_epoch(&mut self, epoch: i64) {
         self.epoch = epoch;
         self.ground.epoch.fetch_max(epoch, Ordering::SeqCst);
         self.state.epoch = Some(epoch);
     }
 
-    /// Whether what the caller was authorized by still holds in this transaction. If not, it has to be read again.
+    /// Whether the permissions by which the caller was authorized are unchanged. If not, they must be read again.
     pub fn is_access_unchanged(&self) -> bool {
         let current = self.ground.access.as_ref().and_then(|access| access.current());
         current.is_some() && current == self.context.access
@@ -146,12 +169,12 @@ impl<'c> Tx<'c> {
         entropy::draw()
     }
 
-    /// Who acts from here on. For moments when the actor is only known inside: a sign-in, the first account.
+    /// Sets the actor, for transactions that determine it themselves: a login, the first account.
     pub fn set_actor(&mut self, actor: Actor) {
         self.context.actor = actor;
     }
 
-    /// Runs `work` for an organization: for what concerns several of them, such as a sign-in.
+    /// Runs `work` for another organization, in transactions that concern several, such as a login.
     pub fn within<T, E>(&mut self, org: OrgId, work: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         if self.context.org == Some(org) {
             return work(self);
@@ -169,18 +192,25 @@ impl<'c> Tx<'c> {
         self.conn.execute(statement, &scoped(statement, self.org.as_ref(), params)?)
     }
 
-    /// A write that must hit exactly one row; anything else is a lost version check or a bug.
+    /// Runs a write that must change exactly one row. Otherwise a version check failed, or it is a bug.
     pub(crate) fn execute_one(&mut self, statement: &Statement, params: &[Value]) -> Result<(), StoreError> {
         match self.execute(statement, params)? {
             1 => Ok(()),
-            rows => Err(StoreError::Bug(format!("{} changed {rows} rows, wanted 1", statement.name))),
+            rows => Err(StoreError::Bug(format!("{} changed {rows} rows, expected 1", statement.name))),
         }
+    }
+
+    /// Writes a record: an insert or an upsert of its table, which must change exactly one row.
+    pub(crate) fn put(&mut self, statement: &Statement, record: &impl ToParams) -> Result<(), StoreError> {
+        let mut params = Vec::new();
+        record.to_params(&mut params)?;
+        self.execute_one(statement, &params)
     }
 
     /// Records an event of the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
-        let event = trail::draft(self, event)?;
-        let sealed = trail::append(self, event)?;
+        let event = append::draft(self, event)?;
+        let sealed = append::append(self, event)?;
         self.recorded.push(sealed);
         Ok(())
     }
@@ -189,13 +219,13 @@ impl<'c> Tx<'c> {
         &mut self.state.heads
     }
 
-    /// Puts work for the outside into the outbox.
+    /// Adds a side effect to the outbox.
     pub fn enqueue(&mut self, effect: &Effect) -> Result<(), StoreError> {
         outbox::enqueue(self, effect)
     }
 
-    /// Writes everything a rule decided, and hands out its answer. With a ticket that is granted or cancelled, the other
-    /// tickets of its group leave their queues: a lock of theirs that was loaded before is out of date.
+    /// Writes a decision and returns its answer. If a ticket was granted or cancelled, the other tickets of its group are
+    /// withdrawn, so locks of their environments that were loaded before are stale.
     pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         let ended = queue::ended_groups(&decision.changes);
         let answer = self.write(decision)?;
@@ -206,12 +236,12 @@ impl<'c> Tx<'c> {
     }
 
     fn withdraw(&mut self, group: TicketGroupId, cause: TicketCause) -> Result<(), StoreError> {
-        for ticket in records::ticket::of_group(self, group)? {
+        for ticket in tables::ticket::of_group(self, group)? {
             if ticket.status != TicketStatus::Waiting {
                 continue;
             }
-            let lock = records::environment::by_id(self, ticket.environment)?;
-            let lock = lock.ok_or_else(|| StoreError::Bug("a ticket without an environment".into()))?;
+            let lock = tables::environment::by_id(self, ticket.environment)?;
+            let lock = lock.ok_or_else(|| StoreError::Bug("a ticket has no environment".into()))?;
             let decision = queue::withdraw(&lock, ticket.id, cause, &self.moment()?);
             self.write(decision)?;
         }
@@ -221,20 +251,20 @@ impl<'c> Tx<'c> {
     fn write<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         for change in decision.changes {
             match change {
-                Change::Put(Record::Pipeline(it)) => records::pipeline::put(self, &it)?,
-                Change::Put(Record::Environment(it)) => records::environment::put(self, &it)?,
-                Change::Put(Record::Session(it)) => records::session::put(self, &it)?,
-                Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
+                Change::Put(Record::Pipeline(it)) => tables::pipeline::put(self, &it)?,
+                Change::Put(Record::Environment(it)) => tables::environment::put(self, &it)?,
+                Change::Put(Record::Session(it)) => tables::session::put(self, &it)?,
+                Change::Put(Record::Ticket(it)) => tables::ticket::put(self, &it)?,
                 Change::Put(Record::EnvironmentDeployment(it)) => {
                     records::deployment::put_environment(self, &it)?;
                 }
                 Change::Put(Record::StagesDeployment(it)) => records::deployment::put_stages(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
-                Change::Put(Record::Approval(it)) => records::approval::put(self, &it)?,
+                Change::Put(Record::Approval(it)) => tables::approval::put(self, &it)?,
                 Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,
                 Change::Put(Record::StageEnd(it)) => records::stage::put_end(self, &it)?,
-                Change::Put(Record::Analysis(it)) => records::analysis::put(self, &it)?,
-                Change::Put(Record::FixPullRequest(it)) => records::fix_pull_request::put(self, &it)?,
+                Change::Put(Record::Analysis(it)) => tables::analysis::put(self, &it)?,
+                Change::Put(Record::FixPullRequest(it)) => tables::fix_pull_request::put(self, &it)?,
             }
         }
         for event in decision.events {
@@ -246,10 +276,10 @@ impl<'c> Tx<'c> {
         Ok(decision.answer)
     }
 
-    /// Called when the closure is done, before its savepoint is kept. Hands out what there will be to tell.
+    /// Called after the closure, before its savepoint is released. Returns the recorded events.
     pub(crate) fn finish(self) -> Result<Vec<Event>, StoreError> {
         if self.changes > 0 && self.recorded.is_empty() {
-            return Err(StoreError::Bug("a change without an event".into()));
+            return Err(StoreError::Bug("a transaction wrote without recording an event".into()));
         }
         Ok(self.recorded)
     }

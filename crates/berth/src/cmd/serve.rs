@@ -18,7 +18,7 @@ use berth_server::config::Config;
 use berth_server::serve::serve;
 use berth_server::tls::{Reload, Tls};
 use berth_server::{admin, metrics};
-use berth_store::query::everywhere;
+use berth_store::tables::organization;
 use clap::ValueEnum as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{DataKeyId, OrgId, WebhookId};
 use berth_core::secret::Secret;
-use berth_store::query::{self, everywhere, secrets};
-use berth_store::records::key::{self, DataKey, Wrapped};
-use berth_store::records::secret::{self, Sealed};
-use berth_store::records::webhook::SigningSecret;
-use berth_store::{Context, Read, Store, StoreError, Tx};
+use berth_store::tables::key::{self, DataKey, Wrapped};
+use berth_store::tables::organization;
+use berth_store::tables::secret::{self, Sealed};
+use berth_store::tables::webhook::SigningSecret;
+use berth_store::{Context, Read, Store, StoreError, Tx, pagination};
 use parking_lot::{Mutex, RwLock};
 
 pub use marks::Marks;
@@ -191,12 +191,12 @@ impl Vault {
         let mut after = None;
         loop {
             let page = store
-                .read_blocking(None, move |db| Ok::<_, KeyError>(everywhere::organizations(db, after)?))?;
+                .read_blocking(None, move |db| Ok::<_, KeyError>(organization::organizations(db, after)?))?;
             let Some((last, _)) = page.last() else { return Ok(opened) };
             after = Some(*last);
             for (org, _) in page {
                 let listed = store.read_blocking(Some(org), move |db| {
-                    let listed = secrets::list(db, &query::From::Offset(0), SAMPLED_PER_ORGANIZATION)?
+                    let listed = secret::list(db, &pagination::From::Offset(0), SAMPLED_PER_ORGANIZATION)?
                         .items
                         .into_iter();
                     let sealed = |secret: Secret| {

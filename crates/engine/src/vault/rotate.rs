@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use berth_core::event::{EventKind, NewEvent, Subject};
-use berth_store::records::key::{self, DataKey};
+use berth_store::tables::key::{self, DataKey};
 use berth_store::{Context, Store};
 
 use super::root::{RootKey, sync_parent, with_suffix};

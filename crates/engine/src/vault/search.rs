@@ -3,7 +3,8 @@
 use berth_core::id::OrgId;
 use berth_core::mask::Masker;
 use berth_store::Read;
-use berth_store::query::{From, secrets};
+use berth_store::pagination::From;
+use berth_store::tables::secret;
 
 use super::{KeyError, Vault};
 use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
@@ -42,7 +43,7 @@ impl Vault {
     ) -> Result<(), KeyError> {
         let mut from = From::Offset(0);
         for _ in 0..=SECRETS_PER_ORGANIZATION_MAX / SECRETS_AT_ONCE {
-            let slice = secrets::list(db, &from, SECRETS_AT_ONCE)?;
+            let slice = secret::list(db, &from, SECRETS_AT_ONCE)?;
             let mut values = Vec::with_capacity(slice.items.len());
             for secret in &slice.items {
                 values.push(self.open_value(db, org, secret, secret.version)?);

@@ -12,9 +12,10 @@ use berth_engine::analysis_requests::{request, wanted};
 use berth_engine::limits::ANALYSES_WAITING_MAX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, analyses};
-use berth_store::records::analysis::Sent;
-use berth_store::records::{analysis, analysis_settings, deployment, organization, plan, run, secret};
+use berth_store::pagination::From;
+use berth_store::records::{deployment, run};
+use berth_store::tables::analysis::{self, Sent};
+use berth_store::tables::{analysis_settings, organization, plan, secret};
 
 use super::{Answer, App, Outcome, Page, fixes, organization_subject};
 use crate::auth::authorize::Authorized;
@@ -44,7 +45,7 @@ impl App {
             let run = run::by_id(tx, id)?.ok_or_else(nothing_failed)?;
             let plan = plan::by_id(tx, id)?.ok_or_else(nothing_failed)?;
             let failed = failed_step(&run, step.as_deref())?;
-            if analyses::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+            if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
                 return Err(AppError::busy("too many analyses of the organization wait; ask again later"));
             }
             let by = tx.actor().clone();
@@ -97,7 +98,7 @@ impl App {
         let shows_source = who.may(Action::AnalysisSource);
         self.read(who, move |db| {
             let id = find_deployment(db, &deployment)?;
-            let slice = analyses::of_deployment(db, id, &from, limit)?;
+            let slice = analysis::of_deployment(db, id, &from, limit)?;
             let show = |found: &Analysis| hide_source(shown(found), shows_source);
             Ok(Page::of(&slice, |found: &Analysis| found.id.to_string(), show))
         })

@@ -3,7 +3,7 @@
 use berth_api::Replay;
 use berth_api::problem::Code;
 use berth_store::idempotency::StoredAnswer;
-use berth_store::query::{From, Slice};
+use berth_store::pagination::{From, Slice};
 
 use crate::error::AppError;
 

@@ -13,11 +13,11 @@ use berth_core::pipeline::model::Approver;
 use berth_core::pipeline::seconds::Seconds;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::From;
-use berth_store::query::approvals;
-use berth_store::records::{approval, deployment};
+use berth_store::pagination::From;
+use berth_store::records::deployment;
+use berth_store::tables::approval;
 
-pub use berth_store::query::approvals::Filter as ApprovalFilter;
+pub use berth_store::tables::approval::Filter as ApprovalFilter;
 
 use berth_engine::{DeploymentAggregate, Members, electorate, gates, voter};
 
@@ -40,7 +40,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::Approval>, AppError> {
         self.read(who, move |db| {
-            let slice = approvals::list(db, &filter, &from, limit)?;
+            let slice = approval::list(db, &filter, &from, limit)?;
             let last = slice.items.last().map(|it| it.id.to_string());
             let members = Members::load(db)?;
             let items = slice.items.iter().map(|it| shown(db, &members, it)).collect::<Result<_, _>>()?;

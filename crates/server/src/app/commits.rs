@@ -4,7 +4,7 @@ use berth_api::problem::{Code, Problem};
 use berth_core::id::OrgId;
 use berth_core::name::CommitId;
 use berth_engine::git::{Meant, is_abbreviation, is_whole_hash, several};
-use berth_store::records::pipeline;
+use berth_store::tables::pipeline;
 
 use super::App;
 use crate::error::{AppError, input_error};

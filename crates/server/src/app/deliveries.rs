@@ -7,8 +7,8 @@ use berth_core::id::{DeliveryId, Entropy};
 use berth_core::webhook::{Delivery, DeliveryStatus};
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, webhooks};
-use berth_store::records::{delivery, organization, webhook};
+use berth_store::pagination::From;
+use berth_store::tables::{delivery, organization, webhook};
 
 use super::webhooks::find;
 use super::{Answer, App, Outcome, Page};
@@ -71,7 +71,7 @@ impl App {
     ) -> Result<Page<wire::Delivery>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let slice = webhooks::deliveries(db, found.id, status.as_deref(), &from, limit)?;
+            let slice = delivery::deliveries(db, found.id, status.as_deref(), &from, limit)?;
             let last = slice.items.last().map(|item| item.sequence.to_string());
             let items = slice.items.iter().map(|item| shown_delivery(db, item)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })

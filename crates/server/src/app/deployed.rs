@@ -13,9 +13,9 @@ use berth_core::pipeline::state::Pipeline;
 use berth_engine::git::{GitError, Sha};
 use berth_engine::limits::GIT_AT_ONCE;
 use berth_store::Read;
+use berth_store::pagination::From;
 use berth_store::query::deployed::{self, Current};
-use berth_store::query::{From, pipelines};
-use berth_store::records::{environment, plan};
+use berth_store::tables::{environment, pipeline, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
 
@@ -82,7 +82,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<Deployed>, AppError> {
         let read = self.read(who, move |db| {
-            let slice = pipelines::list(db, &PipelineFilter::default(), &from, limit)?;
+            let slice = pipeline::list(db, &PipelineFilter::default(), &from, limit)?;
             let mut items = Vec::with_capacity(slice.items.len());
             for pipeline in &slice.items {
                 items.push((shown(db, pipeline)?, Tracked::of(pipeline)));

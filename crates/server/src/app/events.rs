@@ -6,8 +6,8 @@ use berth_api::event as wire;
 use berth_core::access::permit;
 use berth_core::event::{Event, EventKind, NewEvent, Subject};
 use berth_core::id::{EventId, OrgId};
-use berth_store::query::{From, events};
-use berth_store::records::pipeline;
+use berth_store::pagination::From;
+use berth_store::tables::{event, pipeline};
 use berth_store::{Context, Reader, StoreError};
 
 use super::{Answer, App, Page};
@@ -15,7 +15,7 @@ use crate::auth::authorize::{Authorized, Principal};
 use crate::error::{AppError, Denied};
 use crate::wire::event as to_event;
 
-pub use berth_store::query::events::Filter as EventFilter;
+pub use berth_store::tables::event::Filter as EventFilter;
 
 impl App {
     pub async fn list_events(
@@ -28,7 +28,7 @@ impl App {
     ) -> Result<Page<wire::Event>, AppError> {
         let slice = self.read(who, move |db| {
             named_by_id(db, &mut filter)?;
-            let slice = events::list(db, &filter, &from, limit, with_total)?;
+            let slice = event::list(db, &filter, &from, limit, with_total)?;
             let mut slugs = PipelineSlugs::default();
             let items = slice.items.iter().map(|event| Ok(to_event(event, slugs.load(db, event)?)));
             Ok(Page {
@@ -47,7 +47,7 @@ impl App {
         id: EventId,
     ) -> Result<Answer<wire::Event>, AppError> {
         self.read(who, move |db| {
-            let found = events::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
+            let found = event::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
             let event = to_event(&found, PipelineSlugs::default().load(db, &found)?);
             // It never changes.
             Ok(Answer::ok(event).at_version(1))

@@ -9,7 +9,7 @@ use berth_core::id::OrgId;
 use berth_engine::git::BRANCH_PREFIX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::records::{analysis, fix_pull_request};
+use berth_store::tables::{analysis, fix_pull_request};
 
 use super::{Answer, App, Outcome};
 use crate::auth::authorize::Authorized;

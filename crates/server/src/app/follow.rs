@@ -9,9 +9,8 @@ use berth_core::access::permit;
 use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
 use berth_store::feed::{Follower, Heard};
-use berth_store::query::events;
-use berth_store::records::{member, sign_in, token};
-use berth_store::{StoreError, chain};
+use berth_store::tables::{event, member, sign_in, token};
+use berth_store::{StoreError, audit};
 use futures_util::Stream;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -39,7 +38,7 @@ impl App {
         let follower = self.services.store.follow(who.org());
         let read = self.read(&who, move |db| {
             named_by_id(db, &mut filter)?;
-            Ok((events::kept_after(db)?.sequence, events::head(db)?.sequence, filter))
+            Ok((event::kept_after(db)?.sequence, event::head(db)?.sequence, filter))
         });
         let (start, head, filter) = read.await?;
         // What was removed because it was old is not waited for: the first that is kept comes next.
@@ -195,9 +194,9 @@ impl Following {
         let (at, filter) = (self.at, self.filter.clone());
         let mut slugs = std::mem::take(&mut self.slugs);
         let page = self.right.app.read(&self.right.who, move |db| {
-            let page = events::after(db, at, i64::MAX, PAGE_EVENTS)?;
+            let page = event::after(db, at, i64::MAX, PAGE_EVENTS)?;
             let matching = page.iter().filter(|event| filter.matches(event));
-            let frames = matching.map(|event| Ok(frame(event, &chain::line(event)?, slugs.load(db, event)?)));
+            let frames = matching.map(|event| Ok(frame(event, &audit::line(event)?, slugs.load(db, event)?)));
             let frames = frames.collect::<Result<VecDeque<_>, StoreError>>()?;
             Ok((frames, slugs, page.last().map(|event| event.sequence), page.len()))
         });

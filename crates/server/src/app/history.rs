@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict};
-use berth_store::query::events;
+use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict};
+use berth_store::tables::event;
 use futures_util::Stream;
 
 use super::follow::Right;
@@ -26,7 +26,7 @@ impl App {
         who: Authorized<permit::EventsRead>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, AppError> {
         let place = self.take_stream(&who)?;
-        let (start, head) = self.read(&who, |db| Ok((events::kept_after(db)?, events::head(db)?))).await?;
+        let (start, head) = self.read(&who, |db| Ok((event::kept_after(db)?, event::head(db)?))).await?;
         let right = Right::new(self.clone(), who);
         let at = start.sequence;
         let export = Export { right, start: Some(start), head, at, ended: false, _place: place };
@@ -87,25 +87,25 @@ impl Export {
         let (org, at, head) = (self.right.org(), self.at, self.head.clone());
         let start = self.start.take();
         let page = self.right.app.read(&self.right.who, move |db| {
-            if events::kept_after(db)?.sequence > at {
+            if event::kept_after(db)?.sequence > at {
                 return Ok(None);
             }
-            let page = events::after(db, at, head.sequence, PAGE_EVENTS)?;
+            let page = event::after(db, at, head.sequence, PAGE_EVENTS)?;
             let mut text = String::new();
             if let Some(line) =
-                start.map(|start| chain::export::start_line(org, &start)).transpose()?.flatten()
+                start.map(|start| audit::export::start_line(org, &start)).transpose()?.flatten()
             {
                 text.push_str(&line);
                 text.push('\n');
             }
             for event in &page {
-                text.push_str(&chain::line(event)?);
+                text.push_str(&audit::line(event)?);
                 text.push('\n');
             }
             let at = page.last().map_or(at, |event| event.sequence);
             let is_last = page.is_empty() || at >= head.sequence;
             if is_last {
-                text.push_str(&chain::export::head_line(org, &head)?);
+                text.push_str(&audit::export::head_line(org, &head)?);
                 text.push('\n');
             }
             Ok(Some((text, at, is_last)))

@@ -5,7 +5,7 @@ use berth_core::access::permit;
 use berth_core::insights::{Day, Measures, measure};
 use berth_core::time::Timestamp;
 use berth_store::query::insights;
-use berth_store::records::pipeline;
+use berth_store::tables::pipeline;
 
 use super::{Answer, App};
 use crate::auth::authorize::Authorized;

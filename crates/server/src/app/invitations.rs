@@ -11,11 +11,11 @@ use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_engine::credential::Redacted;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, invitations};
-use berth_store::records::invitation::{self, Invitation};
-use berth_store::records::member;
-use berth_store::records::organization::{self, ORGANIZATIONS_PER_USER_MAX};
-use berth_store::records::user::{self, Account, User};
+use berth_store::pagination::From;
+use berth_store::tables::invitation::{self, Invitation};
+use berth_store::tables::member;
+use berth_store::tables::organization::{self, ORGANIZATIONS_PER_USER_MAX};
+use berth_store::tables::user::{self, Account, User};
 use berth_store::{Context, Read, Tx};
 
 use super::members::{self, check_reach, default_name};
@@ -54,7 +54,7 @@ impl App {
         from: From,
         limit: i64,
     ) -> Result<Page<wire::Invitation>, AppError> {
-        let slice = self.read(who, move |db| Ok(invitations::list(db, &from, limit)?)).await?;
+        let slice = self.read(who, move |db| Ok(invitation::list(db, &from, limit)?)).await?;
         Ok(Page::of(&slice, |invitation| invitation.id.to_string(), to_response))
     }
 

@@ -8,12 +8,10 @@ use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 use berth_engine::limits::MEMBERS_PER_ORGANIZATION_MAX;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::From;
-use berth_store::query::members::{self, MemberView};
-use berth_store::records::environment;
-use berth_store::records::member::{self, Member};
-use berth_store::records::token;
-use berth_store::records::user::{self, Account, User};
+use berth_store::pagination::From;
+use berth_store::tables::member::{self, Member, MemberView};
+use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::{environment, token};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
@@ -34,7 +32,7 @@ impl App {
         from: From,
         limit: i64,
     ) -> Result<Page<wire::Member>, AppError> {
-        let slice = self.read(who, move |db| Ok(members::list(db, &from, limit)?)).await?;
+        let slice = self.read(who, move |db| Ok(member::list(db, &from, limit)?)).await?;
         Ok(Page::of(&slice, |member| member.user.to_string(), shown))
     }
 
@@ -150,7 +148,7 @@ pub(crate) fn default_name(email: &Email) -> Result<DisplayName, AppError> {
 }
 
 fn find(db: &mut impl Read, user: UserId) -> Result<MemberView, AppError> {
-    members::one(db, user)?.ok_or_else(|| AppError::not_found("member"))
+    member::one(db, user)?.ok_or_else(|| AppError::not_found("member"))
 }
 
 /// Nobody gives, changes or takes a role above the own one.

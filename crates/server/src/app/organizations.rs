@@ -5,8 +5,8 @@ use berth_core::access::{Role, permit};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::DisplayName;
 use berth_core::step::Network;
-use berth_store::records::member;
-use berth_store::records::organization::{self, Organization};
+use berth_store::tables::member;
+use berth_store::tables::organization::{self, Organization};
 
 use super::{Answer, App, Outcome};
 use crate::auth::authorize::{Authorized, Membership, Principal, Via};

@@ -8,10 +8,10 @@ use berth_core::name::Email;
 use berth_core::time::Timestamp;
 use berth_engine::credential::Redacted;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, tokens};
-use berth_store::records::token::TOKENS_PER_USER_MAX;
-use berth_store::records::user::{self, Account, User};
-use berth_store::records::{environment, member, organization, password_reset, sign_in, token};
+use berth_store::pagination::From;
+use berth_store::tables::token::{self, TOKENS_PER_USER_MAX};
+use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::{environment, member, organization, password_reset, sign_in};
 use berth_store::{Context, Tx};
 
 use super::sign_in::{actor, check_unchanged, password_hash, record_at_home};
@@ -184,7 +184,7 @@ fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
     for org in member::organizations(tx, user)? {
         tx.within(org, |tx| {
             loop {
-                let live = tokens::list(tx, Some(user), &From::Offset(0), TOKENS_PER_USER_MAX)?.items;
+                let live = token::list(tx, Some(user), &From::Offset(0), TOKENS_PER_USER_MAX)?.items;
                 if live.is_empty() {
                     break Ok::<_, AppError>(());
                 }

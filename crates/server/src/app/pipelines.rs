@@ -13,8 +13,9 @@ use berth_engine::definitions::{check_slug, checked_definition};
 use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, pipelines};
-use berth_store::records::{pipeline, repository, stage};
+use berth_store::pagination::From;
+use berth_store::records::stage;
+use berth_store::tables::{pipeline, repository};
 use berth_store::{Read, Tx};
 
 use super::deployed::{BEHIND_WAIT, Tracked, in_stages};
@@ -23,7 +24,7 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::wire::actor;
 
-pub use berth_store::query::pipelines::Filter as PipelineFilter;
+pub use berth_store::tables::pipeline::Filter as PipelineFilter;
 
 pub struct NewPipeline {
     pub slug: Slug,
@@ -40,7 +41,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::Pipeline>, AppError> {
         let read = self.read(who, move |db| {
-            let slice = pipelines::list(db, &filter, &from, limit)?;
+            let slice = pipeline::list(db, &filter, &from, limit)?;
             let shown = slice.items.iter().map(|it| Ok((answer(db, it)?.body, Tracked::of(it))));
             let shown = shown.collect::<Result<Vec<_>, AppError>>()?;
             Ok((shown, slice.total, slice.has_more))

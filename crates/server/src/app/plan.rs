@@ -12,8 +12,7 @@ use berth_core::registry::Offers;
 use berth_core::step::Network;
 use berth_definition::planning::{Facts, Named, PLAN_FUEL_MAX, Target, obstacles, preview};
 use berth_engine::definitions::definition_of;
-use berth_store::query::registries;
-use berth_store::records::{organization, pipeline};
+use berth_store::tables::{organization, pipeline, registry};
 
 use super::pipelines::find;
 use super::{Answer, App};
@@ -61,9 +60,8 @@ impl App {
         let (organization, default_network, pipeline, source) = read.await?;
         let definition = self.parsing.run(org, move || definition_of(&source)).await??;
         let types = definition.custom_types();
-        let looked_up = self.read(who, move |db| {
-            Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
-        });
+        let looked_up = self
+            .read(who, move |db| Ok::<_, AppError>(registry::offers(db, types.iter().map(String::as_str))?));
         let offers = looked_up.await?;
         let planned = self.parsing.run(org, move || {
             reachable(&definition, environment.as_ref())?;

@@ -14,9 +14,9 @@ use berth_core::repository::RemoteUrl;
 use berth_core::secret::Scope;
 use berth_engine::events::registry_event;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::From;
-use berth_store::query::registries::{self, REGISTRIES_MAX, StepUse};
-use berth_store::records::{registry, registry_build, secret};
+use berth_store::pagination::From;
+use berth_store::tables::registry::{self, REGISTRIES_MAX, StepUse};
+use berth_store::tables::{registry_build, secret};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
@@ -46,7 +46,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::StepRegistry>, AppError> {
         self.read(who, move |db| {
-            let slice = registries::list(db, &from, limit)?;
+            let slice = registry::list(db, &from, limit)?;
             let last = slice.items.last().map(|found| found.id.to_string());
             let items = slice.items.iter().map(|found| shown(db, found)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
@@ -76,7 +76,7 @@ impl App {
     ) -> Result<Page<wire::StepRegistryStep>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let uses = registries::uses(db, &found.name)?;
+            let uses = registry::uses(db, &found.name)?;
             let steps = current(db, &found)?.map(|version| version.steps).unwrap_or_default();
             let total = i64::try_from(steps.len()).ok();
             let (after, skip) = match &from {
@@ -122,7 +122,7 @@ impl App {
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
             check_credential(tx, new.credential.as_ref())?;
-            if registries::total(tx)? >= REGISTRIES_MAX {
+            if registry::total(tx)? >= REGISTRIES_MAX {
                 let text = format!("an organization has at most {REGISTRIES_MAX} registries");
                 return Err(AppError::new(Code::InvalidState, text));
             }
@@ -279,7 +279,7 @@ fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, 
     let version = current(db, registry)?;
     let steps = version.as_ref().map(|version| version.steps.as_slice()).unwrap_or_default();
     let keys: BTreeSet<&str> = steps.iter().map(|step| step.key.as_str()).collect();
-    let uses = registries::uses(db, &registry.name)?;
+    let uses = registry::uses(db, &registry.name)?;
     let used_by = users(uses.iter().filter(|it| !it.is_anywhere || keys.contains(it.step.as_str())));
     let steps = steps.iter().map(|step| wire::StepRegistryStepName {
         key: step.key.clone(),

@@ -4,8 +4,8 @@ use berth_api::log::LogEntry;
 use berth_api::registry as wire;
 use berth_core::access::permit;
 use berth_core::registry::{Build, BuildStatus};
-use berth_store::query::{From, registries};
-use berth_store::records::registry_build;
+use berth_store::pagination::From;
+use berth_store::tables::registry_build;
 
 use super::registries::find;
 use super::{Answer, App, Page};
@@ -34,7 +34,7 @@ impl App {
     ) -> Result<Page<wire::StepRegistryBuild>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            let slice = registries::builds(db, found.id, &from, limit)?;
+            let slice = registry_build::builds(db, found.id, &from, limit)?;
             let last = slice.items.last().map(|build| build.number.to_string());
             let items = slice.items.iter().map(shown).collect();
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })

@@ -11,8 +11,8 @@ use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, Seen};
 use berth_core::secret::Scope;
 use berth_engine::events::repository_event;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, pipelines, repositories};
-use berth_store::records::{repository, secret};
+use berth_store::pagination::From;
+use berth_store::tables::{pipeline, repository, secret};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
@@ -45,7 +45,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::Repository>, AppError> {
         self.read(who, move |db| {
-            let slice = repositories::list(db, &from, limit)?;
+            let slice = repository::list(db, &from, limit)?;
             let last = slice.items.last().map(|repository| repository.id.to_string());
             let items = slice.items.iter().map(|found| shown(db, found)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
@@ -76,7 +76,7 @@ impl App {
         let created = self.change(who, once, move |tx, _| {
             check_free(tx, &new.url)?;
             check_credential(tx, new.credential.as_ref())?;
-            if repositories::total(tx)? >= REPOSITORIES_PER_ORGANIZATION_MAX {
+            if repository::total(tx)? >= REPOSITORIES_PER_ORGANIZATION_MAX {
                 let text =
                     format!("an organization has at most {REPOSITORIES_PER_ORGANIZATION_MAX} repositories");
                 return Err(AppError::new(Code::InvalidState, text));
@@ -167,7 +167,7 @@ impl App {
                 let listed = serde_json::to_value(&last.pipelines).unwrap_or_default();
                 return Err(Problem::new(Code::InvalidState, text).with("pipelines", listed).into());
             }
-            for pipeline in pipelines::of_repository(tx, found.id, PIPELINES_LISTED_MAX)? {
+            for pipeline in pipeline::of_repository(tx, found.id, PIPELINES_LISTED_MAX)? {
                 let now = tx.now();
                 tx.commit(origin::detach(&pipeline, now))?;
             }
@@ -250,7 +250,7 @@ fn answer(db: &mut impl Read, found: &Repository) -> Result<Answer<wire::Reposit
 }
 
 fn shown(db: &mut impl Read, repository: &Repository) -> Result<wire::Repository, AppError> {
-    let found = pipelines::of_repository(db, repository.id, PIPELINES_LISTED_MAX)?;
+    let found = pipeline::of_repository(db, repository.id, PIPELINES_LISTED_MAX)?;
     let seen = &repository.seen;
     let problem = |it: &berth_core::repository::SyncProblem| wire::RepositoryProblem {
         path: it.path.clone(),

@@ -11,8 +11,7 @@ use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
 use berth_engine::{Far, Left, RunnerCaller, exposed};
 use berth_store::Context;
-use berth_store::query::everywhere;
-use berth_store::records::runner;
+use berth_store::tables::{instance, runner};
 
 use super::runners::check_free;
 use super::{Answer, App};
@@ -132,11 +131,8 @@ impl App {
         far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
         // Somebody may wait for what it can do.
         self.services.nudge();
-        let (now, epoch) = self
-            .services
-            .store
-            .read(None, |db| Ok::<_, AppError>((db.now(), everywhere::epoch(db)?)))
-            .await?;
+        let (now, epoch) =
+            self.services.store.read(None, |db| Ok::<_, AppError>((db.now(), instance::epoch(db)?))).await?;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         Ok(wire::Welcome {
             runner_id: far.who.runner.id.to_string(),

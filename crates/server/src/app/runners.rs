@@ -14,9 +14,8 @@ use berth_core::time::Timestamp;
 use berth_engine::events::runner_event;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::From;
-use berth_store::query::runners::{self, Running};
-use berth_store::records::runner;
+use berth_store::pagination::From;
+use berth_store::tables::runner::{self, Running};
 
 use super::runner_calls::parse_labels;
 use super::{Answer, App, Outcome, Page};
@@ -38,8 +37,8 @@ impl App {
     ) -> Result<Page<wire::Runner>, AppError> {
         let shows = self.shows();
         let all = self.read(who, move |db| {
-            let (now, all) = (db.now(), runners::all(db, RUNNERS_PER_ORGANIZATION_MAX)?);
-            let running = runners::running(db, RUNNING_LISTED_MAX)?;
+            let (now, all) = (db.now(), runner::all(db, RUNNERS_PER_ORGANIZATION_MAX)?);
+            let running = runner::running(db, RUNNING_LISTED_MAX)?;
             let far = all.iter().map(|it| shows.one(it, &running, now));
             Ok(shows.embedded(&running).into_iter().chain(far).collect::<Vec<_>>())
         });
@@ -53,7 +52,7 @@ impl App {
     ) -> Result<Answer<wire::Runner>, AppError> {
         let shows = self.shows();
         self.read(who, move |db| {
-            let (now, running) = (db.now(), runners::running(db, RUNNING_LISTED_MAX)?);
+            let (now, running) = (db.now(), runner::running(db, RUNNING_LISTED_MAX)?);
             let shown = match key.as_str() {
                 EMBEDDED => shows.embedded(&running).ok_or_else(|| AppError::not_found("runner"))?,
                 _ => shows.one(&find(db, &key)?, &running, now),
@@ -84,7 +83,7 @@ impl App {
             if let Some(name) = &name {
                 check_free(tx, name, None)?;
             }
-            if runners::all(tx, RUNNERS_PER_ORGANIZATION_MAX)?.len() as i64 >= RUNNERS_PER_ORGANIZATION_MAX {
+            if runner::all(tx, RUNNERS_PER_ORGANIZATION_MAX)?.len() as i64 >= RUNNERS_PER_ORGANIZATION_MAX {
                 let text = format!("an organization has at most {RUNNERS_PER_ORGANIZATION_MAX} runners");
                 return Err(AppError::new(Code::InvalidState, text));
             }
@@ -136,7 +135,7 @@ impl App {
             }
             let found = find(tx, &key)?;
             super::check_version(RUNNER_VERSION, expected)?;
-            let running = runners::running(tx, RUNNING_LISTED_MAX)?;
+            let running = runner::running(tx, RUNNING_LISTED_MAX)?;
             runner::delete(tx, found.id)?;
             tx.record(runner_event(EventKind::RunnerDeleted, &found))?;
             let shown = shows.one(&found, &running, tx.now());

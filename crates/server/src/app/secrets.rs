@@ -14,8 +14,8 @@ use berth_engine::credential::Redacted;
 use berth_engine::limits::SECRETS_PER_ORGANIZATION_MAX;
 use berth_engine::vault::Vault;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, secrets};
-use berth_store::records::{pipeline, secret};
+use berth_store::pagination::From;
+use berth_store::tables::{pipeline, secret};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
@@ -50,7 +50,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::Secret>, AppError> {
         self.read(who, move |db| {
-            let slice = secrets::list(db, &from, limit)?;
+            let slice = secret::list(db, &from, limit)?;
             let last = slice.items.last().map(|secret| secret.id.to_string());
             let items = slice.items.iter().map(|secret| shown(db, secret, None)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
@@ -86,7 +86,7 @@ impl App {
                 let text = format!("a secret {} exists already in this scope: {}", new.name, taken.id);
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
-            if secrets::total(tx)? >= SECRETS_PER_ORGANIZATION_MAX {
+            if secret::total(tx)? >= SECRETS_PER_ORGANIZATION_MAX {
                 let text = format!("an organization has at most {SECRETS_PER_ORGANIZATION_MAX} secrets");
                 return Err(AppError::new(Code::InvalidState, text));
             }
@@ -175,7 +175,7 @@ impl App {
 
 /// A deleted pipeline takes its own secrets with it.
 pub(super) fn remove_of_pipeline(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), AppError> {
-    for found in secrets::of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
+    for found in secret::of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
         remove(tx, &found)?;
     }
     Ok(())
@@ -235,7 +235,7 @@ fn about(kind: EventKind, secret: &Secret) -> NewEvent {
 
 /// `value` is the one just sent, for its warnings.
 fn shown(db: &mut impl Read, secret: &Secret, value: Option<&Redacted>) -> Result<wire::Secret, AppError> {
-    let users = secrets::users(db, secret)?;
+    let users = secret::users(db, secret)?;
     let poor = value.is_some_and(|value| !is_maskable(value.reveal()));
     let warning = || wire::SecretWarning {
         code: "not_maskable".to_owned(),

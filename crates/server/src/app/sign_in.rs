@@ -8,9 +8,9 @@ use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
 use berth_engine::credential::Redacted;
-use berth_store::records::token::TokenCaller;
-use berth_store::records::user::{self, Account, User};
-use berth_store::records::{member, sign_in, token};
+use berth_store::tables::token::{self, TokenCaller};
+use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::{member, sign_in};
 use berth_store::{Context, Tx};
 
 use super::App;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use berth_api::problem::{Code, Problem};
 use berth_core::name::Email;
-use berth_store::records::sign_in;
+use berth_store::tables::sign_in;
 use berth_store::{Context, Tx};
 
 use super::App;

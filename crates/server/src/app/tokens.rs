@@ -8,9 +8,9 @@ use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, members, tokens};
-use berth_store::records::environment;
-use berth_store::records::token::{self, TOKENS_PER_USER_MAX, Token};
+use berth_store::pagination::From;
+use berth_store::tables::token::{self, TOKENS_PER_USER_MAX, Token};
+use berth_store::tables::{environment, member};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
@@ -38,7 +38,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::ApiToken>, AppError> {
         let of = if who.may(Action::TokensManage) { None } else { Some(who.principal().user) };
-        let slice = self.read(who, move |db| Ok(tokens::list(db, of, &from, limit)?)).await?;
+        let slice = self.read(who, move |db| Ok(token::list(db, of, &from, limit)?)).await?;
         Ok(Page::of(&slice, |token| token.id.to_string(), shown))
     }
 
@@ -58,7 +58,7 @@ impl App {
             standing.check_confirmed(tx.now())?;
             if let Some(other) = other {
                 // Making a token for a person would be acting as that person.
-                let owner = members::one(tx, other)?.filter(|member| member.is_service);
+                let owner = member::one(tx, other)?.filter(|member| member.is_service);
                 let owner = owner.ok_or_else(|| {
                     AppError::invalid_member("/ownerId", "must be a service account of this organization")
                 })?;
@@ -105,7 +105,7 @@ impl App {
             let (role, all) = (standing.role, standing.role.may(Action::TokensManage));
             let found = find(tx, id, own, all)?;
             super::check_version(TOKEN_VERSION, expected)?;
-            let owner_role = members::one(tx, found.user)?.map(|member| member.role);
+            let owner_role = member::one(tx, found.user)?.map(|member| member.role);
             if found.user != own && owner_role.is_some_and(|owner| owner > role) {
                 return Err(AppError::new(
                     Code::Forbidden,

@@ -7,8 +7,7 @@ use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::step::Network;
 use berth_definition::{Severity, diagnostics_at, parse, parse_with};
 use berth_engine::definitions::diagnostic;
-use berth_store::query::registries;
-use berth_store::records::{organization, secret};
+use berth_store::tables::{organization, registry, secret};
 
 use super::approvers::unfulfillable;
 use super::{Answer, App};
@@ -38,7 +37,7 @@ impl App {
         if !types.is_empty() {
             // What a custom step takes is known once it is clear which it is.
             let looked_up = self.read(who, move |db| {
-                Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
+                Ok::<_, AppError>(registry::offers(db, types.iter().map(String::as_str))?)
             });
             let offers = looked_up.await?;
             let again = self.parsing.run(who.org(), move || {

@@ -16,8 +16,8 @@ use berth_core::webhook::{Format, Kinds, OLD_SECRET_S, State, Webhook};
 use berth_engine::credential::Redacted;
 use berth_engine::vault::Vault;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, webhooks};
-use berth_store::records::{delivery, webhook};
+use berth_store::pagination::From;
+use berth_store::tables::{delivery, webhook};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
@@ -52,7 +52,7 @@ impl App {
     ) -> Result<Page<wire::Webhook>, AppError> {
         let whole = who.may(Action::WebhooksWrite);
         let all = self.read(who, move |db| {
-            let all = webhooks::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?;
+            let all = webhook::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?;
             all.iter().map(|found| shown(db, found, whole)).collect::<Result<Vec<_>, _>>()
         });
         Ok(Page::of_all(all.await?, &from, limit, |webhook| webhook.id.clone()))
@@ -81,7 +81,7 @@ impl App {
         let url = self.checked_url(&new.url)?;
         self.change(who, once, move |tx, _| {
             check_free(tx, &new.name)?;
-            if webhooks::all(tx, WEBHOOKS_PER_ORGANIZATION_MAX)?.len() as i64 >= WEBHOOKS_PER_ORGANIZATION_MAX
+            if webhook::all(tx, WEBHOOKS_PER_ORGANIZATION_MAX)?.len() as i64 >= WEBHOOKS_PER_ORGANIZATION_MAX
             {
                 let text = format!("an organization has at most {WEBHOOKS_PER_ORGANIZATION_MAX} webhooks");
                 return Err(AppError::new(Code::InvalidState, text));
@@ -277,7 +277,7 @@ fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Web
         },
         is_active: webhook.state.is_active(),
         deactivated,
-        pending: webhooks::pending(db, webhook.id)?,
+        pending: delivery::pending(db, webhook.id)?,
         dropped: cursor.map_or(0, |cursor| cursor.dropped),
         failures: cursor.map_or(0, |cursor| cursor.failures),
         old_secret_until: old.map(|time| time.to_string()),

@@ -9,7 +9,7 @@ use berth_core::event::{Actor, ActorKind};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
-use berth_store::records::{member, sign_in, token};
+use berth_store::tables::{member, sign_in, token};
 use berth_store::{Context, Tx};
 
 use crate::error::AppError;

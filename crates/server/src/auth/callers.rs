@@ -1,7 +1,7 @@
 //! Cache of callers by token. An entry is valid as long as the store's access generation stays the same.
 
 use berth_core::time::Timestamp;
-use berth_store::records::token::TokenCaller;
+use berth_store::tables::token::TokenCaller;
 use quick_cache::sync::Cache;
 
 use crate::limits::{CALLERS_KNOWN_MAX, LAST_USED_EVERY_S};

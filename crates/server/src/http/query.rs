@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use berth_api::environment::{Numbered, PageNumbers};
 use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Pagination};
-use berth_store::query::From as Start;
+use berth_store::pagination::From as Start;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use berth_core::environment;
 use berth_core::id::{EnvironmentId, OrgId};
 use berth_engine::Services;
-use berth_store::query::environments;
-use berth_store::{Context, records};
+use berth_store::Context;
+use berth_store::tables::{self, environment as environment_table};
 use futures_util::{StreamExt, stream};
 
 use crate::error::AppError;
@@ -65,7 +65,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
 /// Time until the next timer, at most `max`. Environments that are still due could not be handled and wait.
 async fn pause(services: &Services, max: Duration) -> Duration {
     let wait = services.store.read(None, |db| {
-        let (next, now) = (environments::next_due(db)?, db.now());
+        let (next, now) = (environment_table::next_due(db)?, db.now());
         Ok::<_, AppError>(next.map(|next| next.as_micros() - now.as_micros()))
     });
     match wait.await {
@@ -80,7 +80,7 @@ async fn due(services: &Services, limit: usize) -> Result<Vec<(OrgId, Environmen
         .store
         .read(None, move |db| {
             let now = db.now();
-            Ok::<_, AppError>(environments::due(db, now, limit)?)
+            Ok::<_, AppError>(environment_table::due(db, now, limit)?)
         })
         .await
 }
@@ -89,7 +89,7 @@ async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<()
     services
         .store
         .transact(Context::system(Some(org)), move |tx| {
-            let Some(lock) = records::environment::by_id(tx, id)? else { return Ok(()) };
+            let Some(lock) = tables::environment::by_id(tx, id)? else { return Ok(()) };
             let decision = environment::settle(&lock, &tx.moment()?);
             if decision.changes.is_empty() {
                 // The timer was set too early. Without a correction it would stay due forever.

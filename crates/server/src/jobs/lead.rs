@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_engine::Services;
-use berth_store::records::lease;
+use berth_store::tables::lease;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

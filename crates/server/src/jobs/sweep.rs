@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use berth_store::Context;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
-use berth_store::query::webhooks;
-use berth_store::records::{delivery, invitation, password_reset, sign_in};
+use berth_store::tables::{delivery, invitation, password_reset, sign_in, webhook};
 
 use super::Jobs;
 use crate::error::AppError;
@@ -68,7 +67,7 @@ async fn deliveries(jobs: &Jobs) -> Result<(), AppError> {
         let found = jobs
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(webhooks::everywhere(db, &from, WEBHOOKS_PAGE)?));
+            .read(None, move |db| Ok::<_, AppError>(webhook::everywhere(db, &from, WEBHOOKS_PAGE)?));
         let found = found.await?;
         for (org, webhook) in &found {
             let webhook = *webhook;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use berth_core::runner::State;
-use berth_store::commits::{BOUNDS_US, Counted};
+use berth_store::commit_stats::{BOUNDS_US, Counted};
 use berth_store::query::measured::{Measured, measured};
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;

@@ -10,9 +10,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use berth_core::time::Timestamp;
+use berth_store::admin::read_only::ReadOnly;
 use berth_store::migrations::MIGRATIONS;
-use berth_store::query::{events, everywhere};
-use berth_store::read_only::ReadOnly;
+use berth_store::tables::{event, instance, key, organization};
 
 use super::manifest::{self, ChainHead, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
 use super::{DATABASE, KEPT, UpkeepError, io, parent};
@@ -78,7 +78,7 @@ fn make(
                 .tempdir_in(parent(to))
                 .map_err(io("cannot write beside", to))?;
             let copied = copy.path().join(DATABASE);
-            berth_store::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
+            berth_store::admin::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
             // What is said about it is said about the copy.
             describe(&mut manifest, ReadOnly::sqlite(&copied)?)?;
             manifest.files.push(sink.put(DATABASE, &copied)?);
@@ -97,7 +97,7 @@ fn make(
 
 fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError> {
     let (epoch, mut root_keys) =
-        db.read(None, |db| Ok::<_, UpkeepError>((everywhere::epoch(db)?, everywhere::root_keys(db)?)))?;
+        db.read(None, |db| Ok::<_, UpkeepError>((instance::epoch(db)?, key::root_keys(db)?)))?;
     if root_keys.len() > 1 {
         let text = "the root key is being rotated: some keys are wrapped by the old one and some by the new one, and a backup \
                     of that could not be opened by either. Finish it first with `berth admin rotate-keys`.";
@@ -106,11 +106,11 @@ fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError
     (manifest.epoch, manifest.root_key_id) = (Some(epoch), root_keys.pop());
     let mut after = None;
     loop {
-        let page = db.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
+        let page = db.read(None, |db| Ok::<_, UpkeepError>(organization::organizations(db, after)?))?;
         let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
         for (org, slug) in page {
-            let head = db.read(Some(org), |db| Ok::<_, UpkeepError>(events::head(db)?))?;
+            let head = db.read(Some(org), |db| Ok::<_, UpkeepError>(event::head(db)?))?;
             let organization = org.to_string();
             manifest.heads.push(ChainHead { organization, slug, sequence: head.sequence, hash: head.hash });
         }

@@ -9,9 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use berth_core::id::OrgId;
 use berth_engine::vault::{Vault, WhenMissing, is_being_rotated};
 use berth_store::Store;
-use berth_store::chain::Head;
+use berth_store::admin::read_only::ReadOnly;
+use berth_store::audit::Head;
 use berth_store::data_dir::DataDir;
-use berth_store::read_only::ReadOnly;
 
 use super::manifest::{self, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
 use super::restored::{Settled, settle};

@@ -10,9 +10,7 @@ use berth_core::name::Reason;
 use berth_core::pipeline::state;
 use berth_core::webhook::{State, Webhook};
 use berth_engine;
-use berth_store::query::everywhere;
-use berth_store::query::webhooks;
-use berth_store::records::{environment, pipeline, webhook};
+use berth_store::tables::{environment, organization, pipeline, webhook};
 use berth_store::{Context, Store};
 
 use crate::error::AppError;
@@ -42,8 +40,8 @@ pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError
     let mut settled = Settled { epoch: store.epoch(), ..Settled::default() };
     let mut after = None;
     loop {
-        let page =
-            store.read_blocking(None, move |db| Ok::<_, AppError>(everywhere::organizations(db, after)?))?;
+        let page = store
+            .read_blocking(None, move |db| Ok::<_, AppError>(organization::organizations(db, after)?))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (org, _) in page {
@@ -61,9 +59,8 @@ pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError
 fn stop_pipelines(store: &Store, org: OrgId) -> Result<usize, AppError> {
     let (mut stopped, mut after) = (0, None);
     loop {
-        let page: Vec<PipelineId> = store.read_blocking(Some(org), move |db| {
-            Ok::<_, AppError>(everywhere::active_pipelines(db, after)?)
-        })?;
+        let page: Vec<PipelineId> = store
+            .read_blocking(Some(org), move |db| Ok::<_, AppError>(pipeline::active_pipelines(db, after)?))?;
         let Some(last) = page.last() else { return Ok(stopped) };
         after = Some(*last);
         for id in page {
@@ -82,7 +79,7 @@ fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usiz
     let (mut ended, mut after) = (0, None);
     loop {
         let page = store
-            .read_blocking(Some(org), move |db| Ok::<_, AppError>(everywhere::environments(db, after)?))?;
+            .read_blocking(Some(org), move |db| Ok::<_, AppError>(environment::environments(db, after)?))?;
         let Some(last) = page.last() else { return Ok(ended) };
         after = Some(*last);
         for id in page {
@@ -104,7 +101,7 @@ fn silence_webhooks(store: &Store) -> Result<usize, AppError> {
     loop {
         let from = after.clone();
         let page: Vec<(OrgId, WebhookId)> = store.read_blocking(None, move |db| {
-            Ok::<_, AppError>(webhooks::everywhere(db, &from, WEBHOOKS_PAGE)?)
+            Ok::<_, AppError>(webhook::everywhere(db, &from, WEBHOOKS_PAGE)?)
         })?;
         let Some((_, last)) = page.last() else { return Ok(silenced) };
         after = last.to_string();

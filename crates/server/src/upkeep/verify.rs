@@ -9,11 +9,11 @@ use aws_lc_rs::digest::{Context, SHA256};
 use berth_core::id::OrgId;
 use berth_engine::artifacts::Artifacts;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
-use berth_store::chain::{Head, StoredCheck};
-use berth_store::query::events;
-use berth_store::query::everywhere::{self, Logged};
-use berth_store::query::findable::{self, Looked};
-use berth_store::read_only::ReadOnly;
+use berth_store::admin::integrity::{self, Looked};
+use berth_store::admin::read_only::ReadOnly;
+use berth_store::audit::{Head, StoredCheck};
+use berth_store::tables::retention::{self, Logged};
+use berth_store::tables::{event, organization, registry_build};
 
 use super::UpkeepError;
 
@@ -65,7 +65,7 @@ pub fn verify(
     };
     let (mut after, mut seen) = (None, BTreeSet::new());
     loop {
-        let page = db.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
+        let page = db.read(None, |db| Ok::<_, UpkeepError>(organization::organizations(db, after)?))?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (org, slug) in page {
@@ -90,12 +90,12 @@ pub fn verify(
 pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<Verified, UpkeepError> {
     let (mut found, mut after) = (Verified::default(), None);
     loop {
-        let page = source.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
+        let page = source.read(None, |db| Ok::<_, UpkeepError>(organization::organizations(db, after)?))?;
         let Some((last, _)) = page.last() else { return Ok(found) };
         after = Some(*last);
         for (org, slug) in page {
             found.organizations += 1;
-            let head = source.read(Some(org), |db| Ok::<_, UpkeepError>(events::head(db)?))?;
+            let head = source.read(Some(org), |db| Ok::<_, UpkeepError>(event::head(db)?))?;
             chain(copy, org, &slug, Some(head), &mut found)?;
         }
     }
@@ -127,7 +127,7 @@ fn chain(
 fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
     let mut after = Some(0);
     while let Some(number) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::events(db, number)?))?;
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::events(db, number)?))?;
         after = found.note_page(slug, page);
     }
     Ok(())
@@ -136,7 +136,7 @@ fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Re
 fn sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
     let mut after = Some(String::new());
     while let Some(id) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::environments(db, &id)?))?;
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(integrity::environments(db, &id)?))?;
         after = found.note_page(slug, page);
     }
     Ok(())
@@ -151,7 +151,7 @@ fn logs(
 ) -> Result<(), UpkeepError> {
     let mut after = None;
     loop {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(everywhere::logged(db, after)?))?;
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::logged(db, after)?))?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(*last);
         for Logged { deployment, step, attempt } in page {
@@ -193,14 +193,15 @@ fn artifacts(
     let mut after = None;
     loop {
         let page =
-            db.read(Some(org), |db| Ok::<_, UpkeepError>(everywhere::left_behind(db, after.as_ref())?))?;
+            db.read(Some(org), |db| Ok::<_, UpkeepError>(retention::left_behind(db, after.as_ref())?))?;
         let Some(last) = page.last().cloned() else { break };
         wanted.extend(page.into_iter().flat_map(|it| it.artifacts.into_values()));
         after = Some(last);
     }
     let mut after = None;
     loop {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(everywhere::built(db, after.as_ref())?))?;
+        let page =
+            db.read(Some(org), |db| Ok::<_, UpkeepError>(registry_build::built(db, after.as_ref())?))?;
         let Some(last) = page.last().cloned() else { break };
         wanted.extend(page.into_iter().map(|it| it.digest));
         after = Some(last);

@@ -4,7 +4,7 @@ use berth_core::analysis::{Analysis, Answer, NewAnalysis, NewPullRequest, Sugges
 use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::StepId;
-use berth_store::records::analysis;
+use berth_store::tables::analysis;
 use berth_store::{Context, StoreError};
 use serde_json::json;
 

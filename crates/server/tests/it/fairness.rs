@@ -10,7 +10,7 @@ use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_engine::limits::DEFINITIONS_AT_ONCE;
 use berth_server::jobs;
 use berth_store::query::runs;
-use berth_store::records::repository;
+use berth_store::tables::repository;
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;

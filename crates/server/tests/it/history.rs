@@ -2,7 +2,7 @@
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::OrgId;
-use berth_store::chain::{Head, export};
+use berth_store::audit::{Head, export};
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
 

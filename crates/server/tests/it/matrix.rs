@@ -9,7 +9,7 @@ use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_server::auth::tokens::{TokenKind, hash, make};
 use berth_server::http::{Access, OPEN_ROUTES, RouteInfo};
-use berth_store::records::token::{self, Token};
+use berth_store::tables::token::{self, Token};
 use berth_store::{Context, StoreError};
 use serde_json::json;
 

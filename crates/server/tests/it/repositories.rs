@@ -122,7 +122,7 @@ async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
     let head = async || {
         let slug = berth_core::name::Slug::parse("shop").unwrap();
         let found =
-            world.app.store().read(Some(org), move |db| berth_store::records::pipeline::by_slug(db, &slug));
+            world.app.store().read(Some(org), move |db| berth_store::tables::pipeline::by_slug(db, &slug));
         found.await.unwrap().unwrap().head
     };
     assert_eq!(head().await, Some(origin.git(&["rev-parse", "HEAD"])));

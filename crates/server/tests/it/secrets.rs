@@ -7,7 +7,7 @@ use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_engine::credential::Redacted;
 use berth_engine::vault::KeyError;
 use berth_store::Context;
-use berth_store::records::secret;
+use berth_store::tables::secret;
 use serde_json::{Value, json};
 
 use super::world::{World, call, get, post};

@@ -16,7 +16,7 @@ use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::jobs;
 use berth_store::Store;
-use berth_store::records::{environment, ticket};
+use berth_store::tables::{environment, ticket};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;

@@ -14,7 +14,8 @@ use berth_core::name::{CommitId, Email, EnvName};
 use berth_core::time::Timestamp;
 use berth_server::app::App;
 use berth_store::feed::{Follower, Heard};
-use berth_store::records::{deployment, environment, session, user};
+use berth_store::records::deployment;
+use berth_store::tables::{environment, session, user};
 use berth_store::{Context, StoreError};
 use serde_json::json;
 

@@ -1,6 +1,6 @@
-//! Migrations: they add, they are never edited, and each runs in a transaction of its own.
+//! Schema migrations: append-only, each in its own transaction.
 //!
-//! The runner is ours because one text serves both engines; see `docs/adr/0001-migrations.md`.
+//! One text for both engines, see `docs/adr/0001-migrations.md`.
 
 use std::fmt::Write as _;
 
@@ -25,7 +25,7 @@ const UNSUPPORTED_FIRST: &str = "ground";
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
   number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
 
-/// A migration as the database remembers it.
+/// A migration in the history of a database.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Applied {
     pub number: i64,
@@ -38,7 +38,7 @@ impl Migration {
         let text = render(self.text, engine);
         match engine {
             Engine::Sqlite => text,
-            // Ids, names and words sort by their bytes, as in SQLite and in this program, whatever the database's locale.
+            // Text sorts by bytes, as in SQLite and Rust, independent of the database's locale.
             Engine::Postgres | Engine::PostgresSnapshot => text.replace(" TEXT", " TEXT COLLATE \"C\""),
         }
     }
@@ -52,7 +52,7 @@ impl Migration {
     }
 }
 
-/// Which migrations are still to run on a database with this history.
+/// The migrations that are missing in a database with this history.
 pub fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
     if applied.first().is_some_and(|row| row.name == UNSUPPORTED_FIRST) {
         return Err(OpenError::Refused(
@@ -74,8 +74,8 @@ pub fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
         };
         if (row.number, row.checksum.as_str()) != (known.number, known.checksum().as_str()) {
             return Err(OpenError::Refused(format!(
-                "the database's history differs from this program's at migration {} \"{}\". \
-                 It was made by another build of berth; nothing was changed.",
+                "the migration history of the database differs at migration {} \"{}\": another build of berth created it. \
+                 Nothing was changed.",
                 row.number, row.name,
             )));
         }
@@ -92,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_consecutive_from_one() {
+    fn migration_numbers_are_consecutive() {
         for (index, migration) in MIGRATIONS.iter().enumerate() {
             assert_eq!(usize::try_from(migration.number).unwrap(), index + 1);
         }
     }
 
     #[test]
-    fn an_edited_or_newer_history_is_refused() {
+    fn edited_or_newer_migration_history_is_refused() {
         let known: Vec<_> = MIGRATIONS.iter().map(|m| applied(m.number, m.checksum())).collect();
         assert!(pending(&known).unwrap().is_empty());
         assert_eq!(pending(&[]).unwrap().len(), MIGRATIONS.len());

@@ -1,4 +1,4 @@
-//! Where the database is, and how a connection to it is made.
+//! The address of a database, and connecting to it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::error::{OpenError, StoreError};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// From the first packet to a connection that can be used.
+/// Time to connect, authenticate and configure a connection.
 const GREETING_MAX: Duration = Duration::from_secs(8);
-/// Servers that accept and stay silent keep so many threads waiting; a further one is not started.
+/// Threads that may wait for a server that accepts connections but does not respond; no more are started.
 const SILENT_MAX: usize = 64;
-/// A connection whose other end has vanished without a word is given up after this.
+/// TCP user timeout: closes a connection whose peer has vanished.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
@@ -27,11 +27,11 @@ const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(super) struct Address {
     config: Config,
-    /// `None`: the address says that there is none.
+    /// `None` with `sslmode=disable`.
     tls: Option<MakeRustlsConnect>,
-    /// Without user and password.
+    /// The address without user and password.
     shown: String,
-    /// Connections nobody waits for any more, because the other side says nothing, of all who have this address.
+    /// Threads that still wait for a response after their caller gave up.
     silent: Arc<AtomicUsize>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Address {
 pub(super) enum NotConnected {
     Refused(::postgres::Error),
     Silent,
-    /// So many have been, that no further one is begun.
+    /// Too many threads wait for a response already.
     TooSilent,
 }
 
@@ -55,12 +55,10 @@ impl NotConnected {
         match self {
             Self::Refused(error) => told(error),
             Self::Silent => {
-                format!("it accepts connections and does not answer within {} s", GREETING_MAX.as_secs())
+                format!("it accepts connections but does not respond within {} s", GREETING_MAX.as_secs())
             }
             Self::TooSilent => {
-                format!(
-                    "{SILENT_MAX} connections to it wait for a first answer; it has to be ended or to go on"
-                )
+                format!("{SILENT_MAX} connections to it are waiting for a response; restart it or resume it")
             }
         }
     }
@@ -71,13 +69,12 @@ impl NotConnected {
 pub(super) enum Purpose {
     Write,
     Read,
-    /// Nudges and news.
+    /// NOTIFY and LISTEN.
     Listen,
 }
 
 impl Purpose {
-    /// Waits are limited by the server: a program that was stopped in the middle of a transaction lets go of its lock. No
-    /// limit reaches a COMMIT.
+    /// The server limits waits: a process that is suspended inside a transaction loses its locks. A COMMIT has no timeout.
     const fn settings(self) -> &'static str {
         match self {
             Purpose::Write => {
@@ -89,13 +86,12 @@ impl Purpose {
     }
 }
 
-/// A commit that does not wait for the disk is no commit. Set for the session, so that no later change of the server's
-/// own settings reaches it.
+/// Commits must be durable. Set for the session, so that later changes of the server's configuration do not apply.
 const SETTINGS: &str = "SET client_min_messages = warning;
     SELECT set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
 
-/// Reached over a network.
+/// Whether the host is reached over a network.
 fn is_remote(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -110,18 +106,18 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
             let text =
-                "the database must be given as postgres://user@host:5432/name, or left away for SQLite";
+                "the database must be a URL like postgres://user@host:5432/name; leave it out for SQLite";
             return Err(OpenError::Refused(text.into()));
         }
-        // The reason may repeat a part of the address, and with it a password.
+        // The error may repeat a part of the URL, and with it a password.
         let read = url.parse::<Config>().map_err(|error| error.to_string());
         let mut config = read.map_err(|why| {
-            OpenError::Refused(format!("the address of the database cannot be read: {}", without(url, &why)))
+            OpenError::Refused(format!("the database URL is invalid: {}", without(url, &why)))
         })?;
         let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().iter().any(has_at) {
-            // The rest of a password would be shown as a host.
-            let text = "the address of the database has two @: write one in a password as %40";
+            // The rest of the password would be shown as the host.
+            let text = "the database URL has two @: write an @ in a password as %40";
             return Err(OpenError::Refused(text.into()));
         }
         config
@@ -130,9 +126,9 @@ impl Address {
             .tcp_user_timeout(SILENCE_MAX)
             .keepalives_idle(KEEPALIVE_IDLE)
             .keepalives_interval(KEEPALIVE_EVERY)
-            // Decisions are made where they are written.
+            // Reads must see every acknowledged write.
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        // Where TLS is only preferred, an attacker on the network can strip it.
+        // With `sslmode=prefer` an attacker on the network can strip TLS.
         if !url.contains("sslmode=") && config.get_hosts().iter().any(is_remote) {
             config.ssl_mode(SslMode::Require);
         }
@@ -145,18 +141,18 @@ impl Address {
         &self.shown
     }
 
-    /// The flag is raised when the server warns: of a commit that warned nobody knows how safe it is.
+    /// The flag is set when the server sends a warning: a commit with a warning may not be durable.
     pub(super) fn connect(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), NotConnected> {
-        // The driver limits the connection alone, not what is said on it. A thread that waits for somebody silent ends
-        // when the other side does.
+        // The client library has a timeout for the TCP connection only. A thread that waits for a response ends when the
+        // server closes the connection.
         if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
             return Err(NotConnected::TooSilent);
         }
-        // Without room in between: it is heard, or nobody is there any more.
+        // Rendezvous channel: sending fails if the caller has given up.
         let (tell, heard) = mpsc::sync_channel(0);
         let address = self.clone();
         let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
-            // Nobody hears it: it had been counted.
+            // The caller has given up and counted this thread.
             if tell.send(address.greet(purpose)).is_err() {
                 address.silent.fetch_sub(1, Ordering::SeqCst);
             }
@@ -176,7 +172,7 @@ impl Address {
         let raise = warned.clone();
         let mut config = self.config.clone();
         config.notice_callback(move |notice| {
-            tracing::warn!(message = notice.message(), "PostgreSQL warns");
+            tracing::warn!(message = notice.message(), "PostgreSQL warning");
             raise.store(true, Ordering::SeqCst);
         });
         let mut client = match &self.tls {
@@ -188,7 +184,7 @@ impl Address {
         Ok((client, warned))
     }
 
-    /// As [`Address::connect`], with the reason in our words.
+    /// Like [`Address::connect`], with a [`StoreError`].
     pub(super) fn connected(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), StoreError> {
         self.connect(purpose).map_err(|error| {
             let why = error.told();
@@ -197,7 +193,7 @@ impl Address {
     }
 }
 
-/// An error with what is behind it: the driver's own texts leave that out.
+/// The text of an error with its causes, which `Display` leaves out.
 pub(crate) fn told(error: &::postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -214,7 +210,7 @@ pub(crate) fn told(error: &::postgres::Error) -> String {
 fn trusting() -> MakeRustlsConnect {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
-        tracing::warn!(%error, "certificates of this machine cannot be read");
+        tracing::warn!(%error, "system certificates cannot be read");
     }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
@@ -250,13 +246,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_without_who_connects() {
+    fn address_is_displayed_without_credentials() {
         let address = Address::parse("postgres://ada:hunter2@db.acme.test:5433/berth").unwrap();
         assert_eq!(address.shown(), "db.acme.test:5433/berth");
     }
 
     #[test]
-    fn database_on_another_machine_needs_tls_unless_said_otherwise() {
+    fn address_of_a_remote_host_requires_tls_by_default() {
         let mode = |url: &str| Address::parse(url).unwrap().config.get_ssl_mode();
         for remote in ["db.acme.test", "10.0.0.7", "[2001:db8::1]", "127.0.0.1,db.acme.test"] {
             assert_eq!(mode(&format!("postgres://ada@{remote}/berth")), SslMode::Require, "{remote}");
@@ -268,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn a_password_with_an_at_is_not_taken_for_a_host() {
+    fn address_with_an_at_in_the_password_is_refused() {
         let text = Address::parse("postgres://ada:hun@ter2@db/x").err().unwrap().to_string();
         assert!(text.contains("%40") && !text.contains("ter2"), "{text}");
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_repeating_its_password() {
+    fn invalid_address_is_refused_without_repeating_the_password() {
         for bad in
             ["sqlite:x", "mysql://x", "postgres://ada:hunter2@db:no/x", "postgres://a:hunter2@b/c?d=hunter2"]
         {
@@ -284,13 +280,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_accepts_and_stays_silent_is_given_up() {
+    fn unresponsive_server_times_out() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://ada@{}/berth?sslmode=disable", silent.local_addr().unwrap());
         let address = Address::parse(&url).unwrap();
         let why = address.connect(Purpose::Read).err().unwrap();
         assert!(matches!(why, NotConnected::Silent), "{}", why.told());
-        // Those that still wait are counted, and are not too many.
+        // Waiting threads are counted and limited.
         assert_eq!(address.silent.load(Ordering::SeqCst), 1);
         address.silent.store(SILENT_MAX, Ordering::SeqCst);
         assert!(matches!(address.connect(Purpose::Read), Err(NotConnected::TooSilent)));

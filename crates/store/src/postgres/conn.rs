@@ -1,4 +1,4 @@
-//! A connection of one thread: statements are prepared once and kept.
+//! A PostgreSQL connection with a cache of prepared statements.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,10 +12,10 @@ use ::postgres::{Client, SimpleQueryMessage};
 
 use super::address::{Address, Purpose, told};
 use crate::error::StoreError;
+use crate::sql::value::{Row, Value};
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::value::{Row, Value};
 
-/// Rows that several organizations share: two of them may want the same new one at once.
+/// Tables that organizations share: two may insert the same row concurrently.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];
 
 pub(crate) struct PgConn {
@@ -23,7 +23,7 @@ pub(crate) struct PgConn {
     purpose: Purpose,
     pub(super) warned: Arc<AtomicBool>,
     prepared: HashMap<&'static str, ::postgres::Statement>,
-    /// The first statement of the transaction that failed. Nothing it wrote can be kept, whatever the caller makes of it.
+    /// The first error of the transaction. It cannot be committed, even if the caller ignored the error.
     pub(super) failed: Option<StoreError>,
 }
 
@@ -38,18 +38,18 @@ impl PgConn {
         self.client.is_closed()
     }
 
-    /// Words about the transaction itself.
+    /// Runs transaction control statements.
     pub(super) fn batch(&mut self, text: &str) -> Result<(), StoreError> {
         let done = self.client.batch_execute(text);
         done.map_err(|error| self.noted("transaction", &error))
     }
 
-    /// Some of them, of which the last one answers a number.
+    /// Runs statements of which the last one returns a number.
     pub(super) fn number(&mut self, text: &str) -> Result<i64, StoreError> {
         self.numbers(text).map(|[number]| number)
     }
 
-    /// Some of them, of which the last one answers these numbers.
+    /// Runs statements of which the last one returns a row of numbers.
     pub(super) fn numbers<const COUNT: usize>(&mut self, text: &str) -> Result<[i64; COUNT], StoreError> {
         let answered = self.client.simple_query(text);
         let answered = answered.map_err(|error| self.noted("transaction", &error))?;
@@ -60,12 +60,12 @@ impl PgConn {
         let number = |at| last.and_then(|row| row.get(at)).and_then(|text| text.parse().ok());
         let mut numbers = [0; COUNT];
         for (at, slot) in numbers.iter_mut().enumerate() {
-            *slot = number(at).ok_or_else(|| StoreError::Bug("PostgreSQL answered no number".into()))?;
+            *slot = number(at).ok_or_else(|| StoreError::Bug("PostgreSQL returned no number".into()))?;
         }
         Ok(numbers)
     }
 
-    /// The columns of the first row, as text.
+    /// Runs a query and returns the first row, as text.
     pub(super) fn words(&mut self, text: &str) -> Result<Vec<Option<String>>, StoreError> {
         let answered = self.client.simple_query(text);
         let answered = answered.map_err(|error| self.noted("transaction", &error))?;
@@ -75,18 +75,18 @@ impl PgConn {
             }
             _ => None,
         });
-        first.ok_or_else(|| StoreError::Bug("PostgreSQL answered no row".into()))
+        first.ok_or_else(|| StoreError::Bug("PostgreSQL returned no row".into()))
     }
 
-    /// The end of a transaction: written, not written, or nobody knows.
+    /// Commits. The outcome may be unknown: [`StoreError::Unknown`].
     pub(super) fn commit(&mut self) -> Result<(), StoreError> {
         self.warned.store(false, Ordering::SeqCst);
         match self.client.batch_execute("COMMIT") {
             Ok(()) if self.warned.load(Ordering::SeqCst) => {
-                Err(StoreError::Unknown("PostgreSQL warned at the commit".into()))
+                Err(StoreError::Unknown("PostgreSQL sent a warning with the commit".into()))
             }
             Ok(()) => Ok(()),
-            // An ordinary error is a plain no. With one that ends the connection, the commit may have happened before.
+            // An ERROR means not committed. A FATAL or a lost connection may come after the commit.
             Err(error) => match error.as_db_error().and_then(DbError::parsed_severity) {
                 Some(Severity::Error) => Err(self.noted("COMMIT", &error)),
                 _ => Err(StoreError::Unknown(told(&error))),
@@ -109,7 +109,7 @@ impl PgConn {
                     "{} is missing in sql::all()",
                     statement.name
                 );
-                // Who only looks locks nothing.
+                // Read-only connections take no row locks.
                 let engine = match self.purpose {
                     Purpose::Write => Engine::Postgres,
                     Purpose::Read | Purpose::Listen => Engine::PostgresSnapshot,
@@ -143,10 +143,10 @@ impl Conn for PgConn {
     }
 }
 
-/// What an error means to the caller. No value of a row is in the text: it may be a hash or a person's data.
+/// Translates an error. The text contains no row values: they may be hashes or personal data.
 fn read(name: &str, error: &::postgres::Error) -> StoreError {
     let Some(said) = error.as_db_error() else {
-        // What the server did not say is ours if it is about values, and the network's otherwise.
+        // Errors from the client library: about values, which is a bug, or about the network.
         let is_ours = !error.is_closed() && error.source().is_none_or(|it| !it.is::<std::io::Error>());
         let text = told(error);
         return match is_ours {
@@ -159,9 +159,9 @@ fn read(name: &str, error: &::postgres::Error) -> StoreError {
     match code.code() {
         _ if *code == SqlState::DISK_FULL => StoreError::StorageFull,
         _ if *code == SqlState::UNIQUE_VIOLATION && is_shared => {
-            StoreError::Unavailable("somebody else made the same a moment before".into())
+            StoreError::Unavailable("the same record was created concurrently".into())
         }
-        // Lost connections, resources, conflicts, waits that took too long, a standby, an operator's word, the system.
+        // Connection errors, a standby, conflicts, insufficient resources, lock timeouts, operator intervention, system.
         code if ["08", "25006", "40", "53", "55P03", "57", "58"]
             .iter()
             .any(|class| code.starts_with(class)) =>
@@ -189,7 +189,7 @@ impl ToSql for Value {
         kind: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        // Each goes as what it is; a column of another type is a mistake, and refused here.
+        // No conversions: a column of another type is an error.
         match self {
             Value::Null => Ok(IsNull::Yes),
             Value::Int(number) => number.to_sql_checked(kind, out),

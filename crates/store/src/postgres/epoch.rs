@@ -1,8 +1,8 @@
-//! The epoch: it rises when the database has moved to another history of its own, as it does at a failover.
+//! Raises the epoch of fences when the database is on another timeline, as after a failover.
 //!
-//! A standby that takes over may lack the last commits of the one before it, and with them fences that somebody was
-//! given. A new upper part makes every later fence higher than those. Each new connection that writes looks once: a
-//! connection lives in one history, so a frozen server of the old one goes on with the lower epoch.
+//! A promoted standby may lack the last commits of the old primary, and with them fences that were given. A higher epoch
+//! makes every later fence greater than those. Each write connection checks once: a connection stays on one timeline, so
+//! a server that is still connected to the old primary keeps the lower epoch.
 
 use std::sync::atomic::Ordering;
 
@@ -11,21 +11,21 @@ use berth_core::environment::fence::EPOCH_MAX;
 use super::conn::PgConn;
 use crate::error::StoreError;
 
-/// Which server it is, and which of its histories. Fails on a standby.
+/// The system identifier and the timeline. Fails on a standby.
 const PLACE: &str = "SELECT (SELECT system_identifier FROM pg_control_system())::text,
     substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
 const KNOWN: &str = "SELECT epoch::text, system_identifier, timeline FROM instance WHERE id = 'berth'";
-/// Several servers see it at the same time; one of them raises it.
+/// Several servers may notice it concurrently; one of them raises the epoch.
 const ATTEMPTS_MAX: usize = 5;
 
 impl PgConn {
-    /// Looks where this connection writes, and raises the epoch of the installation if that is another history.
+    /// Checks the timeline of this connection, and raises the epoch if it has changed.
     pub(super) fn settle_epoch(&mut self) -> Result<(), StoreError> {
         let here = match self.words(PLACE) {
             Ok(here) => here,
             Err(StoreError::Unavailable(why)) => return Err(StoreError::Unavailable(why)),
             Err(error) => {
-                tracing::warn!(%error, "this PostgreSQL does not say which history it is in: a failover is not noticed");
+                tracing::warn!(%error, "timeline cannot be read; failovers are not detected");
                 Vec::new()
             }
         };
@@ -50,17 +50,15 @@ impl PgConn {
                 known[1].as_ref().map_or_else(|| "NULL".to_owned(), |before| format!("'{before}'"))
             ))?;
             if self.warned.load(Ordering::SeqCst) {
-                return Err(StoreError::Unknown("PostgreSQL warned when the epoch was raised".into()));
+                return Err(StoreError::Unknown(
+                    "PostgreSQL sent a warning when the epoch was raised".into(),
+                ));
             }
             if !is_first {
-                tracing::warn!(
-                    epoch = next,
-                    timeline,
-                    "PostgreSQL was replaced by another: fences begin anew above all before"
-                );
+                tracing::warn!(epoch = next, timeline, "PostgreSQL failover detected; epoch raised");
             }
         }
-        Err(StoreError::Unavailable("the epoch of the installation changes all the time".into()))
+        Err(StoreError::Unavailable("the epoch keeps changing".into()))
     }
 }
 
@@ -72,7 +70,7 @@ fn above(epoch: i64, is_same_system: bool, timeline: &str) -> Result<i64, StoreE
     let next = number.unwrap_or(0).max(epoch + 1);
     if next > EPOCH_MAX {
         return Err(StoreError::Unavailable(format!(
-            "the epoch would be above {EPOCH_MAX}, where fences end"
+            "the epoch would exceed {EPOCH_MAX}, the highest that fits a fence"
         )));
     }
     Ok(next)

@@ -1,12 +1,12 @@
-//! The PostgreSQL driver: some threads write, some read, each with a connection of its own, and several servers may do so
-//! at once. `docs/adr/0011-postgresql.md` tells why it is safe.
+//! The PostgreSQL driver: writer and reader threads, each with a connection. Several servers may share a database; for why
+//! that is safe see `docs/adr/0011-postgresql.md`.
 
 mod address;
 mod conn;
 mod epoch;
-mod look;
-mod news;
+mod listen;
 mod open;
+mod read_only;
 mod reader;
 mod writer;
 
@@ -16,24 +16,24 @@ use tokio::sync::watch;
 use address::Address;
 pub(crate) use address::told;
 pub(crate) use conn::owned;
-pub(crate) use look::Looker;
-use news::News;
+use listen::News;
+pub(crate) use read_only::Looker;
 use reader::Readers;
 use writer::{Place, Writers};
 
-use crate::commits::Counted;
+use crate::commit_stats::Counted;
 use crate::error::{OpenError, StoreError};
 use crate::feed::Publisher;
 use crate::job::{Job, Look};
 
 pub(crate) struct Postgres {
     readers: Readers,
-    // Before the news: they end when nobody writes.
+    // Dropped before the news, whose sender thread ends with the last writer.
     writers: Writers,
     news: News,
 }
 
-/// A connection to a database that was checked and migrated.
+/// Checks and migrates a database, and connects to it.
 pub(crate) fn opened(url: &str) -> Result<::postgres::Client, OpenError> {
     let address = Address::parse(url)?;
     open::open(&address)?;
@@ -41,14 +41,14 @@ pub(crate) fn opened(url: &str) -> Result<::postgres::Client, OpenError> {
 }
 
 impl Postgres {
-    /// With the installation's epoch.
+    /// Returns the driver and the epoch.
     pub(crate) fn open(url: &str, readers: usize, publisher: Publisher) -> Result<(Self, i64), OpenError> {
         let address = Address::parse(url)?;
-        // On a thread of its own: the driver may not wait inside of somebody else's runtime.
+        // On its own thread: the blocking client must not run inside an async runtime.
         let opening = address.clone();
         let opened = std::thread::spawn(move || open::open(&opening)).join();
         let epoch =
-            opened.unwrap_or_else(|_| Err(OpenError::Refused("opening the database broke".into())))?;
+            opened.unwrap_or_else(|_| Err(OpenError::Refused("opening the database panicked".into())))?;
         let (news, nudges) = News::start(&address, publisher)?;
         let writers = Writers::start(&address, &nudges)?;
         let readers = Readers::start(&address, readers)?;
@@ -59,7 +59,7 @@ impl Postgres {
         self.writers.send(org.into(), job).await
     }
 
-    /// For leases alone.
+    /// Queues a job that uses leases only.
     pub(crate) async fn send_lease(&self, job: Job) -> Result<(), StoreError> {
         self.writers.send(Place::Leases, job).await
     }
@@ -68,7 +68,7 @@ impl Postgres {
         self.writers.send_blocking(org.into(), job)
     }
 
-    /// Changes when another server has committed something.
+    /// Notified when another server commits.
     pub(crate) fn nudged(&self) -> watch::Receiver<()> {
         self.news.nudged()
     }

@@ -1,4 +1,4 @@
-//! Before a database is used: is it there, is it ours, does it keep what it says, and is its schema up to date?
+//! Opening a database: waits for it, checks its version and durability settings, and migrates it.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
@@ -11,22 +11,22 @@ use super::address::{Address, NotConnected, Purpose, told};
 use super::conn::PgConn;
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
-use crate::records::instance;
 use crate::sql::Engine;
+use crate::tables::instance;
 
-/// How long a start waits for a database that is not there yet.
+/// How long a start waits for a database that is not reachable yet.
 const START_WAIT: Duration = Duration::from_secs(60);
 const START_PAUSE: Duration = Duration::from_secs(1);
 const VERSION_MIN: i32 = 150_000;
-/// Servers that start at the same time migrate one after the other.
+/// Serializes the migrations of servers that start at the same time.
 const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1650815604, 1)";
 
-/// Answers the installation's epoch.
+/// Opens the database and returns the epoch.
 pub(super) fn open(address: &Address) -> Result<i64, OpenError> {
     let mut client = wait(address)?;
     check(&mut client, address)?;
     migrate(&mut client, address)?;
-    Ok(instance::epoch(&mut PgConn::open(address, Purpose::Read)?)?)
+    Ok(instance::read_epoch(&mut PgConn::open(address, Purpose::Read)?)?)
 }
 
 fn wait(address: &Address) -> Result<Client, OpenError> {
@@ -39,8 +39,8 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
         let (shown, why) = (address.shown(), error.told());
         if is_read_only(&error) {
             return Err(OpenError::Refused(format!(
-                "PostgreSQL at {shown} cannot be written to: it is a standby, or read-only \
-                 (default_transaction_read_only). Give the address of the primary."
+                "PostgreSQL at {shown} is read-only: it is a standby, or has default_transaction_read_only set. \
+                 Use the address of the primary."
             )));
         }
         if !passes(&error) {
@@ -49,7 +49,7 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(OpenError::Refused(format!(
-                "PostgreSQL at {shown} cannot be reached: {why}. It was tried for {} s.",
+                "PostgreSQL at {shown} cannot be reached: {why}. Gave up after {} s.",
                 START_WAIT.as_secs(),
             )));
         }
@@ -58,14 +58,14 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
     }
 }
 
-/// The driver looks for a session that may write, and found one that may not.
+/// Whether the server allows no writes: the client library asks for a writable session.
 fn is_read_only(error: &NotConnected) -> bool {
     let NotConnected::Refused(error) = error else { return false };
     let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
     error.code().is_none() && cause.is_some_and(|it| it.to_string() == "database does not allow writes")
 }
 
-/// Whether waiting may help: nobody is there yet, or it is still starting. A certificate that is not trusted stays so.
+/// Whether a retry may help: the server is not reachable or still starting. An untrusted certificate stays untrusted.
 fn passes(error: &NotConnected) -> bool {
     let NotConnected::Refused(error) = error else { return true };
     if let Some(code) = error.code() {
@@ -93,20 +93,21 @@ fn check(client: &mut Client, address: &Address) -> Result<(), OpenError> {
         let version = setting("server_version")?;
         return refused(format!("is version {version}; berth needs 15 or newer."));
     }
-    for (name, why) in
-        [("fsync", "a crash would lose what was answered"), ("full_page_writes", "a crash could damage it")]
-    {
+    for (name, why) in [
+        ("fsync", "a crash would lose acknowledged writes"),
+        ("full_page_writes", "a crash could corrupt it"),
+    ] {
         if setting(name)? != "on" {
-            return refused(format!("has {name} switched off: {why}. Switch it on."));
+            return refused(format!("has {name} turned off: {why}. Turn it on."));
         }
     }
     let encoding = setting("server_encoding")?;
     if encoding != "UTF8" {
-        return refused(format!("has the encoding {encoding}; make the database with ENCODING 'UTF8'."));
+        return refused(format!("has the encoding {encoding}; create the database with ENCODING 'UTF8'."));
     }
     let row = client.query_one("SELECT pg_is_in_recovery()", &[]).map_err(failed)?;
     if row.get(0) {
-        return refused("is a standby, which cannot be written to. Give the address of the primary.".into());
+        return refused("is a standby, which is read-only. Use the address of the primary.".into());
     }
     Ok(())
 }
@@ -122,7 +123,7 @@ fn migrate(client: &mut Client, address: &Address) -> Result<(), OpenError> {
         let (all, ours): (i64, i64) = (row.get(0), row.get(1));
         if all > 0 && ours == 0 {
             return Err(OpenError::Refused(format!(
-                "the database {} has tables of another program. Give berth a database of its own; nothing was changed.",
+                "the database {} has tables of another program; nothing was changed. Use an empty database.",
                 address.shown(),
             )));
         }

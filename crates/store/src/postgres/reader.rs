@@ -1,4 +1,4 @@
-//! The readers: a few threads, each with a connection, that share one queue.
+//! The reader threads: each has a connection, and they share a queue.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use super::conn::PgConn;
 use super::writer::NOW;
 use crate::error::StoreError;
 use crate::job::Look;
-use crate::queue::Queue;
+use crate::read_queue::Queue;
 
 pub(super) struct Readers {
     queue: Arc<Queue>,
@@ -58,14 +58,14 @@ fn run(queue: &Queue, address: &Address) {
     }
 }
 
-/// One snapshot for the whole read, so that a page and its total agree. It shows everything acknowledged before.
+/// Begins a snapshot for the whole read, so that a page and its total are consistent. It includes every acknowledged write.
 fn begin(kept: &mut Option<PgConn>, address: &Address) -> Result<(PgConn, Timestamp), StoreError> {
     let text = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}");
     if let Some(mut conn) = kept.take() {
         match conn.number(&text) {
             Ok(now) => return Ok((conn, Timestamp::from_micros(now))),
             Err(error) => {
-                // One that does not answer was lost while nobody used it.
+                // The connection was lost while it was idle.
                 if conn.batch("ROLLBACK").is_ok() {
                     return Err(error);
                 }

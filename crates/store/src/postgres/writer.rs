@@ -1,9 +1,9 @@
-//! The writers: a few threads, each with a connection. All changes of an organization go through the same thread.
+//! The writer threads, each with a connection. All writes of an organization go through the same thread.
 //!
-//! A thread takes what waits for an organization, takes the organization's lock in the database, runs each job in a
-//! savepoint, commits once for all of them, and only then answers. While it holds the lock nobody else, in this process or
-//! in another, changes anything of that organization: what a rule has read is so until the commit. What concerns no
-//! organization, or several, holds off all others.
+//! Group commit: a thread takes the queued jobs of an organization, takes the organization's advisory lock, runs each job
+//! in a savepoint, commits once, and then sends the results. While it holds the lock no other writer, in any process,
+//! changes the organization, so what a rule has read is valid until the commit. A job that concerns no organization, or
+//! several, locks the whole installation.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -19,35 +19,35 @@ use tokio::sync::mpsc;
 
 use super::address::{Address, Purpose};
 use super::conn::PgConn;
-use crate::commits::{Commits, Counted};
+use crate::audit::append;
+use crate::commit_stats::{Commits, Counted};
 use crate::error::StoreError;
 use crate::job::{Answer, Begun, Job};
-use crate::trail;
 use crate::tx::TxState;
 
-/// Connections that write, each made when it is first needed.
+/// Write connections, opened on demand.
 const WRITERS: usize = 8;
-/// Jobs in one commit. PostgreSQL remembers 64 savepoints of a transaction without looking them up.
+/// Jobs in one commit. PostgreSQL caches up to 64 subtransactions of a transaction.
 const BATCH_JOBS_MAX: usize = 32;
-/// Jobs waiting for a writer; further callers wait for room.
+/// Queued jobs per thread; further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
-/// The store's time, in microseconds, taken when the lock is held.
+/// The store's time in microseconds, read after the lock was taken.
 pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
 const EPOCH: &str = "(SELECT epoch FROM instance WHERE id = 'berth')";
 
-/// Names of the locks: the installation, and the organizations in it.
+/// Keys of the advisory locks.
 const INSTANCE: i32 = 0x6265_7274;
 const ORGANIZATION: i32 = INSTANCE + 1;
 const LEASES: i32 = INSTANCE + 2;
 
-/// What a job takes for itself until its commit.
+/// What a job locks until its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Installation,
     Organization(OrgId),
-    /// Leases alone: nobody who does anything else waits for one, and it waits for nobody.
+    /// Leases only: does not contend with other jobs.
     Leases,
 }
 
@@ -101,7 +101,7 @@ impl Writers {
     }
 
     fn queue_of(&self, place: Place) -> &mpsc::Sender<(Place, Job)> {
-        // Leases have a thread of their own, the last one.
+        // The last thread is for leases.
         let at = match place {
             Place::Leases => WRITERS,
             Place::Installation | Place::Organization(_) => {
@@ -116,7 +116,7 @@ impl Writers {
 
 impl Drop for Writers {
     fn drop(&mut self) {
-        // They finish what they have.
+        // The threads finish the queued jobs.
         self.queues.clear();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -130,10 +130,10 @@ fn closed() -> StoreError {
 
 struct Writer {
     address: Address,
-    /// `None` until it is needed, and after it was lost.
+    /// `None` before the first job, and after the connection was lost.
     conn: Option<PgConn>,
     state: TxState,
-    /// The latest time this process has given to anybody.
+    /// The latest time that a job of this process got.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     commits: Arc<Commits>,
@@ -164,7 +164,7 @@ impl Writer {
         };
         let mut told = Vec::new();
         let (done, outcome) = run_all(&mut conn, &mut self.state, jobs, || tick(&self.last, now), &mut told);
-        // Refusals alone leave nothing to commit.
+        // If all jobs were refused, there is nothing to commit.
         if outcome.is_ok() && !done.iter().any(|it| it.is_kept) {
             self.conn = conn.batch("ROLLBACK").is_ok().then_some(conn);
             for it in done {
@@ -173,11 +173,11 @@ impl Writer {
             return;
         }
         let outcome = outcome.and_then(|()| {
-            trail::write_heads(&mut conn, &mut self.state.heads)?;
+            append::write_heads(&mut conn, &mut self.state.heads)?;
             conn.commit()
         });
         let is_clean = outcome.is_ok() || conn.batch("ROLLBACK").is_ok();
-        // After a commit of unknown outcome the connection is not trusted either.
+        // After a commit with unknown outcome the connection is closed.
         let is_known = !matches!(outcome, Err(StoreError::Unknown(_)));
         self.conn = Some(conn).filter(|conn| is_clean && is_known && !conn.is_closed());
         let failure = outcome.err();
@@ -186,13 +186,13 @@ impl Writer {
         }
         if failure.is_none() {
             for org in told {
-                // Whoever is not nudged looks within a second.
+                // A dropped notification is harmless: servers also poll.
                 let _ = self.nudges.try_send(org);
             }
         }
     }
 
-    /// Takes the lock, and then the time. A connection that was lost while nobody used it is replaced.
+    /// Takes the lock, then reads the time and the epoch. Replaces a connection that was lost while it was idle.
     fn begin(&mut self, place: Place) -> Result<(PgConn, i64), StoreError> {
         let text = begin_text(place);
         if let Some(mut conn) = self.conn.take() {
@@ -202,7 +202,7 @@ impl Writer {
                     self.state = TxState { epoch: Some(epoch), ..TxState::default() };
                     return Ok((conn, now));
                 }
-                // One that still answers has waited too long for the lock. Any other was lost while nobody used it.
+                // If the connection still works, the lock timed out. Otherwise it was lost while it was idle.
                 Err(error) => {
                     if conn.batch("ROLLBACK").is_ok() {
                         self.conn = Some(conn);
@@ -222,7 +222,7 @@ impl Writer {
 fn begin_text(place: Place) -> String {
     let locks = match place {
         Place::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
-        // Whoever waits for all others holds them off, too: not for long.
+        // Waiting for this lock blocks all other jobs, so the wait is short.
         Place::Installation => {
             format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)")
         }
@@ -233,24 +233,24 @@ fn begin_text(place: Place) -> String {
             )
         }
     };
-    // Also the epoch is looked at when the lock is held: another server may have raised it.
+    // The epoch is read after the lock was taken: another server may have raised it.
     format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {EPOCH}")
 }
 
-/// The same in every process. Two organizations with the same key wait for each other, and nothing else.
+/// The same in every process. Two organizations with the same key only wait for each other.
 fn lock_key(org: OrgId) -> i32 {
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, org.to_string().as_bytes());
     let [a, b, c, d] = [0, 1, 2, 3].map(|at| digest.as_ref()[at]);
     i32::from_be_bytes([a, b, c, d])
 }
 
-/// Later than anything this process was told before.
+/// A time that is later than any other in this process.
 fn tick(last: &AtomicI64, now: i64) -> Timestamp {
     let before = last.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(now.max(last + 1)));
     Timestamp::from_micros(now.max(before.unwrap_or(now) + 1))
 }
 
-/// In the order of their first jobs.
+/// Groups jobs by what they lock, in the order of their first jobs.
 fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> {
     let mut sorted: Vec<(Place, Vec<Job>)> = Vec::new();
     for (place, job) in jobs {
@@ -262,7 +262,7 @@ fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> 
     sorted
 }
 
-/// `Err`: nothing can be committed. What ran is answered by the caller, what did not is answered here.
+/// Runs the jobs. `Err` if nothing can be committed; jobs that did not run have got the error.
 fn run_all(
     conn: &mut PgConn,
     state: &mut TxState,
@@ -272,7 +272,7 @@ fn run_all(
 ) -> (Vec<Done>, Result<(), StoreError>) {
     let mut done = Vec::with_capacity(jobs.len());
     let mut outcome = Ok(());
-    // One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
+    // A single job needs no savepoint: undoing it is undoing the transaction.
     let mut savepoint = if jobs.len() == 1 { Savepoint::Needless } else { Savepoint::None };
     for job in jobs {
         if let Err(error) = &outcome {
@@ -291,17 +291,17 @@ fn run_all(
     (done, outcome)
 }
 
-/// A job that ran, and is answered when the commit has been made: also a refusal may tell of what another job of the
-/// same commit did.
+/// A job that ran. Its result is sent after the commit, also if it was refused: the reason may be another job of the same
+/// commit.
 struct Done {
     answer: Answer,
     is_kept: bool,
-    /// Its own, whatever becomes of the commit.
+    /// Its own error, independent of the commit.
     failure: Option<StoreError>,
 }
 
-/// Where a job begins, so that it alone can be undone. Each statement about it is a way to the database and back: it is let
-/// go of together with the next one, and the last by the commit.
+/// The savepoint of a job. To save round trips it is released together with the creation of the next one, and the last one
+/// by the commit.
 #[derive(Clone, Copy)]
 enum Savepoint {
     Needless,
@@ -357,7 +357,7 @@ fn run_one(
     state.heads.undo_job();
     let undone = savepoint.undo(conn);
     conn.failed = None;
-    // A job that kept going after a failed statement has not been what it thinks.
+    // A job that ignored a failed statement is not committed.
     let failure = failed.filter(|_| ran.keep);
     match undone {
         Ok(()) => Ok(Done { answer: ran.answer, is_kept: false, failure }),

@@ -5,8 +5,8 @@ use serde::Deserialize;
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::{Row, text};
 use crate::tx::Read;
-use crate::value::{Row, text};
 
 statements! {
     Org Read STEPS = "SELECT id, stage, status FROM step_runs

@@ -9,8 +9,8 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::records::stage;
 use crate::sql::statements;
+use crate::sql::value::{Row, text};
 use crate::tx::Read;
-use crate::value::{Row, text};
 
 statements! {
     Org Read CURRENT = "SELECT id, commit_id, resolved_commit, requested_by FROM deployments

@@ -4,12 +4,12 @@ use berth_core::deployment::Deployment;
 use berth_core::id::{EnvironmentId, PipelineId, SessionId, UserId};
 use berth_core::time::Timestamp;
 
-use super::{From, Slice, counted};
 use crate::error::StoreError;
+use crate::pagination::{From, Slice, counted};
 use crate::records::deployment::{self, select};
+use crate::sql::value::{Value, text};
 use crate::sql::{Statement, statements};
 use crate::tx::Read;
-use crate::value::{Value, text};
 
 /// All that is given must hold.
 #[derive(Debug, Clone, Default)]
@@ -138,7 +138,7 @@ pub fn list(
 
 fn total(db: &mut impl Read, filter: &Filter, count: &'static Statement) -> Result<Option<i64>, StoreError> {
     let mut params = filter.params();
-    params.push((super::COUNTED_MAX + 1).into());
+    params.push((COUNTED_MAX + 1).into());
     Ok(db.row(count, &params)?.map(|row| row.int(0)).transpose()?.and_then(counted))
 }
 

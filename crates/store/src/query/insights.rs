@@ -7,8 +7,8 @@ use berth_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::records::stage::read_past;
 use crate::sql::statements;
+use crate::sql::value::{Row, text};
 use crate::tx::Read;
-use crate::value::{Row, text};
 
 statements! {
     Org Read ENDS = "SELECT e.pipeline_id, e.stage, e.deployment_id, e.tries, e.is_success, e.ended_at, e.origin_id,

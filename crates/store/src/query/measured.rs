@@ -3,8 +3,8 @@
 use berth_core::runner::Runner;
 
 use crate::error::StoreError;
-use crate::records::runner;
 use crate::sql::statements;
+use crate::tables::runner;
 use crate::tx::Read;
 
 /// Runners counted one by one.
@@ -19,9 +19,6 @@ statements! {
     Instance Read FAILING = "SELECT CAST(COUNT(*) AS BIGINT) FROM webhook_cursors WHERE failures > 0";
     Instance Read SILENT = "SELECT CAST(COUNT(*) AS BIGINT) FROM webhooks WHERE inactive_since IS NOT NULL";
     Instance Read EVENTS = "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT) FROM event_heads";
-    Instance Read RUNNERS = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed
-        FROM runners WHERE registered_at IS NOT NULL ORDER BY id LIMIT $1";
 }
 
 #[derive(Debug, Clone)]
@@ -51,10 +48,6 @@ pub fn measured(db: &mut impl Read) -> Result<Measured, StoreError> {
         failing_webhooks: number(&FAILING)?,
         silent_webhooks: number(&SILENT)?,
         events: number(&EVENTS)?,
-        runners: db
-            .rows(&RUNNERS, &[RUNNERS_MAX.into()])?
-            .iter()
-            .map(runner::read)
-            .collect::<Result<_, _>>()?,
+        runners: runner::registered(db, RUNNERS_MAX)?,
     })
 }

@@ -6,11 +6,11 @@ use berth_core::deployment::{StagesDeployment, Trigger};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, StepRunId};
 use berth_core::time::Timestamp;
 
-use super::Batch;
 use crate::error::StoreError;
+use crate::pagination::Batch;
 use crate::sql::statements;
+use crate::sql::value::{Row, text};
 use crate::tx::Read;
-use crate::value::{Row, text};
 
 statements! {
     Instance Read READY = "SELECT r.org_id, r.deployment_id, r.ready_at, r.version FROM runs r

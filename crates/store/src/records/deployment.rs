@@ -9,8 +9,8 @@ use berth_core::id::{DeploymentId, EnvironmentId, PipelineId, SessionId};
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::{Row, text, to_json};
 use crate::tx::{Read, Tx};
-use crate::value::{Row, text, to_json};
 
 /// The columns that [`read`] expects, in its order.
 macro_rules! select {

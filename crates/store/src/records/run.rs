@@ -8,9 +8,9 @@ use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::step::Network;
 
 use crate::error::StoreError;
+use crate::sql::value::{Row, Value, text, to_json};
 use crate::sql::{Kind, Statement, statements};
 use crate::tx::{Read, Tx};
-use crate::value::{Row, Value, text, to_json};
 
 statements! {
     Org Read HEAD = "SELECT pipeline_id, stages, version FROM runs

@@ -5,8 +5,8 @@ use berth_core::id::{DeploymentId, PipelineId};
 
 use crate::error::StoreError;
 use crate::sql::statements;
+use crate::sql::value::{Row, text, to_json};
 use crate::tx::{Read, Tx};
-use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_NAME = "SELECT pipeline_id, name, version, deployment_id, since, paused_by, paused_at, pause_reason,

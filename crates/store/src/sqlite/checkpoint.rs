@@ -1,7 +1,7 @@
 //! Background WAL checkpointing.
 //!
-//! A thread with its own connection copies the WAL into the database in passes that block no commit (PASSIVE). Only the
-//! writer can empty the WAL (TRUNCATE): when it is idle, or when the WAL has grown too large.
+//! A thread with its own connection runs PASSIVE checkpoints, which do not block commits. The writer truncates the WAL
+//! (TRUNCATE) when it is idle, or when the WAL has grown too large.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -16,9 +16,9 @@ use rusqlite::{Connection, OpenFlags};
 use super::{BUSY_WAIT, connect, leave_log};
 use crate::error::StoreError;
 
-/// Pages in the WAL before it is checkpointed, and before the next attempt after one that readers were in the way of.
+/// Pages in the WAL before a checkpoint, and before the next attempt after one that readers prevented.
 const CHECKPOINT_PAGES: i32 = 4_000;
-/// Above this, 64 MiB, the writer does not wait until it is idle.
+/// Above this (64 MiB) the writer truncates even if it is not idle.
 const WAL_PAGES_MAX: i32 = 16_000;
 
 pub(super) struct Checkpoints {
@@ -28,13 +28,13 @@ pub(super) struct Checkpoints {
     /// The next passive checkpoint, and the next attempt to truncate, in pages.
     passive_at: i32,
     truncate_at: i32,
-    /// A checkpoint that failed in the background. No further one may run: its pages may be lost, and the WAL has them.
+    /// A background checkpoint that failed. No other may run: the pages it wrote may be lost, and only the WAL has them.
     failed: Arc<OnceLock<StoreError>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Checkpoints {
-    /// For the database at `path`, which `writer` writes.
+    /// Starts the thread for the database at `path`; `writer` is the write connection.
     pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
         let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         leave_log(&db)?;
@@ -62,7 +62,7 @@ impl Checkpoints {
         Ok(Self { pages, request: Some(request), passive_at, truncate_at, failed, thread: Some(thread) })
     }
 
-    /// Called between two transactions of the writer. `Err` only when the disk failed.
+    /// Called between two transactions of the writer. `Err` only if the disk failed.
     pub(super) fn after_commit(&mut self, writer: &Connection, is_idle: bool) -> Result<(), StoreError> {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
@@ -75,7 +75,7 @@ impl Checkpoints {
             let _ = self.request.as_ref().map(|request| request.try_send(()));
         } else if pages >= if is_idle { self.truncate_at } else { self.truncate_at.max(WAL_PAGES_MAX) } {
             self.truncate_at = pages.saturating_add(CHECKPOINT_PAGES);
-            // Readers and the other thread are not waited for.
+            // Does not wait for readers or the background checkpoint.
             writer.busy_timeout(Duration::ZERO).map_err(StoreError::from)?;
             let truncated = checkpoint(writer, "TRUNCATE");
             writer.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
@@ -86,14 +86,14 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// Nothing more is written: the WAL is copied and emptied.
+    /// Truncates the WAL after the last write.
     pub(super) fn finish(mut self, writer: &Connection) {
         self.stop();
         let copied =
             self.failed.get().map_or_else(|| checkpoint(writer, "TRUNCATE"), |error| Err(error.clone()));
         if let Err(error) = copied {
-            // Closing the last connection would checkpoint once more and delete the WAL.
-            tracing::error!(%error, "checkpoint failed; the WAL is left for the next start");
+            // Closing the last connection would run another checkpoint and delete the WAL.
+            tracing::error!(%error, "checkpoint failed; keeping the WAL for the next start");
             let _ = leave_log(writer);
         }
     }
@@ -112,8 +112,8 @@ impl Drop for Checkpoints {
     }
 }
 
-/// Whether it is complete; if not, readers or another checkpoint were in the way. SQLite syncs the database before it lets
-/// the WAL start over. `Err` only when the disk failed.
+/// Returns whether the checkpoint is complete; readers or another checkpoint may prevent it. SQLite syncs the database
+/// before it restarts the WAL. `Err` only if the disk failed.
 fn checkpoint(db: &Connection, mode: &str) -> Result<bool, StoreError> {
     let busy = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get::<_, i64>(0));
     match busy.map_err(StoreError::from) {

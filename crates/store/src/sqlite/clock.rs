@@ -1,4 +1,4 @@
-//! The store's clock: the wall clock, but always later than it was before, and honest about being set.
+//! The store's clock: strictly monotonic wall-clock time that detects clock steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -6,21 +6,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use berth_core::time::Timestamp;
 
-/// A larger jump of the wall clock against the monotonic one is a clock that was set.
+/// A larger difference between the wall clock and the monotonic clock is a clock step.
 const CLOCK_STEP_S_MAX: i64 = 5;
 
-/// How far the store's time is ahead of the wall clock, in microseconds.
+/// By how much the store's time is ahead of the wall clock, in microseconds.
 pub(crate) type Ahead = Arc<AtomicI64>;
 
-/// The writer's clock. Readers look at the wall clock, and are as far ahead of it as the writer.
+/// The writer's clock. Readers use the wall clock plus [`Ahead`].
 pub(crate) struct Clock {
     last: Timestamp,
     started: Instant,
-    /// The two clocks, as they were read last, in microseconds.
+    /// The last readings of the wall clock and the monotonic clock, in microseconds.
     seen: Option<(i64, i64)>,
-    /// By how much the wall clock was set back: our time goes on as before, for readers too.
+    /// By how much the wall clock was set back: the store's time continues, for readers too.
     ahead: Ahead,
-    /// By how much it was set forward, and nobody has asked yet.
+    /// By how much it was set forward since deadlines were last postponed.
     stepped: i64,
 }
 
@@ -30,7 +30,7 @@ impl Clock {
         Self { last, started: Instant::now(), seen: None, ahead, stepped: 0 }
     }
 
-    /// A little later than before: for what is decided within one reading of the clock.
+    /// The next microsecond: gives each job of a batch its own time.
     pub(crate) fn tick(&mut self) -> Timestamp {
         self.last = Timestamp::from_micros(self.last.as_micros() + 1);
         self.last
@@ -42,14 +42,14 @@ impl Clock {
         self.read(wall, monotonic)
     }
 
-    /// Reads the clock, and tells how far it was set forward in microseconds, if it was. What runs out at a time of day
-    /// has to be put off by as much: the time has not passed.
+    /// Reads the clock. Returns by how many microseconds it was set forward, if it was: deadlines must be postponed by that,
+    /// because the time has not really passed.
     pub(crate) fn step(&mut self) -> Option<i64> {
         self.look();
         Some(self.stepped).filter(|step| *step > 0)
     }
 
-    /// What runs out was put off, and that is on disk.
+    /// Called after the postponed deadlines were committed.
     pub(crate) fn stepped(&mut self) {
         self.stepped = 0;
     }
@@ -58,13 +58,10 @@ impl Clock {
         if let Some((wall_before, monotonic_before)) = self.seen.replace((wall, monotonic)) {
             let jump = (wall - wall_before) - (monotonic - monotonic_before);
             if jump < -CLOCK_STEP_S_MAX * 1_000_000 {
-                tracing::error!(
-                    seconds = jump / 1_000_000,
-                    "the clock was set back; the store's time goes on"
-                );
+                tracing::error!(seconds = jump / 1_000_000, "clock stepped back; store time continues");
                 self.ahead.fetch_sub(jump, Ordering::SeqCst);
             } else if jump > CLOCK_STEP_S_MAX * 1_000_000 {
-                // First it comes back to where it was.
+                // An earlier step back is compensated first.
                 let back = jump.min(self.ahead.load(Ordering::SeqCst));
                 self.ahead.fetch_sub(back, Ordering::SeqCst);
                 self.stepped += jump - back;
@@ -94,7 +91,7 @@ mod tests {
     const NOON: i64 = 1_763_200_800 * SECOND;
 
     #[test]
-    fn a_clock_that_was_set_is_noticed_and_one_that_drifts_is_followed() {
+    fn clock_detects_steps_and_follows_drift() {
         let mut clock = Clock::new(Ahead::default());
         let mut at = |wall: i64, monotonic: i64| {
             let now = clock.read(NOON + wall * SECOND, monotonic * SECOND).as_micros() - NOON;
@@ -112,18 +109,18 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_told_until_what_it_concerns_is_written() {
+    fn clock_step_is_reported_until_deadlines_are_committed() {
         let mut clock = Clock::new(Ahead::default());
         clock.read(NOON, 0);
         clock.read(NOON + 600 * SECOND, 0);
         clock.read(NOON + 601 * SECOND, SECOND);
-        assert_eq!(clock.stepped, 600 * SECOND, "a batch that failed forgets nothing");
+        assert_eq!(clock.stepped, 600 * SECOND, "a failed batch does not clear it");
         clock.stepped();
         assert_eq!(clock.stepped, 0);
     }
 
     #[test]
-    fn time_never_stands_still() {
+    fn clock_is_strictly_monotonic() {
         let mut clock = Clock::new(Ahead::default());
         let first = clock.read(NOON, 0);
         assert!(clock.read(NOON, 0) > first && clock.read(NOON - SECOND, 1) > first);

@@ -1,4 +1,4 @@
-//! A connection of one thread: statements are prepared once and kept.
+//! A SQLite connection with a cache of prepared statements.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,35 +9,35 @@ use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access_generation::{self, AccessGeneration};
 use crate::error::StoreError;
+use crate::sql::value::{Row, Value};
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::value::{Row, Value};
 
 pub(crate) struct SqliteConn<'db> {
     pub(super) db: &'db Connection,
-    /// The disk failed under a statement; the writer looks here after every job.
+    /// Set when the disk failed in a statement; the writer checks it after every job.
     pub(super) broken: Option<StoreError>,
-    /// By name. Looking them up by their text would cost as much as running them.
+    /// By name: hashing the text would cost as much as running the statement.
     prepared: HashMap<&'static str, Prepared<'db>>,
-    /// Of the writer: begins to change with the first statement that decides who may do what.
+    /// Set for the writer's connection: changes with the first statement that affects permissions.
     pub(super) access: Option<Arc<AccessGeneration>>,
-    /// `PRAGMA data_version`: changes with what other connections write.
+    /// `PRAGMA data_version`: changes when another connection writes.
     data_version: Option<i64>,
     pub(super) undo: Undo,
 }
 
-/// How what the running job has written is undone, should it fail.
+/// How to undo the running job if it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Undo {
-    /// With the whole transaction.
+    /// Roll back the transaction.
     Whole,
-    /// It has written nothing; before it does, a savepoint is made.
+    /// Nothing was written yet. The first write creates a savepoint.
     Nothing,
     Savepoint,
 }
 
 struct Prepared<'db> {
     statement: rusqlite::Statement<'db>,
-    /// Of a statement that changes who may do what.
+    /// Set for a statement that affects permissions.
     access: Option<Arc<AccessGeneration>>,
 }
 
@@ -53,7 +53,7 @@ impl<'db> SqliteConn<'db> {
         }
     }
 
-    /// A word about the transaction itself.
+    /// Runs a transaction control statement.
     pub(crate) fn batch(&mut self, text: &'static str) -> Result<(), StoreError> {
         let prepared = match self.prepared.entry(text) {
             Entry::Occupied(known) => known.into_mut(),
@@ -65,7 +65,7 @@ impl<'db> SqliteConn<'db> {
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
     }
 
-    /// Another process may have written, such as an operator with the `sqlite3` shell.
+    /// Invalidates cached permissions if another process has written, such as the `sqlite3` shell.
     pub(super) fn check_other_writers(&mut self) {
         let version = self.db.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut it| it.query_row([], |row| row.get(0))).ok();
@@ -77,12 +77,11 @@ impl<'db> SqliteConn<'db> {
 
     fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
         match StoreError::from(error) {
-            StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
             StoreError::Broken(text) => {
                 self.broken = Some(StoreError::Broken(text.clone()));
                 StoreError::Broken(text)
             }
-            other => other,
+            other => other.in_statement(statement),
         }
     }
 
@@ -112,7 +111,7 @@ impl<'db> SqliteConn<'db> {
     }
 }
 
-/// One that is kept must not lie in the little memory that SQLite sets aside for what is used and given back at once.
+/// Persistent: long-lived statements must not use SQLite's lookaside memory.
 fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::Statement<'db>> {
     db.prepare_with_flags(text, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
@@ -124,9 +123,9 @@ impl Conn for SqliteConn<'_> {
 
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
         if self.undo == Undo::Nothing {
-            // Some errors make SQLite end the whole transaction by itself, and a savepoint would begin another.
+            // Some errors make SQLite roll back the transaction, and a savepoint would begin a new one.
             if self.db.is_autocommit() {
-                return Err(StoreError::Unavailable("the transaction has ended".into()));
+                return Err(StoreError::Unavailable("SQLite rolled back the transaction".into()));
             }
             self.batch("SAVEPOINT job")?;
             self.undo = Undo::Savepoint;

@@ -1,4 +1,4 @@
-//! The SQLite driver: one thread writes, a few read, and every connection is set up and checked the same way.
+//! The SQLite driver: one writer thread and a few reader threads, each with a connection.
 
 mod checkpoint;
 mod clock;
@@ -23,11 +23,11 @@ pub(crate) use writer::Writer;
 
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
-use crate::records::instance;
 use crate::sql::Engine;
+use crate::tables::instance;
 use crate::tx::took_too_long;
 
-/// Below this, two connections can lose a committed write; 3.52.0 was withdrawn.
+/// Older versions can lose a committed write when two connections write; 3.52.0 was withdrawn.
 const VERSION_MIN: i32 = 3_051_003;
 const VERSION_WITHDRAWN: i32 = 3_052_000;
 const BUSY_WAIT: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub(crate) fn check_version() -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Brings the schema up to date and answers the installation's epoch. Each migration holds the write lock, so a second start waits and then finds it done.
+/// Migrates the schema and returns the epoch. Each migration holds the write lock, so a concurrent start waits for it.
 pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
         let applied = applied(&db).map_err(StoreError::from)?;
         let Some(next) = migrations::pending(&applied)?.first() else {
             db.execute_batch("COMMIT").map_err(StoreError::from)?;
-            return Ok(instance::epoch(&mut SqliteConn::on(&db))?);
+            return Ok(instance::read_epoch(&mut SqliteConn::on(&db))?);
         };
         db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(StoreError::from)?;
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];
@@ -63,10 +63,10 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     }
 }
 
-/// The mark of the database, if it has one.
+/// The incarnation of the database, if it has one.
 pub(crate) fn incarnation(path: &Path) -> Result<Option<String>, StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // New, or written by a program that kept none.
+    // A new database, or one from before there were incarnations.
     let column = "SELECT COUNT(*) FROM pragma_table_info('instance') WHERE name = 'incarnation'";
     if db.query_row(column, [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)? == 0 {
         return Ok(None);
@@ -81,7 +81,7 @@ pub(crate) fn set_incarnation(path: &Path, mark: &str) -> Result<(), StoreError>
     db.execute(text, [mark]).map(drop).map_err(StoreError::from)
 }
 
-/// A connection that cannot write, beside those of a server that may be running.
+/// A read-only connection. A server may be running.
 pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(StoreError::from)?;
@@ -104,26 +104,25 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "journal_mode", "WAL").map_err(StoreError::from)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
-    // A plan must not depend on the values bound to it: SQLite would prepare most statements anew for each use.
+    // Query plans must not depend on bound values: SQLite would prepare most statements again for each use.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
-    // Checkpoints run in the background and between transactions of the writer, see `checkpoint`.
+    // Checkpoints run in the background and between the writer's transactions, see `checkpoint`.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
-    // What a savepoint may have to undo stays in memory, not in a file.
+    // Keeps the statement journals of savepoints in memory.
     db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
         let found =
             db.pragma_query_value(None, name, |row| row.get_ref(0).map(shown)).map_err(StoreError::from)?;
         if found != wanted {
-            let text = format!("SQLite did not accept {name}={wanted}: it says {found}");
+            let text = format!("SQLite did not accept {name}={wanted}: it is {found}");
             return Err(StoreError::Unavailable(text));
         }
     }
     Ok(db)
 }
 
-/// For a connection that is not the last one, and for all once the disk failed: who closes the last one copies the log, and
-/// only the next start knows what is missing.
+/// Disables the checkpoint on close. After a disk failure the WAL must be kept for the next start.
 fn leave_log(db: &Connection) -> Result<(), StoreError> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop).map_err(StoreError::from)
 }

@@ -1,4 +1,4 @@
-//! The readers: a few threads, each with a read-only connection, that share one queue.
+//! The reader threads: each has a read-only connection, and they share a queue.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::{Ahead, SqliteConn, clock, connect, leave_log};
 use crate::error::StoreError;
 use crate::job::Look;
-use crate::queue::Queue;
+use crate::read_queue::Queue;
 use crate::tx::READ_S_MAX;
 
 pub(crate) struct Readers {
@@ -52,12 +52,12 @@ impl Drop for Readers {
 fn run(db: &mut Connection, queue: &Queue, ahead: &Ahead) {
     let started = Arc::new(Mutex::new(Instant::now()));
     if let Err(error) = limit_reads(db, &started) {
-        tracing::error!(%error, "reads have no time limit");
+        tracing::error!(%error, "read timeout cannot be set");
     }
     let mut conn = SqliteConn::on(db);
     while let Some(look) = queue.next() {
         *started.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        // One snapshot for the whole read, so that a page and its total agree.
+        // One snapshot for the whole read, so that a page and its total are consistent.
         let begun = conn.batch("BEGIN");
         look(Ok((&mut conn, clock::now(ahead))));
         if begun.is_ok() {
@@ -66,7 +66,7 @@ fn run(db: &mut Connection, queue: &Queue, ahead: &Ahead) {
     }
 }
 
-/// Ends reads that run too long.
+/// Interrupts reads after [`READ_S_MAX`].
 fn limit_reads(db: &mut Connection, started: &Arc<Mutex<Instant>>) -> Result<(), StoreError> {
     const CHECK_EVERY_OPERATIONS: i32 = 20_000;
     let started = started.clone();

@@ -9,8 +9,8 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::job::Begun;
-use crate::query::environments;
-use crate::records::{deployment, environment, session, ticket};
+use crate::records::deployment;
+use crate::tables::{environment, session, ticket};
 use crate::tx::{Context, Tx, TxState};
 
 /// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
@@ -98,7 +98,7 @@ impl Ground {
 }
 
 #[test]
-fn what_is_open_is_put_off_by_exactly_as_much_as_the_clock_was_set() {
+fn clock_step_postpones_deadlines_by_its_size() {
     let ground = Ground::new();
     ground.check_times(&expect![[r#"
         free due - version 7
@@ -124,7 +124,7 @@ fn what_is_open_is_put_off_by_exactly_as_much_as_the_clock_was_set() {
 }
 
 #[test]
-fn no_mistake_makes_a_second_holder() {
+fn schema_refuses_a_second_open_session() {
     let ground = Ground::new();
     let session = |environment: u8, number: u8, fence: u8, end: &str| {
         format!(
@@ -152,7 +152,7 @@ fn no_mistake_makes_a_second_holder() {
 }
 
 #[test]
-fn a_word_that_nobody_knows_is_refused() {
+fn schema_refuses_unknown_words() {
     let ground = Ground::new();
     for (table, column) in [("environments", "condition"), ("tickets", "status"), ("deployments", "status")] {
         ground.check_refused(&format!("UPDATE {table} SET {column} = 'odd'"), "CHECK constraint failed");
@@ -160,7 +160,7 @@ fn a_word_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn fence_that_falls_is_refused() {
+fn decreasing_fence_is_refused() {
     let ground = Ground::new();
     let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
     let mut tx = Ground::tx(&mut conn, &mut state);
@@ -177,7 +177,7 @@ fn fence_that_falls_is_refused() {
 }
 
 #[test]
-fn history_is_read_from_a_number_down() {
+fn session_history_is_listed_from_a_number_down() {
     const MORE: &str = "WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
         INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
           deployments, ended_at, end_reason, ended_by)
@@ -190,7 +190,7 @@ fn history_is_read_from_a_number_down() {
     let mut tx = Ground::tx(&mut conn, &mut state);
     let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
         let id = format!("env_{environment:026}").parse().unwrap();
-        let found = environments::history(&mut tx, id, from, limit).unwrap();
+        let found = session::list_before(&mut tx, id, from, limit).unwrap();
         found.iter().map(|it| it.number).collect()
     };
     for from in 1..=40 {
@@ -201,7 +201,7 @@ fn history_is_read_from_a_number_down() {
 }
 
 #[test]
-fn what_has_ended_stays_as_it_ended() {
+fn ended_session_does_not_change() {
     let ground = Ground::new();
     let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
     let mut tx = Ground::tx(&mut conn, &mut state);

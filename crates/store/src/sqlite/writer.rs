@@ -1,7 +1,7 @@
-//! The writer: one thread that owns the write connection.
+//! The writer thread, which owns the write connection.
 //!
-//! It takes whatever waits, runs each job so that it can be undone, commits once for all of them, and only then answers. The
-//! flush of one batch is the time in which the next one gathers: a client alone is not slowed, many share a flush.
+//! Group commit: it takes all queued jobs, runs each in a savepoint, commits once, and then sends the results. While one
+//! batch is flushed, the next one queues up: a single client is not slowed down, and many share an fsync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
 use crate::access_generation::AccessGeneration;
-use crate::commits::{Commits, Counted};
+use crate::audit::append;
+use crate::commit_stats::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::job::{Answer, Begun, Job};
-use crate::records::instance;
-use crate::trail;
+use crate::tables::instance;
 use crate::tx::TxState;
 
 /// Jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
-/// The pages of one commit and those around them. Not more: after each commit that moved pages of a tree SQLite walks through
-/// all it has in memory, and what is not there is in the operating system's.
+/// Enough for the pages of one commit. Not more: after a commit that moved b-tree pages, SQLite walks through its whole
+/// cache, and the operating system caches the rest.
 const CACHE_KIB: i64 = 8 * 1024;
-/// A WAL that grew beyond this, because of a long read, is cut to it when it starts over.
+/// A WAL that grew beyond this, because of a long read, is truncated to it.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
-/// Jobs waiting for the writer; further callers wait for room.
+/// Queued jobs; further callers wait.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
 pub(crate) struct Writer {
@@ -85,7 +85,7 @@ impl Writer {
         now(&self.ahead)
     }
 
-    /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
+    /// Becomes `Some` after a disk failure, when nothing more can be acknowledged.
     pub(crate) fn broken(&self) -> watch::Receiver<Option<StoreError>> {
         self.broken.clone()
     }
@@ -93,7 +93,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Closing the queue lets the thread finish what it has; then the file may be opened by the next owner.
+        // The thread finishes the queued jobs; then another process may open the file.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -105,7 +105,7 @@ fn closed() -> StoreError {
     StoreError::Unavailable("shutting down".into())
 }
 
-/// What others see of the writer.
+/// The writer's handles to the rest of the store.
 struct Outward {
     publisher: Publisher,
     broke: watch::Sender<Option<StoreError>>,
@@ -129,11 +129,11 @@ fn run(
         outward.commits.note(began.elapsed(), jobs);
         let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
         if let Err(error) = committed {
-            // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
-            tracing::error!(%error, "the database failed; no further write is accepted");
+            // A failed fsync is never retried: the pages may be lost. The next start recovers from the WAL.
+            tracing::error!(%error, "disk failed; refusing further writes");
             let _ = outward.broke.send(Some(error));
             let _ = leave_log(db);
-            // Before anything else ends: who asks from here on is refused at once.
+            // First of all, so that further jobs are refused at once.
             drop(queue);
             return;
         }
@@ -141,7 +141,7 @@ fn run(
     checkpoints.finish(db);
 }
 
-/// `Err` only when the disk failed; then nothing of the batch was acknowledged as done.
+/// `Err` only if the disk failed; then no job of the batch was acknowledged.
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
@@ -154,17 +154,14 @@ fn commit_batch(
     conn.check_other_writers();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
-        tracing::error!(
-            seconds = step / 1_000_000,
-            "the clock was set forward; sessions keep their remaining time"
-        );
+        tracing::error!(seconds = step / 1_000_000, "clock stepped forward; postponing all deadlines");
         failure = instance::put_off(conn, step).err();
     }
     let count = jobs.len();
     let is_alone = count == 1 && step.is_none();
     for job in jobs {
         if failure.is_some() {
-            // Not run at all: dropping the job tells its caller that the store is unavailable.
+            // Dropping a job tells its caller that the store is unavailable.
             continue;
         }
         match run_job(conn, state, clock.tick(), job, is_alone) {
@@ -175,7 +172,7 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
-    failure = failure.or_else(|| trail::write_heads(conn, &mut state.heads).err());
+    failure = failure.or_else(|| append::write_heads(conn, &mut state.heads).err());
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
     }
@@ -197,12 +194,12 @@ fn commit_batch(
     }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
-        // A full disk or a held lock passes: reads go on, and the next write tries again.
+        // A full disk or a held lock is temporary: reads continue, and the next write tries again.
         _ => Ok(()),
     }
 }
 
-/// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
+/// A single job needs no savepoint: undoing it is undoing the transaction.
 fn run_job(
     conn: &mut SqliteConn<'_>,
     state: &mut TxState,
@@ -218,7 +215,7 @@ fn run_job(
         (ran.answer)(Some(broken.clone()));
         return Err(broken);
     }
-    // Some errors, a full disk among them, make SQLite end the whole transaction by itself.
+    // Some errors, such as a full disk, make SQLite roll back the transaction.
     if conn.db.is_autocommit() {
         (ran.answer)(Some(StoreError::StorageFull));
         return Err(StoreError::StorageFull);

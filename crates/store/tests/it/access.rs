@@ -1,13 +1,13 @@
-//! The access generation: what a caller was authorized by is trusted until something about access changes.
+//! The access generation: cached permissions are valid until it changes.
 
 use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
-use berth_store::records::member::{self, Member};
-use berth_store::records::token::{self, Token};
-use berth_store::records::user;
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::token::{self, Token};
+use berth_store::tables::user;
 use berth_store::{Context, StoreError, Tx};
 use rusqlite::Connection;
 
@@ -21,7 +21,7 @@ struct Authorized {
 }
 
 impl Authorized {
-    /// A token of the owner, and the generation in which it was looked up.
+    /// A token of the owner, and the generation at which it was read.
     fn new(expires_at: Option<Timestamp>) -> Self {
         let ground = Ground::in_a_file();
         let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
@@ -59,7 +59,7 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
     Ok((owner, id))
 }
 
-/// Every change is told.
+/// Every write records an event.
 fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
 }
@@ -70,7 +70,7 @@ fn lower(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
 }
 
 #[test]
-fn revoked_token_is_read_again_from_the_same_transaction_on() {
+fn access_generation_changes_with_the_transaction_that_revokes_a_token() {
     let authorized = Authorized::new(None);
     let token = authorized.token;
     let seen = authorized.transact(move |tx| {
@@ -83,7 +83,7 @@ fn revoked_token_is_read_again_from_the_same_transaction_on() {
 }
 
 #[test]
-fn lowered_role_is_seen_by_later_jobs_of_the_same_commit() {
+fn lowered_role_applies_to_later_jobs_of_the_same_commit() {
     let authorized = Authorized::new(None);
     let (owner, token) = (authorized.owner, authorized.token);
     let undone = authorized.transact(move |tx| -> Result<(), _> {
@@ -108,7 +108,7 @@ fn lowered_role_is_seen_by_later_jobs_of_the_same_commit() {
 }
 
 #[test]
-fn changes_of_anything_else_leave_the_generation() {
+fn access_generation_ignores_unrelated_writes() {
     let authorized = Authorized::new(None);
     let token = authorized.token;
     authorized.transact(move |tx| token::used(tx, token)).unwrap();
@@ -117,7 +117,7 @@ fn changes_of_anything_else_leave_the_generation() {
 }
 
 #[test]
-fn expired_token_has_no_standing() {
+fn expired_token_has_no_role() {
     let authorized = Authorized::new(None);
     let soon = authorized.transact(|tx| Ok(tx.now().plus_seconds(1))).unwrap();
     let authorized = Authorized::new(Some(soon));
@@ -128,7 +128,7 @@ fn expired_token_has_no_standing() {
 }
 
 #[test]
-fn a_write_of_another_process_moves_the_generation() {
+fn access_generation_changes_with_a_write_by_another_process() {
     let authorized = Authorized::new(None);
     let db = Connection::open(authorized.ground.place.dir.path().join("berth.db")).unwrap();
     db.execute("UPDATE api_tokens SET revoked_at = 1", []).unwrap();

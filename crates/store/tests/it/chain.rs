@@ -1,10 +1,10 @@
-//! The chain: whatever is done to stored rows behind the program's back is found, and where.
+//! Verification of the hash chain finds every change to stored events, and where it is.
 
 use berth_core::event::{Actor, ActorKind, Event, EventKind, NewEvent, Subject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::time::Timestamp;
-use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict, export};
-use berth_store::query::events;
+use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict, export};
+use berth_store::tables::event;
 use berth_store::{Context, StoreError};
 use rusqlite::{Connection, params};
 use serde_json::json;
@@ -13,9 +13,9 @@ use super::{Ground, new_organization};
 
 const EVENTS: i64 = 50;
 
-/// An organization with [`EVENTS`] events of many shapes, between those of another.
+/// An organization with [`EVENTS`] events of many kinds, interleaved with those of another.
 fn ground() -> (Ground, Connection) {
-    // Rows are changed beside the store, in its file.
+    // The tests change rows directly in the database file.
     let ground = Ground::in_a_file();
     let other = new_organization(&ground.store, "globex");
     let at = Timestamp::from_micros(7);
@@ -57,19 +57,19 @@ fn found(ground: &Ground, kept: Option<&Head>) -> (i64, Reason) {
 }
 
 fn head(ground: &Ground) -> Head {
-    ground.transact(|tx| events::head(tx)).unwrap()
+    ground.transact(|tx| event::head(tx)).unwrap()
 }
 
 fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| events::after(tx, 0, i64::MAX, 1_000)).unwrap()
+    ground.transact(|tx| event::after(tx, 0, i64::MAX, 1_000)).unwrap()
 }
 
-/// Runs `text` on the organization's rows.
+/// Runs a statement on the organization's rows.
 fn tamper(ground: &Ground, db: &Connection, text: &str, sequence: i64) -> usize {
     db.execute(text, params![ground.org.to_string(), sequence]).unwrap()
 }
 
-/// The state of all event tables, to go back to.
+/// A snapshot of all event tables.
 fn restore(db: &Connection) {
     db.execute_batch(
         "DELETE FROM events; INSERT INTO events SELECT * FROM kept; DELETE FROM event_heads;
@@ -87,14 +87,14 @@ fn keep(db: &Connection) {
 }
 
 #[test]
-fn an_untouched_chain_is_valid_against_every_head_it_ever_had() {
+fn chain_is_valid_against_every_earlier_head() {
     let (ground, _) = ground();
     let end = head(&ground);
     let verdict = check(&ground, Some(end.clone()));
     let (first, head_is_too_old) = (1, false);
     assert_eq!(verdict, Verdict { checked: EVENTS, first, head: end, head_is_too_old, problem: None });
     assert_eq!(check(&ground, Some(Head::start())).problem, None);
-    let mut before = chain::NO_HASH.to_owned();
+    let mut before = audit::NO_HASH.to_owned();
     for event in all(&ground) {
         assert_eq!(event.previous_hash, before);
         before.clone_from(&event.hash);
@@ -105,7 +105,7 @@ fn an_untouched_chain_is_valid_against_every_head_it_ever_had() {
 }
 
 #[test]
-fn a_batch_is_sealed_as_its_events_one_by_one() {
+fn seal_of_a_batch_equals_single_seals() {
     let (ground, _) = ground();
     let recorded = all(&ground);
     let mut unsealed = recorded.clone();
@@ -113,13 +113,13 @@ fn a_batch_is_sealed_as_its_events_one_by_one() {
         (event.sequence, event.hash, event.previous_hash) = (0, String::new(), String::new());
     }
     let (first, rest) = unsealed.split_at_mut(17);
-    let middle = chain::seal(Head::start(), first).unwrap();
-    assert_eq!(chain::seal(middle, rest).unwrap(), head(&ground));
+    let middle = audit::seal(Head::start(), first).unwrap();
+    assert_eq!(audit::seal(middle, rest).unwrap(), head(&ground));
     assert_eq!(unsealed, recorded);
 }
 
 #[test]
-fn every_edit_of_every_field_of_every_row_is_found_where_it_is() {
+fn chain_verification_finds_every_edited_field() {
     let (ground, db) = ground();
     keep(&db);
     let edits = [
@@ -160,7 +160,7 @@ fn every_edit_of_every_field_of_every_row_is_found_where_it_is() {
 }
 
 #[test]
-fn every_removal_insertion_and_swap_is_found_where_it_is() {
+fn chain_verification_finds_every_removal_insertion_and_swap() {
     let (ground, db) = ground();
     keep(&db);
     let end = head(&ground);
@@ -170,7 +170,7 @@ fn every_removal_insertion_and_swap_is_found_where_it_is() {
         assert_eq!(found(&ground, None), (sequence, reason));
         restore(&db);
 
-        // A doubled event that pushes the later ones down; from behind, for the sake of the key.
+        // Duplicates an event and renumbers the later ones, in reverse because of the primary key.
         for moved in (sequence..=EVENTS).rev() {
             let text = "UPDATE events SET sequence = sequence + 1 WHERE org_id = ?1 AND sequence = ?2";
             tamper(&ground, &db, text, moved);
@@ -205,7 +205,7 @@ fn every_removal_insertion_and_swap_is_found_where_it_is() {
 }
 
 #[test]
-fn a_cut_is_found_by_the_stored_head_and_with_that_gone_by_a_kept_one() {
+fn chain_verification_finds_truncation() {
     let (ground, db) = ground();
     keep(&db);
     let end = head(&ground);
@@ -214,10 +214,10 @@ fn a_cut_is_found_by_the_stored_head_and_with_that_gone_by_a_kept_one() {
         tamper(&ground, &db, "DELETE FROM events WHERE org_id = ?1 AND sequence > ?2", last);
         assert_eq!(found(&ground, None), (last + 1, Reason::Truncated));
         let hash =
-            usize::try_from(last).unwrap().checked_sub(1).map_or(chain::NO_HASH, |place| &hashes[place]);
+            usize::try_from(last).unwrap().checked_sub(1).map_or(audit::NO_HASH, |place| &hashes[place]);
         let text = format!("UPDATE event_heads SET sequence = ?2, hash = '{hash}' WHERE org_id = ?1");
         tamper(&ground, &db, &text, last);
-        assert_eq!(check(&ground, None).problem, None, "a shorter chain is a chain");
+        assert_eq!(check(&ground, None).problem, None, "a truncated chain is consistent");
         assert_eq!(found(&ground, Some(&end)), (last + 1, Reason::Truncated));
         restore(&db);
     }
@@ -233,13 +233,13 @@ fn a_cut_is_found_by_the_stored_head_and_with_that_gone_by_a_kept_one() {
 }
 
 #[test]
-fn a_history_written_anew_is_found_by_a_kept_head() {
+fn rewritten_chain_differs_from_a_kept_head() {
     let (ground, db) = ground();
     let end = head(&ground);
     let early = Head { sequence: 20, hash: all(&ground)[19].hash.clone() };
     let mut anew = all(&ground);
     anew[9].kind = "pipeline_resumed".into();
-    let new_end = chain::seal(Head::start(), &mut anew).unwrap();
+    let new_end = audit::seal(Head::start(), &mut anew).unwrap();
     for event in &anew {
         let text =
             "UPDATE events SET kind = ?3, previous_hash = ?4, hash = ?5 WHERE org_id = ?1 AND sequence = ?2";
@@ -252,13 +252,13 @@ fn a_history_written_anew_is_found_by_a_kept_head() {
         params![ground.org.to_string(), new_end.hash],
     )
     .unwrap();
-    assert_eq!(check(&ground, None).problem, None, "it is a chain, only another one");
+    assert_eq!(check(&ground, None).problem, None, "a rewritten chain is consistent");
     assert_eq!(found(&ground, Some(&end)), (EVENTS, Reason::HeadDiffers));
     assert_eq!(found(&ground, Some(&early)), (20, Reason::HeadDiffers));
 }
 
 fn exported(ground: &Ground) -> Vec<String> {
-    let mut lines: Vec<_> = all(ground).iter().map(|event| chain::line(event).unwrap()).collect();
+    let mut lines: Vec<_> = all(ground).iter().map(|event| audit::line(event).unwrap()).collect();
     lines.push(export::head_line(ground.org, &head(ground)).unwrap());
     lines
 }
@@ -270,7 +270,7 @@ fn check_lines(lines: &[String]) -> (i64, Reason, u64) {
 }
 
 #[test]
-fn an_export_with_lines_removed_doubled_or_swapped_is_found_at_its_line() {
+fn export_verification_finds_the_changed_line() {
     let (ground, _) = ground();
     let lines = exported(&ground);
     let whole = export::verify(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
@@ -300,10 +300,10 @@ fn an_export_with_lines_removed_doubled_or_swapped_is_found_at_its_line() {
 }
 
 #[test]
-fn any_byte_of_an_export_changed_is_found_or_the_file_refused() {
+fn export_verification_finds_every_changed_byte() {
     let (ground, _) = ground();
     let lines = exported(&ground);
-    // The first four events and the head there was then.
+    // The first four events and their head.
     let four: Vec<_> = all(&ground).into_iter().take(4).collect();
     let end = Head { sequence: 4, hash: four[3].hash.clone() };
     let text = lines[..4].join("\n") + "\n" + &export::head_line(ground.org, &end).unwrap() + "\n";
@@ -318,10 +318,10 @@ fn any_byte_of_an_export_changed_is_found_or_the_file_refused() {
                 u64::try_from(text.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count() + 1)
                     .unwrap();
             match export::verify(bytes.as_slice(), None) {
-                Err(_) => assert_eq!(line, 1, "only a first line that is none makes it no export"),
+                Err(_) => assert_eq!(line, 1, "only a wrong first line makes it another file"),
                 Ok(checked) => {
                     assert!(checked.verdict.problem.is_some(), "byte {place} as {other:#x} is not found");
-                    // A changed line break makes one line of two, or ends the file in the last one.
+                    // Without its line break, a line is joined with the next one, or is the last one.
                     assert!(
                         checked.line.unwrap().abs_diff(line) <= 1,
                         "byte {place} as {other:#x}: {checked:?}"
@@ -334,7 +334,7 @@ fn any_byte_of_an_export_changed_is_found_or_the_file_refused() {
 }
 
 #[test]
-fn what_is_no_export_is_refused() {
+fn export_verification_refuses_other_files() {
     for other in ["", "\n", "hello\n", "{}\n", "[1]\n", "{\"sequence\": 1}\n", "\u{feff}{}", "\0\0\0"] {
         let refused = export::verify(other.as_bytes(), None).unwrap_err();
         assert!(refused.to_string().contains("not an export"), "{other:?}: {refused}");

@@ -1,16 +1,16 @@
-//! The WAL is checkpointed while it is written, and starts over.
+//! The WAL is checkpointed and restarted while it is written.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 
 use super::Ground;
 
-/// A log that has not begun anew after so many commits never will: one is copied after about ten of them.
+/// Commits after which the WAL must have restarted; a checkpoint runs about every ten.
 const COMMITS_MAX: usize = 100;
 const EVENTS: usize = 200;
-/// A longer log is cut.
+/// Size to which the WAL is truncated.
 const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 
-/// The salts in the header of the WAL, which change when it starts over. None while it is empty.
+/// The salts in the WAL header, which change when it restarts. `None` while it is empty.
 fn drawn(ground: &Ground) -> Option<Vec<u8>> {
     let log = std::fs::read(ground.place.dir.path().join("berth.db-wal")).unwrap();
     log.get(16..24).map(<[u8]>::to_vec)
@@ -27,26 +27,26 @@ fn write(ground: &Ground) {
     written.unwrap();
 }
 
-/// Writes until the log begins anew.
+/// Writes until the WAL restarts.
 fn write_on(ground: &Ground) {
     let first = drawn(ground);
     let mut commits = 0;
     while drawn(ground) == first {
         write(ground);
         commits += 1;
-        assert!(commits < COMMITS_MAX, "the log only grows");
+        assert!(commits < COMMITS_MAX, "the WAL only grows");
     }
 }
 
 #[test]
-fn a_log_that_is_written_without_a_pause_begins_anew() {
+fn wal_restarts_under_continuous_writes() {
     let ground = Ground::in_a_file();
     write(&ground);
     write_on(&ground);
 }
 
 #[test]
-fn a_log_that_somebody_read_for_long_is_cut_once_it_begins_anew() {
+fn wal_is_truncated_after_a_long_read() {
     let ground = Ground::in_a_file();
     write(&ground);
     let path = ground.place.dir.path().join("berth.db");
@@ -57,7 +57,7 @@ fn a_log_that_somebody_read_for_long_is_cut_once_it_begins_anew() {
     while length() <= LOG_BYTES_KEPT {
         write(&ground);
     }
-    assert_eq!(drawn(&ground), first, "somebody still reads it");
+    assert_eq!(drawn(&ground), first, "a reader still uses it");
     reader.execute_batch("COMMIT").unwrap();
     write_on(&ground);
     assert!(length() <= LOG_BYTES_KEPT, "{} bytes", length());

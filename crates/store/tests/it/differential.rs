@@ -1,6 +1,5 @@
-//! The same random commands on the model in memory and on a database: the same answers, the same events, the same records.
-//!
-//! Ids and times come from the model, so that both sides can be compared to the last byte.
+//! Differential test: random commands run on the in-memory model and on a database, and answers, events and records must be
+//! equal. Ids and times come from the model, so both sides are equal byte for byte.
 
 mod backend;
 mod beside;
@@ -18,16 +17,16 @@ use berth_testkit::outcome;
 use self::backend::{Asked, Database, Looked, Run};
 use self::dump::{as_loaded, as_recorded, same};
 
-/// Runs at the same time: they share the flushes of the database.
+/// Concurrent runs, which share commits.
 const AT_ONCE: usize = 16;
-/// A run of this seed leaves rows of every kind.
+/// A run with this seed writes every kind of row.
 const SEED_OF_A_LONG_RUN: u64 = 119;
 
 #[test]
-fn a_database_answers_and_keeps_what_the_model_does() {
+fn store_matches_the_model() {
     let database = Database::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
-    // A round trip to PostgreSQL takes longer.
+    // PostgreSQL is slower because of round trips.
     let (name, sequences) = if database.is_postgres() {
         ("PostgreSQL", outcome::short_or_long(100, 300))
     } else {
@@ -55,7 +54,7 @@ fn a_database_answers_and_keeps_what_the_model_does() {
 }
 
 #[test]
-fn a_row_that_is_not_as_it_was_decided_is_a_difference() {
+fn store_differs_from_the_model_after_a_changed_row() {
     let database = Database::new();
     let changes = [
         "UPDATE environments SET fence = fence + 1",
@@ -74,7 +73,7 @@ fn a_row_that_is_not_as_it_was_decided_is_a_difference() {
         let pair = perform(&database, number, SEED_OF_A_LONG_RUN).unwrap();
         pair.compare_dumps().unwrap();
         database.beside.lock().unwrap().change(&[(change, &[])]);
-        assert!(pair.compare_dumps().is_err(), "nobody saw: {change}");
+        assert!(pair.compare_dumps().is_err(), "not found: {change}");
     }
 }
 
@@ -83,7 +82,7 @@ fn compare(database: &Database, number: u32, seed: u64) -> Result<(), String> {
     pair.compare_dumps().map_err(|told| format!("seed {seed}, at the end: {told}"))
 }
 
-/// Runs the sequence of a seed on both sides; `number` is that of no other run in this database.
+/// Runs the commands of a seed on both sides; `number` is unique in the database.
 fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, String> {
     let model = LockModel::of_run(number);
     let run = Run::begin(database, number, &model.world);
@@ -139,7 +138,7 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Looks and writes in one transaction.
+    /// Reads, decides and writes in one transaction.
     fn ask(&mut self, place: EnvironmentIndex, ask: &LockRequest) -> Result<(), String> {
         let asked = self.asked(place, ask);
         let step = self.model.load_and_decide(place, ask);
@@ -165,7 +164,7 @@ impl Pair<'_> {
         Ok(step.map(|step| (step, looked)))
     }
 
-    /// Writes what was decided before. A store that finds it outdated leaves no trace of it.
+    /// Writes an earlier decision. If it is stale, the store writes nothing.
     fn commit(&mut self, step: LockStep, looked: Looked) -> Result<LockStep, String> {
         let rows = |pair: &Self| dump::rows(&mut pair.database.beside.lock().unwrap(), pair.run.org);
         let step = self.model.commit_unwatched(step);
@@ -183,14 +182,14 @@ impl Pair<'_> {
         Ok(step)
     }
 
-    /// A new pipeline is as stopped, and as tracked, as the others.
+    /// Gives a new pipeline the status and the tracked commit of the others.
     fn follow(&self, step: &LockStep) {
         if step.ask == LockRequest::Recreate && !step.is_outdated {
             self.run.mirror(&self.model.around);
         }
     }
 
-    /// With the moment that the model is going to draw.
+    /// Uses the time and entropy that the model will use.
     fn asked(&self, place: EnvironmentIndex, ask: &LockRequest) -> Asked {
         let around = self.model.around.clone();
         let moment = around.clone().moment();

@@ -1,24 +1,24 @@
-//! Old events go, from the oldest on. What is left is a chain that says where it begins, and a cut nobody announced is found.
+//! Retention removes the oldest events. The rest is a valid chain with a start, and an unannounced removal is found.
 
 use berth_core::event::{Event, EventKind, NewEvent, Subject};
 use berth_core::id::{EventId, WebhookId};
 use berth_core::name::Slug;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{Format, Kinds, State, Webhook};
-use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict, export};
-use berth_store::query::From;
-use berth_store::query::events::{self, Filter};
-use berth_store::records::event_retention::{announce, due, remove};
-use berth_store::records::webhook;
+use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict, export};
+use berth_store::pagination::From;
+use berth_store::tables::event::{self, Filter};
+use berth_store::tables::event_retention::{announce, due, remove};
+use berth_store::tables::webhook;
 use berth_store::{StoreError, Tx};
 use rusqlite::{Connection, params};
 
 use super::Ground;
 
-/// More than go in one transaction. With the first event of the organization they are numbered from 2 on.
+/// More than one transaction removes. Numbered from 2, after the organization's first event.
 const OLD: i64 = 700;
 const YOUNG: i64 = 300;
-/// The last that is old.
+/// The last old event.
 const THROUGH: i64 = OLD + 1;
 const DAYS: i64 = 30;
 
@@ -33,7 +33,7 @@ fn record(ground: &Ground, count: i64) {
     ground.transact(work).unwrap();
 }
 
-/// Now; whatever is recorded from here on is younger.
+/// The current time; events recorded later are younger.
 fn now(ground: &Ground) -> Timestamp {
     let look = || ground.transact(|tx| Ok(tx.now().whole_millis())).unwrap();
     let now = look();
@@ -41,7 +41,7 @@ fn now(ground: &Ground) -> Timestamp {
     now
 }
 
-/// [`OLD`] events before the time that is told, and [`YOUNG`] ones after it.
+/// Records [`OLD`] events before the returned time, and [`YOUNG`] events after it.
 fn fill(ground: &Ground) -> Timestamp {
     record(ground, OLD);
     let between = now(ground);
@@ -53,7 +53,7 @@ fn due_now(ground: &Ground, before: Timestamp) -> Option<i64> {
     ground.transact(move |tx| due(tx, before, before)).unwrap()
 }
 
-/// A whole pass: how many went with each batch.
+/// Runs a pass and returns the sizes of its batches.
 fn pass(ground: &Ground, through: i64) -> Result<Vec<usize>, StoreError> {
     let (announced, first) = ground.transact(move |tx| {
         let announced = announce(tx, through, DAYS)?;
@@ -81,31 +81,31 @@ fn found(ground: &Ground, kept: Option<Head>) -> (i64, Reason) {
 }
 
 fn all(ground: &Ground) -> Vec<Event> {
-    ground.transact(|tx| events::after(tx, 0, i64::MAX, i64::MAX)).unwrap()
+    ground.transact(|tx| event::after(tx, 0, i64::MAX, i64::MAX)).unwrap()
 }
 
 fn head_of(event: &Event) -> Head {
     Head { sequence: event.sequence, hash: event.hash.clone() }
 }
 
-/// What a list shows: the numbers on a page, the total.
+/// The event numbers on a page, and the total.
 fn list(ground: &Ground, filter: Filter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
-    let listed = ground.transact(move |tx| events::list(tx, &filter, &From::Offset(offset), limit, true));
+    let listed = ground.transact(move |tx| event::list(tx, &filter, &From::Offset(offset), limit, true));
     let page = listed.unwrap();
     (page.items.iter().map(|event| event.sequence).collect(), page.total)
 }
 
 #[test]
-fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
+fn event_retention_leaves_a_valid_chain_and_exact_totals() {
     let ground = Ground::new();
     let between = fill(&ground);
     let before = all(&ground);
     let long_ago = Timestamp::from_micros(between.as_micros() - 1_000_000_000);
     let overdue = ground.transact(move |tx| due(tx, between, long_ago)).unwrap();
-    assert_eq!(overdue, None, "the oldest is not overdue");
+    assert_eq!(overdue, None, "the oldest event is not overdue");
     assert_eq!(due_now(&ground, between), Some(THROUGH));
     assert_eq!(pass(&ground, THROUGH).unwrap(), [500, 201, 0]);
-    assert_eq!(due_now(&ground, between), None, "the rest is young");
+    assert_eq!(due_now(&ground, between), None, "the other events are young");
 
     let last = i64::try_from(before.len()).unwrap() + 1;
     let after = all(&ground);
@@ -133,7 +133,7 @@ fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
     assert_eq!(list(&ground, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
     assert_eq!(list(&ground, about, YOUNG / 2, 9).0, [0; 0]);
 
-    // It goes on as before, also after a new start; and the event that told of the first cut may go with the second.
+    // Also works after a restart; the second pass may remove the announcement of the first.
     let ground = ground.reopened();
     record(&ground, YOUNG);
     assert_eq!(check(&ground, Some(head_of(told))).problem, None);
@@ -145,7 +145,7 @@ fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
 }
 
 #[test]
-fn what_a_webhook_has_not_read_stays() {
+fn event_retention_keeps_events_that_a_webhook_has_not_read() {
     let ground = Ground::new();
     let made = ground.transact(|tx| {
         let made = Webhook {
@@ -166,7 +166,7 @@ fn what_a_webhook_has_not_read_stays() {
     });
     let made = made.unwrap();
     let between = fill(&ground);
-    assert_eq!(due_now(&ground, between), Some(1), "it has read nothing after that");
+    assert_eq!(due_now(&ground, between), Some(1), "the webhook has read no further");
     let id = made.id;
     assert!(ground.transact(move |tx| webhook::move_cursor(tx, id, 1, 40, 0)).unwrap());
     assert_eq!(due_now(&ground, between), Some(40));
@@ -179,18 +179,18 @@ fn what_a_webhook_has_not_read_stays() {
         tx.record(NewEvent::new(EventKind::WebhookUpdated, Subject::new("webhook", off.id, None)))
     });
     switched.unwrap();
-    assert_eq!(due_now(&ground, between), Some(THROUGH + 1), "one that is switched off reads no more");
+    assert_eq!(due_now(&ground, between), Some(THROUGH + 1), "an inactive webhook does not hold events back");
 }
 
 #[test]
-fn the_newest_event_stays() {
+fn event_retention_keeps_the_newest_event() {
     let ground = Ground::new();
     record(&ground, 100);
     assert_eq!(due_now(&ground, now(&ground)), Some(100), "of 101");
 }
 
 #[test]
-fn a_check_that_is_under_way_while_events_go_finds_nothing_wrong() {
+fn chain_verification_tolerates_concurrent_retention() {
     let ground = Ground::new();
     let between = fill(&ground);
     let mut check = ground.transact(|tx| StoredCheck::begin(tx, None)).unwrap();
@@ -203,7 +203,7 @@ fn a_check_that_is_under_way_while_events_go_finds_nothing_wrong() {
     assert_eq!((verdict.first, verdict.problem), (THROUGH + 1, None));
 }
 
-/// A history that was cut once, and its file.
+/// A log after one pass, and its database file.
 fn cut() -> (Ground, Connection) {
     let ground = Ground::in_a_file();
     fill(&ground);
@@ -213,7 +213,7 @@ fn cut() -> (Ground, Connection) {
 }
 
 #[test]
-fn whatever_is_done_to_a_cut_history_is_found() {
+fn chain_verification_finds_changes_after_retention() {
     let first = THROUGH + 1;
     let next_hash = "(SELECT hash FROM events WHERE sequence = kept_after + 1)";
     let moved = format!("UPDATE event_heads SET kept_hash = {next_hash}, kept_after = kept_after + 1");
@@ -227,9 +227,9 @@ fn whatever_is_done_to_a_cut_history_is_found() {
         ("UPDATE event_heads SET kept_after = 0", 1, Reason::Missing),
         ("UPDATE event_heads SET kept_after = kept_after + 1", first + 1, Reason::Unexpected),
         ("UPDATE event_heads SET kept_hash = x'00'", 1, Reason::Missing),
-        // Somebody cuts off one more and says it was always so.
+        // One more event is removed, and the start is moved.
         (&format!("{moved}; DELETE FROM events WHERE sequence = 702"), first, Reason::Missing),
-        // Something stands in the place of what was removed.
+        // A row is inserted where events were removed.
         (
             "INSERT INTO events SELECT org_id, 3, id || 'x', kind, occurred_at, actor, request_id, subjects, data,
              previous_hash, hash FROM events WHERE sequence = 800",
@@ -246,7 +246,7 @@ fn whatever_is_done_to_a_cut_history_is_found() {
 }
 
 #[test]
-fn removed_events_leave_no_terms() {
+fn event_retention_removes_terms() {
     let (ground, db) = cut();
     let count = |text: &str| -> i64 { db.query_row(text, [], |row| row.get(0)).unwrap() };
     assert_eq!(count(&format!("SELECT COUNT(*) FROM event_terms WHERE sequence <= {THROUGH}")), 0);
@@ -258,11 +258,11 @@ fn removed_events_leave_no_terms() {
 }
 
 #[test]
-fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
+fn event_is_found_by_id_until_retention_removes_it() {
     let ground = Ground::in_a_file();
     fill(&ground);
     let by_id = |ground: &Ground, id: EventId| {
-        let found = ground.transact(move |tx| events::by_id(tx, id)).unwrap();
+        let found = ground.transact(move |tx| event::by_id(tx, id)).unwrap();
         found.map(|event| event.sequence)
     };
     for event in all(&ground) {
@@ -280,7 +280,7 @@ fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
 }
 
 #[test]
-fn a_history_that_was_touched_keeps_its_events() {
+fn event_retention_keeps_events_that_fail_verification() {
     let ground = Ground::in_a_file();
     let between = fill(&ground);
     let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
@@ -288,7 +288,7 @@ fn a_history_that_was_touched_keeps_its_events() {
     db.execute(touched, params![ground.org.to_string()]).unwrap();
     let through = due_now(&ground, between).unwrap();
     let refused = pass(&ground, through).unwrap_err().to_string();
-    assert!(refused.contains("wrong at event 300"), "{refused}");
+    assert!(refused.contains("fails verification at event 300"), "{refused}");
     let left = all(&ground);
     assert_eq!(
         i64::try_from(left.len()).unwrap(),
@@ -298,11 +298,11 @@ fn a_history_that_was_touched_keeps_its_events() {
     assert_eq!(found(&ground, None), (300, Reason::Edited));
 }
 
-/// As it is exported.
+/// The lines of an export.
 fn exported(ground: &Ground) -> Vec<String> {
-    let (start, head) = ground.transact(|tx| Ok((events::kept_after(tx)?, events::head(tx)?))).unwrap();
+    let (start, head) = ground.transact(|tx| Ok((event::kept_after(tx)?, event::head(tx)?))).unwrap();
     let mut lines = vec![export::start_line(ground.org, &start).unwrap().expect("a start")];
-    lines.extend(all(ground).iter().map(|event| chain::line(event).unwrap()));
+    lines.extend(all(ground).iter().map(|event| audit::line(event).unwrap()));
     lines.push(export::head_line(ground.org, &head).unwrap());
     lines
 }
@@ -312,7 +312,7 @@ fn check_lines(lines: &[String]) -> Verdict {
 }
 
 #[test]
-fn an_export_says_where_it_begins_and_any_other_beginning_is_found() {
+fn export_after_retention_has_a_verified_start() {
     let (ground, _db) = cut();
     let lines = exported(&ground);
     let whole = check_lines(&lines);
@@ -322,10 +322,10 @@ fn an_export_says_where_it_begins_and_any_other_beginning_is_found() {
     assert_eq!((older.head_is_too_old, older.problem), (true, None));
 
     let problem = |lines: &[String]| check_lines(lines).problem.map(|it| (it.sequence, it.reason));
-    assert_eq!(problem(&lines[1..]), Some((1, Reason::Missing)), "without its start");
+    assert_eq!(problem(&lines[1..]), Some((1, Reason::Missing)), "without the start");
     let second = head_of(&all(&ground)[0]);
     let shorter = [vec![export::start_line(ground.org, &second).unwrap().unwrap()], lines[2..].to_vec()];
-    assert_eq!(problem(&shorter.concat()), Some((THROUGH + 1, Reason::Missing)), "with a start of its own");
+    assert_eq!(problem(&shorter.concat()), Some((THROUGH + 1, Reason::Missing)), "with another start");
     let twice = [&lines[..1], &lines].concat();
     assert_eq!(problem(&twice), Some((THROUGH + 1, Reason::Unexpected)));
 

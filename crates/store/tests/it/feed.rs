@@ -1,4 +1,4 @@
-//! The feed: what was committed, in order, to those who follow, and to nobody else.
+//! The feed publishes committed events in order, to the followers of their organization only.
 
 use berth_core::event::{Event, EventKind, NewEvent, Subject};
 use berth_store::feed::{Follower, Heard};
@@ -6,7 +6,7 @@ use berth_store::{Context, StoreError};
 
 use super::{Ground, create, new_organization};
 
-/// The next event but the one that came with the organization: a follower may still hear of what was just committed.
+/// The next event, without the organization's first one: a follower may receive an event that was committed just before.
 async fn next(follower: &mut Follower) -> Event {
     match follower.next().await {
         Heard::Event(told) if told.event.sequence == 1 => Box::pin(next(follower)).await,
@@ -66,7 +66,7 @@ async fn a_follower_that_is_too_slow_is_told_so() {
         Ok::<_, StoreError>(())
     });
     many.await.unwrap();
-    // Whoever hears the last one knows that all of them were told.
+    // Events are ordered, so the last one means that all were published.
     loop {
         match quick.next().await {
             Heard::Event(told) if told.event.sequence == 2_001 => break,
@@ -82,7 +82,7 @@ async fn a_closed_store_ends_its_followers() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let mut follower = ground.store.follow(ground.org);
     tokio::task::spawn_blocking(move || drop(ground)).await.unwrap();
-    // What was committed just before it began may come first.
+    // An event committed just before may come first.
     while let Heard::Event(told) = follower.next().await {
         assert_eq!(told.event.sequence, 1);
     }

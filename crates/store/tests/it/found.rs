@@ -1,10 +1,10 @@
-//! Events are found by their terms.
+//! Search in the audit log by terms.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::StoreError;
-use berth_store::query::From;
-use berth_store::query::events::{self, Filter};
-use berth_store::query::findable;
+use berth_store::admin::integrity;
+use berth_store::pagination::From;
+use berth_store::tables::event::{self, Filter};
 use rusqlite::Connection;
 
 use super::Ground;
@@ -12,7 +12,7 @@ use super::Ground;
 const PIPELINES: usize = 3;
 const LIMIT: i64 = 7;
 
-/// One transaction with so many events, about each pipeline in turn.
+/// Records events in one transaction, about each pipeline in turn.
 fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     let work = move |tx: &mut berth_store::Tx<'_>| {
         for number in numbers {
@@ -24,18 +24,18 @@ fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.transact(work).unwrap();
 }
 
-/// What a look at all of them finds wrong.
+/// Problems that the integrity check finds.
 fn problems(ground: &Ground) -> Vec<String> {
     let (mut problems, mut after) = (Vec::new(), Some(0));
     while let Some(number) = after {
-        let page = ground.transact(move |tx| findable::events(tx, number)).unwrap();
+        let page = ground.transact(move |tx| integrity::events(tx, number)).unwrap();
         problems.extend(page.problems);
         after = page.last;
     }
     problems
 }
 
-/// Every page by offset, and then by the place after the last one, against what was recorded.
+/// Compares every page, by offset and by cursor, with what was recorded.
 fn check(ground: &Ground, recorded: usize) {
     assert_eq!(problems(ground), Vec::<String>::new());
     for pipeline in 0..PIPELINES {
@@ -46,10 +46,10 @@ fn check(ground: &Ground, recorded: usize) {
         let (mut offset, mut place) = (0, From::Offset(0));
         loop {
             let (asked, from) = (filter.clone(), From::Offset(offset));
-            let page = ground.transact(move |tx| events::list(tx, &asked, &from, LIMIT, false)).unwrap();
+            let page = ground.transact(move |tx| event::list(tx, &asked, &from, LIMIT, false)).unwrap();
             by_offset.extend(page.items.iter().filter_map(|event| event.data["number"].as_u64()));
             let asked = filter.clone();
-            let next = ground.transact(move |tx| events::list(tx, &asked, &place, LIMIT, false)).unwrap();
+            let next = ground.transact(move |tx| event::list(tx, &asked, &place, LIMIT, false)).unwrap();
             by_place.extend(next.items.iter().filter_map(|event| event.data["number"].as_u64()));
             assert_eq!(page.has_more, next.has_more);
             if !page.has_more {
@@ -63,14 +63,14 @@ fn check(ground: &Ground, recorded: usize) {
 }
 
 #[test]
-fn every_event_is_found_once_and_in_order() {
+fn event_list_has_every_event_once_in_order() {
     let mut ground = Ground::new();
     let mut recorded = 0;
     for (round, count) in [1, 60, 66, 1, 1, 127, 128, 129, 300, 5].into_iter().enumerate() {
         record(&ground, recorded..recorded + count);
         recorded += count;
         check(&ground, recorded);
-        // What is undone is not found, and what a new start finds is the same.
+        // A rolled back event is not found, and a restart changes nothing.
         let undone = ground.transact(|tx| {
             tx.record(NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", "p0", None)))?;
             Err::<(), _>(StoreError::Unavailable("undone".into()))
@@ -84,20 +84,20 @@ fn every_event_is_found_once_and_in_order() {
     }
 }
 
-/// Two people, four pipelines and three environments, in no simple order.
+/// Two users, four pipelines and three environments, in a mixed order.
 fn mixed(number: u64) -> NewEvent {
     let kind = if number.is_multiple_of(5) { EventKind::PipelineUpdated } else { EventKind::SessionClaimed };
     let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     let event = NewEvent::new(kind, Subject::new("pipeline", format!("p{}", at % 4), None));
     let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
-    // One that is about the same thing twice is found once.
+    // An event with a duplicate subject is found once.
     let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
     let rare = Subject::new("deployment", format!("d{}", number / 97), None);
     if number.is_multiple_of(97) { event.about(rare) } else { event }
 }
 
 #[test]
-fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
+fn event_filter_matches_a_full_scan() {
     let ground = Ground::new();
     let mut recorded = 0;
     for count in [300, 1, 128, 700, 90] {
@@ -108,7 +108,7 @@ fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
         let before = now();
         while now() == before {}
     }
-    let all = ground.transact(|tx| events::after(tx, 0, i64::MAX, i64::MAX)).unwrap();
+    let all = ground.transact(|tx| event::after(tx, 0, i64::MAX, i64::MAX)).unwrap();
     let times = [None, Some(all[250].occurred_at), Some(all[600].occurred_at), Some(all[1_200].occurred_at)];
     let maybe = |word: &str, at: usize| (at > 0).then(|| format!("{word}{}", at - 1));
     for case in 0..3 * 5 * 3 * 4 * 4_usize {
@@ -126,7 +126,7 @@ fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
         for offset in [0, 1, 40, 250] {
             let asked = filter.clone();
             let page = ground
-                .transact(move |tx| events::list(tx, &asked, &From::Offset(offset), LIMIT * 6, false))
+                .transact(move |tx| event::list(tx, &asked, &From::Offset(offset), LIMIT * 6, false))
                 .unwrap();
             let found: Vec<i64> = page.items.iter().map(|event| event.sequence).collect();
             let rest = wanted.get(offset as usize..).unwrap_or_default();
@@ -137,21 +137,24 @@ fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
 }
 
 #[test]
-fn terms_that_differ_from_their_events_are_found_by_verify() {
+fn verify_finds_wrong_event_terms() {
     let of_p1 = "term_id = (SELECT id FROM terms WHERE term = 'pipeline:p1')";
     for (damage, wanted) in [
         (
             format!("DELETE FROM event_terms WHERE {of_p1} AND sequence = 3"),
-            "event 3 is not found by pipeline:p1",
+            "event 3 is not indexed under pipeline:p1",
         ),
-        ("DELETE FROM terms WHERE term = 'pipeline:p1'".to_owned(), "event 3 is not found by pipeline:p1"),
+        (
+            "DELETE FROM terms WHERE term = 'pipeline:p1'".to_owned(),
+            "event 3 is not indexed under pipeline:p1",
+        ),
         (
             format!("UPDATE event_terms SET sequence = 4 WHERE {of_p1} AND sequence = 3"),
-            "event 3 is not found by pipeline:p1",
+            "event 3 is not indexed under pipeline:p1",
         ),
         (
             "INSERT INTO event_terms SELECT id, 2 FROM terms WHERE term = 'pipeline:p1'".to_owned(),
-            "event 2 is found by pipeline:p1, which it is not about",
+            "event 2 is indexed under pipeline:p1, which it does not have",
         ),
     ] {
         let ground = Ground::in_a_file();

@@ -1,18 +1,18 @@
-//! Totals and offsets of a list agree with its rows, whatever was added and removed in which order.
+//! Totals and offsets of lists.
 
 use berth_core::pipeline::state::{self, Pipeline};
 use berth_core::time::Timestamp;
-use berth_store::query::From;
-use berth_store::query::pipelines::{self, Filter};
+use berth_store::pagination::From;
+use berth_store::tables::pipeline::{self, Filter};
 
 use super::{Ground, create};
 
 const ROWS: usize = 2_600;
 
 #[test]
-fn any_offset_and_the_total_are_exact_after_adding_and_removing() {
+fn list_offset_and_total_are_exact() {
     let ground = Ground::new();
-    // Ids far apart in time and in no order, so that blocks fill from the middle too.
+    // Ids far apart in time, in a mixed order.
     let all = ground.transact(|tx| {
         (0..ROWS)
             .map(|n| create(tx, &format!("p-{n}"), Timestamp::from_micros(scattered(n) * 1_000_000)))
@@ -52,7 +52,7 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
     ];
     for offset in offsets {
         let from = From::Offset(i64::try_from(offset).unwrap());
-        let slice = ground.transact(move |tx| pipelines::list(tx, &Filter::default(), &from, 20)).unwrap();
+        let slice = ground.transact(move |tx| pipeline::list(tx, &Filter::default(), &from, 20)).unwrap();
         let found: Vec<_> = slice.items.iter().map(|pipeline| pipeline.id).collect();
         let wanted: Vec<_> = expected.iter().skip(offset).take(20).copied().collect();
         assert_eq!(found, wanted, "at offset {offset}");
@@ -63,7 +63,7 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
     let (mut walked, mut from) = (Vec::new(), From::Offset(0));
     loop {
         let start = from.clone();
-        let slice = ground.transact(move |tx| pipelines::list(tx, &Filter::default(), &start, 200)).unwrap();
+        let slice = ground.transact(move |tx| pipeline::list(tx, &Filter::default(), &start, 200)).unwrap();
         walked.extend(slice.items.iter().map(|pipeline| pipeline.id));
         let Some(last) = walked.last().filter(|_| slice.has_more) else { break };
         from = From::After(last.to_string());
@@ -72,7 +72,7 @@ fn check(ground: &Ground, expected: &[Pipeline]) {
 }
 
 #[test]
-fn a_search_finds_parts_of_names_in_any_case_and_takes_wildcards_literally() {
+fn pipeline_search_is_case_insensitive_and_escapes_wildcards() {
     let ground = Ground::new();
     ground
         .transact(|tx| {
@@ -84,7 +84,7 @@ fn a_search_finds_parts_of_names_in_any_case_and_takes_wildcards_literally() {
         .unwrap();
     let found = |search: &str| {
         let filter = Filter { search: Some(search.to_owned()), status: None };
-        let slice = ground.transact(move |tx| pipelines::list(tx, &filter, &From::Offset(0), 20)).unwrap();
+        let slice = ground.transact(move |tx| pipeline::list(tx, &filter, &From::Offset(0), 20)).unwrap();
         assert_eq!(slice.total, Some(i64::try_from(slice.items.len()).unwrap()));
         slice.items.iter().map(|pipeline| pipeline.slug.to_string()).collect::<Vec<_>>()
     };
@@ -94,7 +94,7 @@ fn a_search_finds_parts_of_names_in_any_case_and_takes_wildcards_literally() {
     assert_eq!(found("_"), Vec::<String>::new());
 }
 
-/// A fixed shuffle: every number once, in no visible order.
+/// A fixed shuffle.
 fn scattered(n: usize) -> i64 {
     i64::try_from((n * 7_919) % 10_007).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The store through its public surface, on real files and, where there is one, a real PostgreSQL.
+//! Tests of the store's public interface on SQLite, or on PostgreSQL with `BERTH_TEST_DATABASE=postgres`.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -27,22 +27,22 @@ use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
 use berth_core::step::Network;
 use berth_core::time::Timestamp;
-use berth_store::records::member::{self, Member};
-use berth_store::records::organization::{self, Organization};
-use berth_store::records::pipeline;
-use berth_store::records::user::{self, Account, User};
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::pipeline;
+use berth_store::tables::user::{self, Account, User};
 use berth_store::{Context, Store, StoreError, Tx};
 use berth_testkit::Scratch;
 
-/// A store in a directory of its own, with one organization.
+/// A store with one organization.
 struct Ground {
-    // Closed before its place is removed.
+    // Dropped before its directory.
     store: Store,
     org: OrgId,
     place: Place,
 }
 
-/// Where a store is: a file, or a database of its own where tests run on PostgreSQL.
+/// The database of a store: a file, or a scratch database on PostgreSQL.
 struct Place {
     dir: tempfile::TempDir,
     postgres: Option<Scratch>,
@@ -66,7 +66,7 @@ impl Ground {
         Self::at(Place::new())
     }
 
-    /// For what looks at the file itself.
+    /// Always on SQLite, for tests that access the file.
     fn in_a_file() -> Self {
         Self::at(Place { dir: tempfile::tempdir().unwrap(), postgres: None })
     }
@@ -92,7 +92,7 @@ impl Ground {
 }
 
 impl Ground {
-    /// Makes so many changes in one commit: they gather while another one is under way.
+    /// Runs changes in one commit: they queue up while another transaction is running.
     fn at_once(&self, changes: usize, change: impl Fn(usize) + Sync) {
         let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
         std::thread::scope(|scope| {
@@ -147,12 +147,12 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
         .unwrap()
 }
 
-/// Creates a pipeline in the transaction's organization; `at` decides where its id sorts.
+/// Creates a pipeline; `at` is the time in its id, by which pipelines are sorted.
 fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
     create_with(tx, slug, at, &[])
 }
 
-/// One that names these types of custom steps.
+/// Creates a pipeline that uses these types of custom steps.
 fn create_with(tx: &mut Tx<'_>, slug: &str, at: Timestamp, types: &[&str]) -> Result<Pipeline, StoreError> {
     let outline = Outline {
         name: DisplayName::parse(slug).unwrap(),

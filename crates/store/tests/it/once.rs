@@ -1,4 +1,4 @@
-//! The outbox keeps effects until they are done; stored answers are found by their whole key, for a while.
+//! The outbox and stored responses of idempotent requests.
 
 use std::process::Command;
 
@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::{Ground, Place};
 
 #[test]
-fn an_effect_waits_until_it_is_done() {
+fn outbox_keeps_an_effect_until_it_is_done() {
     let ground = Ground::new();
     ground
         .transact(|tx| {
@@ -34,7 +34,7 @@ fn an_effect_waits_until_it_is_done() {
 }
 
 #[test]
-fn an_answer_is_found_by_caller_operation_and_key() {
+fn stored_response_is_found_by_caller_operation_and_key() {
     let ground = Ground::new();
     let key = OnceKey::new("tok_a", "POST /x", "k", vec![1]);
     let answer =
@@ -57,7 +57,7 @@ fn numbered(number: usize) -> OnceKey {
     OnceKey::new("tok_a", "POST /x", &format!("k{number}"), vec![1])
 }
 
-/// In one commit; every third one is undone.
+/// Stores responses in one commit; every third transaction is rolled back.
 fn remember_at_once(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.at_once(numbers.len(), |index| {
         let number = numbers.start + index;
@@ -83,11 +83,11 @@ fn check_remembered(ground: &Ground, count: usize) {
     }
 }
 
-/// As a crash leaves it: the file and its log, and nothing of what was in memory.
+/// A copy of the file and its WAL, as after a crash.
 fn crashed(ground: &Ground) -> Ground {
     let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
     for file in ["berth.db", "berth.db-wal"] {
-        // By another process: in this one SQLite would lose its locks.
+        // Copied by another process: closing the file in this one would drop SQLite's POSIX locks.
         let copied =
             Command::new("cp").arg(ground.place.dir.path().join(file)).arg(place.dir.path()).status();
         assert!(copied.unwrap().success());
@@ -96,7 +96,7 @@ fn crashed(ground: &Ground) -> Ground {
 }
 
 #[test]
-fn responses_of_concurrent_requests_are_found_at_once_and_after_a_crash() {
+fn stored_responses_of_concurrent_requests_survive_a_crash() {
     let ground = Ground::in_a_file();
     remember_at_once(&ground, 0..90);
     check_remembered(&ground, 90);
@@ -106,7 +106,7 @@ fn responses_of_concurrent_requests_are_found_at_once_and_after_a_crash() {
 }
 
 #[test]
-fn an_expired_response_is_replaced_and_a_live_one_never() {
+fn stored_response_is_replaced_only_after_it_expired() {
     let ground = Ground::in_a_file();
     remember_at_once(&ground, 0..1);
     let again = |ground: &Ground| {
@@ -125,7 +125,7 @@ fn an_expired_response_is_replaced_and_a_live_one_never() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_loses_no_answer() {
+fn stored_response_survives_a_clock_step_back() {
     let ground = Ground::in_a_file();
     remember_at_once(&ground, 0..9);
     check_remembered(&ground, 9);

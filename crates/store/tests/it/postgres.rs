@@ -1,11 +1,11 @@
-//! One SQL text for two databases: every migration runs and every statement prepares on a real PostgreSQL, too.
+//! Every migration and every statement works on PostgreSQL.
 
 use berth_store::migrations::MIGRATIONS;
 use berth_store::sql::{self, Engine, render};
 use berth_testkit::{Scratch, outcome};
 
 #[test]
-fn every_migration_runs_and_every_statement_prepares_on_postgresql() {
+fn postgresql_runs_every_migration_and_prepares_every_statement() {
     let Some(scratch) = Scratch::new() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -21,7 +21,7 @@ fn every_migration_runs_and_every_statement_prepares_on_postgresql() {
         match client.prepare(&render(statement.text, Engine::Postgres)) {
             Err(error) => failures.push(format!("{}: {error:?}", statement.name)),
             Ok(prepared) => {
-                // What goes in and out must be one of the types the store has values for.
+                // Parameters and columns must have the types of `Value`.
                 let params = prepared.params().iter().map(::postgres::types::Type::name);
                 let columns = prepared.columns().iter().map(|column| column.type_().name());
                 let odd = params.chain(columns).filter(|kind| !["text", "int8", "bytea"].contains(kind));

@@ -1,4 +1,4 @@
-//! What registries offer to definitions.
+//! Resolution of step types to registry versions.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,7 @@ use berth_core::registry::{
 };
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
-use berth_store::query::registries;
-use berth_store::records::{registry, registry_build};
+use berth_store::tables::{registry, registry_build};
 use berth_store::{StoreError, Tx};
 
 use super::Ground;
@@ -36,7 +35,7 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
     Ok(made)
 }
 
-/// A build that came out well: the version becomes the one that is meant where none is named.
+/// A successful build: its version becomes the current one.
 fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
     let step = |own: &&str| StepMetadata {
         key: step_key(own).unwrap(),
@@ -65,7 +64,7 @@ fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result
 }
 
 fn offered(ground: &Ground, types: &'static [&'static str]) -> Vec<String> {
-    let offers = ground.transact(move |tx| registries::offers(tx, types.iter().copied())).unwrap();
+    let offers = ground.transact(move |tx| registry::offers(tx, types.iter().copied())).unwrap();
     let shown = |text: &&str| match &offers[*text] {
         Ok(offer) => format!("{} {}", offer.pinned.digest, offer.pinned.step_type),
         Err(why) => why.clone(),
@@ -74,7 +73,7 @@ fn offered(ground: &Ground, types: &'static [&'static str]) -> Vec<String> {
 }
 
 #[test]
-fn a_type_gets_the_newest_version_or_the_one_it_names() {
+fn step_type_resolves_to_the_current_or_the_named_version() {
     let ground = Ground::new();
     ground
         .transact(|tx| {
@@ -83,7 +82,7 @@ fn a_type_gets_the_newest_version_or_the_one_it_names() {
             registry_build::note_tag(tx, tools.id, "v1", FIRST)?;
             registry_build::note_branch(tx, tools.id, "main", FIRST)?;
             built(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
-            // Somebody moves the tag: it stays where it was first seen. A branch moves, as branches do.
+            // A moved tag keeps its first commit. A branch moves.
             registry_build::note_tag(tx, tools.id, "v1", SECOND)?;
             registry_build::note_branch(tx, tools.id, "main", SECOND)?;
             add(tx, "empty").map(drop)
@@ -118,7 +117,7 @@ fn a_type_gets_the_newest_version_or_the_one_it_names() {
 }
 
 #[test]
-fn a_version_is_written_once() {
+fn registry_version_is_immutable() {
     let ground = Ground::new();
     let again = ground.transact(|tx| {
         let tools = add(tx, "tools")?;
@@ -129,7 +128,7 @@ fn a_version_is_written_once() {
 }
 
 #[test]
-fn another_organization_has_registries_of_its_own() {
+fn registries_are_separate_for_each_organization() {
     let ground = Ground::new();
     ground
         .transact(|tx| {
@@ -144,11 +143,11 @@ fn another_organization_has_registries_of_its_own() {
 }
 
 #[test]
-fn pipelines_that_name_a_step_are_its_users() {
+fn registry_lists_pipelines_that_use_its_steps() {
     let ground = Ground::new();
     let users = |name: &'static str| {
         let name = RegistryName::parse(name).unwrap();
-        let found = ground.transact(move |tx| registries::uses(tx, &name)).unwrap();
+        let found = ground.transact(move |tx| registry::uses(tx, &name)).unwrap();
         found.into_iter().map(|it| format!("{} {} {}", it.slug, it.step, it.is_anywhere)).collect::<Vec<_>>()
     };
     ground

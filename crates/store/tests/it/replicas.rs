@@ -1,4 +1,4 @@
-//! Several stores over one PostgreSQL: as one.
+//! Several stores that share a PostgreSQL database.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,16 +9,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use berth_core::environment::fence::{Fence, Heard as Known, Witness};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
-use berth_store::chain::StoredCheck;
+use berth_store::audit::StoredCheck;
 use berth_store::feed::Heard;
-use berth_store::query::events;
-use berth_store::records::{instance, lease, pipeline};
+use berth_store::tables::{event, instance, lease, pipeline};
 use berth_store::{Context, OpenError, Store, StoreError, idempotency};
 use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
 
-/// Without one on this machine there is nothing to look at.
+/// Skips the test if PostgreSQL is not installed.
 fn scratch() -> Option<Scratch> {
     let found = Scratch::new();
     if found.is_none() {
@@ -28,7 +27,7 @@ fn scratch() -> Option<Scratch> {
 }
 
 #[test]
-fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits() {
+fn replicas_number_events_without_gaps_in_commit_order() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
@@ -50,7 +49,7 @@ fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits()
         }
     });
     let checked = stores[1].read_blocking(Some(org), |db| {
-        let all = events::after(db, 0, i64::MAX, i64::MAX)?;
+        let all = event::after(db, 0, i64::MAX, i64::MAX)?;
         let times: Vec<_> = all.iter().map(|event| event.occurred_at).collect();
         let mut check = StoredCheck::begin(db, None)?;
         while check.page(db)? {}
@@ -60,11 +59,11 @@ fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits()
 }
 
 #[test]
-fn two_that_decide_on_the_same_row_do_so_one_after_the_other() {
+fn replicas_serialize_writes_to_the_same_row() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
-    // Each looks whether the name is free, and takes it: without the lock both would find it free.
+    // Both check whether the name is free and insert it: without the lock both would succeed.
     let taken: Vec<bool> = std::thread::scope(|scope| {
         let all: Vec<_> = (0..8)
             .map(|number| {
@@ -116,7 +115,7 @@ async fn a_follower_hears_what_another_store_commits() {
 }
 
 #[test]
-fn a_lease_has_one_holder_until_it_has_run_out_or_was_left() {
+fn lease_has_one_holder_until_it_expires_or_is_released() {
     let Some(scratch) = scratch() else { return };
     let store = Store::open_postgres(&scratch.url()).unwrap();
     let take = |holder: &'static str, seconds| {
@@ -127,12 +126,12 @@ fn a_lease_has_one_holder_until_it_has_run_out_or_was_left() {
     assert!(take("a", 3_600) && take("a", 3_600));
     assert!(!take("b", 3_600), "a has it");
     store.transact_blocking(Context::system(None), |tx| lease::leave(tx, "work", "a")).unwrap();
-    assert!(take("b", 0), "a has left it");
-    assert!(take("a", 3_600), "that of b has run out");
+    assert!(take("b", 0), "a has released it");
+    assert!(take("a", 3_600), "the lease of b has expired");
 }
 
 #[test]
-fn a_database_of_somebody_else_of_a_newer_version_or_read_only_is_refused_and_left_as_it_is() {
+fn unsuitable_postgresql_is_refused_unchanged() {
     let Some(foreign) = scratch() else { return };
     foreign.connect().batch_execute("CREATE TABLE customers (id BIGINT)").unwrap();
     let refused = |url: &str| match Store::open_postgres(url) {
@@ -163,17 +162,17 @@ fn a_database_of_somebody_else_of_a_newer_version_or_read_only_is_refused_and_le
     let text = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
     fixed.connect().batch_execute(&text).unwrap();
     let why = refused(&fixed.url());
-    assert!(why.contains("cannot be written to") && why.contains("the primary"), "{why}");
+    assert!(why.contains("is read-only") && why.contains("the primary"), "{why}");
     let nobody = newer.url().replace("/t_", "/no_");
     assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
 }
 
-/// What becomes of the next COMMIT on its way.
+/// What the proxy does with the next COMMIT.
 const PASSES: u8 = 0;
 const ANSWER_LOST: u8 = 1;
 const REQUEST_LOST: u8 = 2;
 
-/// Between the store and the server: loses a COMMIT, or the answer to it, when it is told to.
+/// A proxy that can drop a COMMIT, or its response.
 fn lossy(scratch: &Scratch) -> (String, Arc<AtomicU8>) {
     let url = scratch.url();
     let (_, rest) = url.split_once('@').unwrap();
@@ -209,12 +208,12 @@ fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
             return;
         }
     }
-    // The server finishes what it was told before it sees the end.
+    // The server executes the COMMIT before it notices the closed connection.
     let _ = server.shutdown(std::net::Shutdown::Write);
 }
 
 #[test]
-fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
+fn lost_commit_response_is_an_unknown_outcome() {
     let Some(scratch) = scratch() else { return };
     let direct = Store::open_postgres(&scratch.url()).unwrap();
     let org = new_organization(&direct, "acme");
@@ -227,13 +226,13 @@ fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
         let slug = Slug::parse(slug).unwrap();
         let look =
             move |tx: &mut berth_store::Tx<'_>| Ok::<_, StoreError>(pipeline::by_slug(tx, &slug)?.is_some());
-        // A change waits for the lock, and so for the end of a commit that is still under way.
+        // A write waits for the lock, and so for the commit that is still running.
         direct.transact_blocking(Context::system(Some(org)), look).unwrap()
     };
     made("calm").unwrap();
     fate.store(ANSWER_LOST, Ordering::SeqCst);
     assert!(matches!(made("done"), Err(StoreError::Unknown(_))));
-    assert!(exists("done"), "it was written all the same");
+    assert!(exists("done"), "the commit succeeded");
     fate.store(REQUEST_LOST, Ordering::SeqCst);
     assert!(matches!(made("undone"), Err(StoreError::Unknown(_))));
     assert!(!exists("undone"), "it was not");
@@ -242,7 +241,7 @@ fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
 }
 
 #[test]
-fn a_database_that_goes_away_is_told_and_found_again() {
+fn postgresql_restart_is_reported_and_recovered() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -256,22 +255,22 @@ fn a_database_that_goes_away_is_told_and_found_again() {
     make("before").unwrap();
     server.kill();
     assert!(matches!(make("meanwhile"), Err(StoreError::Unavailable(_))));
-    let read = store.read_blocking(Some(org), |db| events::head(db));
+    let read = store.read_blocking(Some(org), |db| event::head(db));
     let why = read.unwrap_err().to_string();
     assert!(why.contains("cannot be reached"), "{why}");
     server.resume().unwrap();
     make("after").unwrap();
-    let read = store.read_blocking(Some(org), |db| events::head(db));
-    assert_eq!(read.unwrap().sequence, 3, "what was refused left nothing");
+    let read = store.read_blocking(Some(org), |db| event::head(db));
+    assert_eq!(read.unwrap().sequence, 3, "refused writes left nothing");
 }
 
-/// The upper part of the fences that are given now.
+/// The epoch of a new fence.
 fn epoch(store: &Store) -> i64 {
     store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
 }
 
 #[test]
-fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
+fn epoch_rises_after_a_failover() {
     let Some(bin) = binaries() else {
         outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
@@ -281,13 +280,13 @@ fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
     assert_eq!([&stores[0], &stores[1]].map(epoch), [0, 0]);
     server.kill();
     server.resume().unwrap();
-    // A connection that was lost is noticed when it is used; the next question is answered by a new one.
+    // A lost connection is noticed when it is used; the next query gets a new one.
     let found = |store: &Store| {
         let asked =
             || store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
         asked().or_else(|_| asked()).unwrap()
     };
-    assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart loses nothing");
+    assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart is no failover");
     server.fail_over().unwrap();
     assert_eq!(
         [&stores[0], &stores[1]].map(found),
@@ -299,7 +298,7 @@ fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
 }
 
 #[test]
-fn p3_what_a_runner_has_seen_raises_the_epoch_of_every_server_at_once() {
+fn epoch_seen_by_a_runner_is_raised_on_every_server() {
     let Some(scratch) = scratch() else { return };
     let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
     let org = new_organization(&stores[0], "acme");
@@ -310,7 +309,7 @@ fn p3_what_a_runner_has_seen_raises_the_epoch_of_every_server_at_once() {
         });
         given.unwrap()
     };
-    // Each has a connection by now.
+    // Each store has a write connection now.
     assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
     let hears = |store: &Store, epoch: i64| {
         store.transact_blocking(Context::system(None), move |tx| instance::heard(tx, Witness::Epoch(epoch)))
@@ -341,13 +340,13 @@ async fn a_lease_is_taken_while_somebody_has_the_whole_installation_for_himself(
     let taken = store.transact_lease(|tx| lease::take(tx, "work", "a", 60)).await;
     assert!(taken.unwrap());
     let waits = store.transact(Context::system(None), |_| Ok::<_, StoreError>(())).await;
-    assert!(matches!(waits, Err(StoreError::Unavailable(_))), "the others wait for it, and not for ever");
+    assert!(matches!(waits, Err(StoreError::Unavailable(_))), "other writers wait until the lock timeout");
     drop(release);
     tokio::task::spawn_blocking(move || drop((store, holder.join().unwrap()))).await.unwrap();
 }
 
 #[test]
-fn a_repeat_waits_for_the_disk_as_the_commit_it_tells_of_had_to() {
+fn replayed_response_is_as_durable_as_its_commit() {
     let Some(scratch) = scratch() else { return };
     let store = Store::open_postgres(&scratch.url()).unwrap();
     let org = new_organization(&store, "acme");
@@ -366,7 +365,7 @@ fn a_repeat_waits_for_the_disk_as_the_commit_it_tells_of_had_to() {
         change(vouches);
         written() != before
     };
-    // PostgreSQL itself writes a few bytes now and then.
-    assert!((0..5).any(|_| !writes(false)), "a transaction that wrote nothing waits for nothing");
+    // PostgreSQL occasionally writes WAL in the background.
+    assert!((0..5).any(|_| !writes(false)), "a read-only transaction writes no WAL");
     assert!((0..5).all(|_| writes(true)));
 }

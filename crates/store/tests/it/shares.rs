@@ -1,4 +1,4 @@
-//! Due work is selected for each organization: one with much of it does not hide that of another.
+//! Fair batches: an organization with much due work does not starve others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -17,8 +17,10 @@ use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
 use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_core::time::Timestamp;
-use berth_store::query::{Batch, analyses, environments, registries, repositories, runs};
-use berth_store::records::{deployment, registry, repository};
+use berth_store::pagination::Batch;
+use berth_store::query::runs;
+use berth_store::records::deployment;
+use berth_store::tables::{registry, repository};
 use berth_store::{Context, StoreError, Tx};
 use proptest::prelude::*;
 
@@ -28,7 +30,7 @@ fn second(number: i64) -> Timestamp {
     Timestamp::from_micros(number * 1_000_000)
 }
 
-/// Adds work that has waited since a second, for the organization of the transaction.
+/// Adds work that is due since this second.
 type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
 type Select<Id> = fn(&mut Tx<'_>, Batch) -> Result<Vec<(OrgId, Id)>, StoreError>;
 
@@ -178,30 +180,30 @@ fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
 }
 
 #[test]
-fn due_registries_are_selected_for_each_organization() {
-    check(add_registry, |tx, batch| registries::due(tx, second(1_000), batch));
+fn due_registries_are_shared_among_organizations() {
+    check(add_registry, |tx, batch| registry::due(tx, second(1_000), batch));
 }
 
 #[test]
-fn rollouts_to_plan_are_selected_for_each_organization() {
+fn rollouts_to_plan_are_shared_among_organizations() {
     check(add_rollout, |tx, batch| runs::to_plan(tx, batch));
 }
 
 #[test]
-fn startable_deployments_are_selected_for_each_organization() {
+fn startable_deployments_are_shared_among_organizations() {
     check(add_startable, |tx, batch| {
-        Ok(environments::startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
+        Ok(environment::startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
     });
 }
 
 #[test]
-fn queued_analyses_are_selected_for_each_organization() {
-    check(add_analysis, |tx, batch| analyses::queued(tx, batch));
+fn queued_analyses_are_shared_among_organizations() {
+    check(add_analysis, |tx, batch| analysis::queued(tx, batch));
 }
 
 #[test]
-fn asked_fixes_are_selected_for_each_organization() {
-    check(add_fix, |tx, batch| analyses::opening(tx, batch));
+fn requested_fixes_are_shared_among_organizations() {
+    check(add_fix, |tx, batch| fix_pull_request::opening(tx, batch));
 }
 
 type Added = (i64, RepositoryId, RegistryId);
@@ -211,7 +213,7 @@ fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<Added, StoreE
     Ok((at, add_repository(tx, at)?, add_named_registry(tx, &name, at)?))
 }
 
-/// The first of all before the second of any, sorted and counted the simple way.
+/// The expected batch: the first row of every organization before the second of any.
 fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: Batch) -> Vec<(OrgId, Id)> {
     let mut by_org: BTreeMap<OrgId, Vec<(i64, Id)>> = BTreeMap::new();
     for (org, at, id) in all.iter().filter(|(_, at, _)| *at <= now) {
@@ -230,7 +232,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_selection_has_the_oldest_of_each_organization(
+    fn batch_has_the_oldest_rows_of_each_organization(
         times in prop::collection::vec(prop::collection::vec(0i64..50, 0..12), 1..4),
         total in 0i64..30, share in 0i64..14, now in 0i64..60,
     ) {
@@ -247,9 +249,9 @@ proptest! {
             }
         }
         let batch = Batch { total, share };
-        let found = ground.transact(move |tx| registries::due(tx, second(now), batch)).unwrap();
+        let found = ground.transact(move |tx| registry::due(tx, second(now), batch)).unwrap();
         prop_assert_eq!(found, expected(&registries, now, batch));
-        let found = ground.transact(move |tx| repositories::due(tx, second(now), total)).unwrap();
+        let found = ground.transact(move |tx| repository::due(tx, second(now), total)).unwrap();
         prop_assert_eq!(found, expected(&repositories, now, Batch { total, share: 1 }));
     }
 }

@@ -1,10 +1,10 @@
-//! All or nothing, never without an event, never in another organization.
+//! Transactions are atomic, record events and are isolated by organization.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
 use berth_core::pipeline::state;
-use berth_store::query::{From, events};
-use berth_store::records::pipeline;
+use berth_store::pagination::From;
+use berth_store::tables::{event, pipeline};
 use berth_store::{Context, StoreError, Tx};
 
 use super::{Ground, Place, create, new_organization};
@@ -15,14 +15,14 @@ fn exists(ground: &Ground, slug: &str) -> bool {
 }
 
 #[test]
-fn what_was_answered_is_there_after_a_restart() {
+fn acknowledged_write_survives_a_restart() {
     let ground = Ground::new();
     ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
     assert!(exists(&ground.reopened(), "shop"));
 }
 
 #[test]
-fn an_error_takes_back_everything_the_transaction_wrote() {
+fn failed_transaction_is_rolled_back() {
     let ground = Ground::new();
     let failed = ground.transact(|tx| {
         create(tx, "shop", tx.now())?;
@@ -33,7 +33,7 @@ fn an_error_takes_back_everything_the_transaction_wrote() {
 }
 
 #[test]
-fn a_change_without_an_event_is_taken_back() {
+fn write_without_an_event_is_rolled_back() {
     let ground = Ground::new();
     let failed = ground.transact(|tx| pipeline::put_definition(tx, "h", "version: 1"));
     assert!(failed.unwrap_err().to_string().contains("without an event"));
@@ -41,14 +41,14 @@ fn a_change_without_an_event_is_taken_back() {
 }
 
 #[test]
-fn the_character_nul_is_refused_whatever_the_database_is() {
+fn nul_character_is_refused() {
     let ground = Ground::new();
     let asked = ground.transact(|tx| pipeline::definition(tx, "a\0b"));
     assert!(matches!(asked, Err(StoreError::Nul)), "{asked:?}");
 }
 
 #[test]
-fn a_panic_takes_back_its_own_transaction_and_no_other() {
+fn panic_rolls_back_its_own_transaction_only() {
     let ground = Ground::new();
     let failed = ground.transact(|tx| -> Result<(), StoreError> {
         create(tx, "shop", tx.now())?;
@@ -61,7 +61,7 @@ fn a_panic_takes_back_its_own_transaction_and_no_other() {
 }
 
 #[test]
-fn a_statement_of_an_organization_needs_one() {
+fn organization_statement_without_an_organization_is_an_error() {
     let ground = Ground::new();
     let failed: Result<_, StoreError> =
         ground.store.transact_blocking(Context::system(None), |tx| pipeline::find(tx, "shop"));
@@ -69,7 +69,7 @@ fn a_statement_of_an_organization_needs_one() {
 }
 
 #[test]
-fn one_organization_does_not_see_another() {
+fn organizations_are_isolated() {
     let ground = Ground::new();
     let made = ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
     let other = Context::system(Some(new_organization(&ground.store, "globex")));
@@ -80,7 +80,7 @@ fn one_organization_does_not_see_another() {
 }
 
 #[test]
-fn a_lost_version_check_is_an_error_and_not_a_lost_update() {
+fn failed_version_check_is_an_error() {
     let ground = Ground::new();
     let made = ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
     let stop = move |ground: &Ground| {
@@ -95,7 +95,7 @@ fn a_lost_version_check_is_an_error_and_not_a_lost_update() {
 }
 
 #[test]
-fn many_writers_share_commits_and_every_event_has_the_next_number() {
+fn concurrent_writers_number_events_without_gaps() {
     let ground = Ground::new();
     std::thread::scope(|scope| {
         for writer in 0..8 {
@@ -113,14 +113,14 @@ fn many_writers_share_commits_and_every_event_has_the_next_number() {
             });
         }
     });
-    let filter = events::Filter::default();
-    let seen = ground.transact(move |tx| events::list(tx, &filter, &From::Offset(0), 1_000, true)).unwrap();
+    let filter = event::Filter::default();
+    let seen = ground.transact(move |tx| event::list(tx, &filter, &From::Offset(0), 1_000, true)).unwrap();
     let sequences: Vec<_> = seen.items.iter().map(|event| event.sequence).collect();
     assert_eq!(sequences, (1..=401).rev().collect::<Vec<_>>());
     assert_eq!(seen.total, Some(401));
 }
 
-/// What is asked for while the writer is held is one commit, in this order.
+/// Queues jobs while the writer is busy, so that they share a commit, in this order.
 fn together(ground: &Ground, works: Vec<Work>) -> Vec<Result<(), StoreError>> {
     let (release, held) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -152,7 +152,7 @@ fn creates(slug: &'static str) -> Work {
     Box::new(move |tx| create(tx, slug, tx.now()).map(drop))
 }
 
-/// Writes, and fails.
+/// Writes, then fails.
 fn fails(slug: &'static str) -> Work {
     Box::new(move |tx| {
         create(tx, slug, tx.now())?;
@@ -161,19 +161,19 @@ fn fails(slug: &'static str) -> Work {
 }
 
 #[test]
-fn a_change_that_fails_is_undone_alone() {
+fn failed_job_is_undone_without_the_rest_of_its_batch() {
     let ground = Ground::in_a_file();
     let refuses: Work = Box::new(|_| Err(StoreError::Bug("on purpose".into())));
     let answers = together(&ground, vec![creates("one"), fails("two"), refuses, creates("three")]);
     let kept: Vec<_> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(kept, [true, false, false, true]);
     assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
-    let head = ground.transact(|tx| events::head(tx)).unwrap();
-    assert_eq!(head.sequence, 3, "the organization and the two that were kept");
+    let head = ground.transact(|tx| event::head(tx)).unwrap();
+    assert_eq!(head.sequence, 3, "the organization and the two committed jobs");
 }
 
 #[test]
-fn the_mark_of_access_changes_with_access_alone() {
+fn access_generation_changes_with_permissions_only() {
     let ground = Ground::in_a_file();
     let mark = |ground: &Ground| ground.store.access().unwrap().0;
     let before = mark(&ground);
@@ -184,7 +184,7 @@ fn the_mark_of_access_changes_with_access_alone() {
 }
 
 #[test]
-fn two_starts_at_once_migrate_once() {
+fn concurrent_starts_migrate_once() {
     let place = Place::new();
     std::thread::scope(|scope| {
         for start in 0..4 {
@@ -198,7 +198,7 @@ fn two_starts_at_once_migrate_once() {
 }
 
 #[test]
-fn readers_see_what_was_acknowledged() {
+fn reader_sees_acknowledged_writes() {
     let ground = Ground::new();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use berth_server::upkeep::verify::verify_chains;
-use berth_store::copy::{Copied, Direction, copy};
+use berth_store::admin::copy::{Copied, Direction, copy};
+use berth_store::admin::read_only::ReadOnly;
 use berth_store::data_dir::DataDir;
-use berth_store::read_only::ReadOnly;
 
 use crate::cmd::say;
 use crate::config::Settings;

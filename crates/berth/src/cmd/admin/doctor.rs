@@ -7,7 +7,7 @@ use std::process::{Command as Program, ExitCode};
 use berth_engine::vault::root_key_id;
 use berth_runner::{Confinement, RunnerStartError, StepUserAccount};
 use berth_server::admin;
-use berth_store::query::everywhere;
+use berth_store::tables::{instance, key};
 use serde_json::json;
 
 use super::{Found, Place};
@@ -119,14 +119,14 @@ fn root_key(found: &Found) -> Check {
 fn database(found: &Found) -> Check {
     let name = "database";
     let looked = found.read_only().and_then(|mut db| {
-        let epoch = db.read(None, |db| everywhere::epoch(db))?;
+        let epoch = db.read(None, |db| instance::epoch(db))?;
         let version = match found.database {
             Some(_) => db.sql("SELECT current_setting('server_version')", 1)?,
             None => db.sql("SELECT sqlite_version()", 1)?,
         };
         let version = version.rows.into_iter().flatten().flatten().next().unwrap_or_default();
         let engine = if found.database.is_some() { "PostgreSQL" } else { "SQLite" };
-        let key = db.read(None, |db| everywhere::root_key(db))?;
+        let key = db.read(None, |db| key::root_key(db))?;
         Ok((format!("{engine} {version}, epoch {epoch}"), key))
     });
     match looked {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use berth_server::upkeep::Settled;
-use berth_store::read_only::ReadOnly;
+use berth_store::admin::read_only::ReadOnly;
 
 use crate::config::Settings;
 use crate::logging;

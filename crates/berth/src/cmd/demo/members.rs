@@ -8,8 +8,8 @@ use berth_engine::credential::Redacted;
 use berth_server::app::issue_token;
 use berth_server::auth::passwords::{self, PasswordCost};
 use berth_server::error::AppError;
-use berth_store::records::member::{self, Member};
-use berth_store::records::user::{self, Account, User};
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::user::{self, Account, User};
 use berth_store::{Context, Store};
 
 use super::organizations::parsed;

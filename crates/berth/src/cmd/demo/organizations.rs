@@ -8,7 +8,7 @@ use berth_engine::definitions::checked_definition;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::error::AppError;
 use berth_server::setup::{Created, create_organization};
-use berth_store::records::pipeline;
+use berth_store::tables::pipeline;
 use berth_store::{Context, Store};
 
 const SHOP: &str = include_str!("shop.yaml");

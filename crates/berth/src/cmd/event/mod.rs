@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_api::event::{ChainHead, Event, EventsVerify, Verification};
-use berth_store::chain::Head;
+use berth_store::audit::Head;
 
 use crate::client::{Client, Failure, Remote, escaped};
 use crate::output::time::clock;

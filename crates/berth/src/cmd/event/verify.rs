@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use berth_store::chain::Head;
-use berth_store::chain::export::{Checked, verify};
+use berth_store::audit::Head;
+use berth_store::audit::export::{Checked, verify};
 use serde_json::json;
 
 use crate::output::say;

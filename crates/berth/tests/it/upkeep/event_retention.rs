@@ -3,8 +3,8 @@
 use std::io::BufRead as _;
 
 use berth_core::time::Timestamp;
-use berth_store::chain::{self, Head};
-use berth_store::query::{events, everywhere};
+use berth_store::audit::{self, Head};
+use berth_store::tables::{event, organization};
 use berth_store::{Store, StoreError};
 use berth_testkit::{Scratch, outcome};
 use rusqlite::params;
@@ -23,15 +23,15 @@ const STOPS: usize = 70;
 fn grow_old(home: &Home) -> Vec<Head> {
     let path = home.path().join("berth.db");
     let store = Store::open_sqlite(&path).expect("the database");
-    let read = |db: &mut berth_store::Reader<'_>| everywhere::organizations(db, None);
+    let read = |db: &mut berth_store::Reader<'_>| organization::organizations(db, None);
     let (org, _) = store.read_blocking::<_, StoreError>(None, read).expect("organizations").remove(0);
-    let all = |db: &mut berth_store::Reader<'_>| events::after(db, 0, i64::MAX, i64::MAX);
+    let all = |db: &mut berth_store::Reader<'_>| event::after(db, 0, i64::MAX, i64::MAX);
     let mut history = store.read_blocking::<_, StoreError>(Some(org), all).expect("events");
     drop(store);
     for event in &mut history {
         event.occurred_at = Timestamp::from_micros(event.occurred_at.as_micros() - LONG_AGO_US);
     }
-    let head = chain::seal(Head::start(), &mut history).expect("a chain");
+    let head = audit::seal(Head::start(), &mut history).expect("a chain");
     let db = rusqlite::Connection::open(path).expect("the database");
     let change = "UPDATE events SET occurred_at = ?2, previous_hash = ?3, hash = ?4 WHERE sequence = ?1";
     for it in &history {

@@ -16,10 +16,10 @@ use berth_core::runner::ONLINE_S;
 use berth_engine::gates::{self, Asked};
 use berth_engine::{DeploymentAggregate, LoadedDeployment, authors, is_for, tally};
 use berth_store::Read;
-use berth_store::query::{approvals, runners, runs};
-use berth_store::records::pipeline;
-use berth_store::records::plan::{self, Build, BuildKey};
+use berth_store::query::runs;
 use berth_store::records::stage as stages;
+use berth_store::tables::plan::{self, Build, BuildKey};
+use berth_store::tables::{approval, pipeline, runner};
 
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
@@ -153,7 +153,7 @@ fn without_runner(
         return Ok(Vec::new());
     }
     let since = db.now().plus_seconds(-ONLINE_S);
-    let online = runners::seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
+    let online = runner::seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
     let online: Vec<Vec<String>> =
         online.iter().map(|it| it.labels.iter().map(ToString::to_string).collect()).collect();
     let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| is_for(aggregate, *at, labels)));
@@ -205,7 +205,7 @@ fn gated(
 fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<BlockedBy>, AppError> {
     let mut found = Vec::new();
     let ats: Vec<usize> = aggregate.run.held().collect();
-    let open = if ats.is_empty() { Vec::new() } else { approvals::open(db, aggregate.run.deployment)? };
+    let open = if ats.is_empty() { Vec::new() } else { approval::open(db, aggregate.run.deployment)? };
     for at in ats {
         let step = &aggregate.run.steps[at];
         if let Some(approval) = open.iter().find(|it| it.step == Some(step.id)) {

@@ -12,9 +12,10 @@ use berth_core::deployment::{Deployment, EnvironmentDeployment, Target, Work};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::Read;
-use berth_store::query::From;
+use berth_store::pagination::From;
 use berth_store::query::deployments;
-use berth_store::records::{deployment, environment, pipeline, run};
+use berth_store::records::{deployment, run};
+use berth_store::tables::{environment, pipeline};
 
 pub use berth_store::query::deployments::Filter as DeploymentFilter;
 pub use operate::{NewDeployment, SoakEnd};
@@ -64,7 +65,7 @@ impl App {
             }
             let found = deployments::list(db, &filter, &from, limit, with_total)?;
             let items = found.items.iter().map(|it| listed(db, it)).collect::<Result<_, AppError>>()?;
-            Ok(berth_store::query::Slice { items, total: found.total, has_more: found.has_more })
+            Ok(berth_store::pagination::Slice { items, total: found.total, has_more: found.has_more })
         });
         let slice = slice.await?;
         Ok(Page::of(&slice, |it: &wire::Deployment| it.id.clone(), wire::Deployment::clone))

@@ -13,7 +13,7 @@ use berth_engine::stage_deployments::{self, StartRequest};
 use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
-use berth_store::records::{environment, pipeline};
+use berth_store::tables::{environment, pipeline};
 
 use super::{changed, find, location};
 use crate::app::{Answer, App, Outcome};

@@ -16,7 +16,7 @@ use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans, gates, people_b
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::runs;
-use berth_store::records::{environment, session};
+use berth_store::tables::{environment, session};
 
 use super::operate::SINCE_MAX;
 use super::{answer, changed, find, location};

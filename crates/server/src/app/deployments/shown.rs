@@ -12,9 +12,8 @@ use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
 use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
 use berth_store::Read;
-use berth_store::query::approvals;
-use berth_store::records::environment;
 use berth_store::records::run::{self, Told};
+use berth_store::tables::{approval, environment};
 
 use super::blocked;
 use crate::app::Answer;
@@ -94,7 +93,7 @@ fn answers(
     if !aggregate.plan.has_approvals() {
         return Ok(None);
     }
-    let open = approvals::open(db, aggregate.run.deployment)?;
+    let open = approval::open(db, aggregate.run.deployment)?;
     let mut told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
     let asked = blocked.iter().filter(|it| it.kind == wire::BlockedKind::Approval);
     told.extend(asked.map(|it| it.detail.as_str()));

@@ -12,7 +12,7 @@ use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
 use berth_core::name::Reason;
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
-use berth_store::records::{environment, pipeline};
+use berth_store::tables::{environment, pipeline};
 
 use super::queue::{lengths, tagged_as};
 use super::view::tagged;

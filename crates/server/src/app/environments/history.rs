@@ -6,7 +6,8 @@ use berth_api::environment::{HistoryEntry, HolderShare, Insights, Spread};
 use berth_core::access::permit;
 use berth_core::environment::{EndReason, Session, Ticket, TicketCause, TicketStatus};
 use berth_core::time::Timestamp;
-use berth_store::query::environments::{self, INSIGHT_ROWS_MAX};
+use berth_store::tables::session;
+use berth_store::tables::ticket::{self, INSIGHT_ROWS_MAX};
 
 use super::{Place, shown};
 use crate::app::{Answer, App};
@@ -37,7 +38,7 @@ impl App {
             let total = environment.sessions;
             let from = total.saturating_sub((page - 1).saturating_mul(limit));
             let sessions =
-                if from > 0 { environments::history(db, environment.id, from, limit)? } else { Vec::new() };
+                if from > 0 { session::list_before(db, environment.id, from, limit)? } else { Vec::new() };
             let now = db.now();
             Ok(NumberedPage { items: sessions.iter().map(|session| entry(session, now)).collect(), total })
         })
@@ -53,8 +54,8 @@ impl App {
         self.read(who, move |db| {
             let environment = place.find_any(db)?.environment;
             let now = db.now();
-            let sessions = environments::history(db, environment.id, environment.sessions, INSIGHT_ROWS_MAX)?;
-            let tickets = environments::tickets_of(db, environment.id)?;
+            let sessions = session::list_before(db, environment.id, environment.sessions, INSIGHT_ROWS_MAX)?;
+            let tickets = ticket::tickets_of(db, environment.id)?;
             let from = now.plus_seconds(-days * DAY_S).max(environment.created_at);
             let insights = learned(&sessions, &tickets, from, now);
             Ok(Answer::ok(Insights { env_name: environment.name.to_string(), ..insights }))

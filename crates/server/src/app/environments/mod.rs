@@ -23,7 +23,7 @@ use berth_core::event::ActorKind;
 use berth_core::id::OrgId;
 use berth_core::name::EnvName;
 use berth_store::idempotency::OnceKey;
-use berth_store::records::environment;
+use berth_store::tables::environment;
 use berth_store::{Read, Tx};
 
 use super::{App, Outcome, Ruled};

@@ -6,8 +6,7 @@ use berth_core::environment::eta::SESSIONS_MAX;
 use berth_core::environment::{EndReason, Lock, Session, Ticket, TicketCause, TicketStatus, queue};
 use berth_core::id::TicketId;
 use berth_store::Read;
-use berth_store::query::environments;
-use berth_store::records::{environment, ticket};
+use berth_store::tables::{environment, session, ticket};
 
 use super::view::tagged;
 use super::{Place, holder, shown};
@@ -87,7 +86,7 @@ pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppEr
         return Ok(Vec::new());
     }
     let environment = &lock.environment;
-    let sessions = environments::history(db, environment.id, environment.sessions, SESSIONS_MAX)?;
+    let sessions = session::list_before(db, environment.id, environment.sessions, SESSIONS_MAX)?;
     let length = |session: &Session| {
         let end = session.end.as_ref().filter(|end| end.reason != EndReason::Restored)?;
         Some(end.at.seconds_since(session.claimed_at).max(0))

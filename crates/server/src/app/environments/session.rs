@@ -11,8 +11,8 @@ use berth_core::event::ActorKind;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
 use berth_store::idempotency::OnceKey;
-use berth_store::query::members;
-use berth_store::records::{deployment, session, user};
+use berth_store::records::deployment;
+use berth_store::tables::{member, session, user};
 use berth_store::{Read, Tx};
 
 use super::view::tagged;
@@ -199,7 +199,7 @@ fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<Holder, AppError> {
         (_, Ok(email)) => user::by_email(tx, &email)?.map(|user| user.id),
         _ => return Err(refused("must be the id or the e-mail address of a member")),
     };
-    let member = id.map(|id| members::one(tx, id)).transpose()?.flatten();
+    let member = id.map(|id| member::one(tx, id)).transpose()?.flatten();
     let member = member.ok_or_else(|| refused("is not a member of this organization"))?;
     if !member.role.may(Action::EnvironmentsClaim) {
         return Err(refused("may not claim environments; their role would have to be deployer or higher"));

@@ -4,7 +4,7 @@ use berth_api::environment as wire;
 use berth_core::access::permit;
 use berth_core::environment::Lock;
 use berth_core::id::EnvironmentId;
-use berth_store::records::{environment, pipeline};
+use berth_store::tables::{environment, pipeline};
 
 use super::{Place, shown};
 use crate::app::{Answer, App};

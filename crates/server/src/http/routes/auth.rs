@@ -12,7 +12,7 @@ use berth_api::auth::{
 use berth_api::problem::Code;
 use berth_core::name::Email;
 use berth_engine::credential::Redacted;
-use berth_store::records::sign_in::SIGN_IN_AGE_S_MAX;
+use berth_store::tables::sign_in::SIGN_IN_AGE_S_MAX;
 use http::header::{HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 
 use crate::app::{Answer, App, LoginAttempt, Outcome, SignedIn};

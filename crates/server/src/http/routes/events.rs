@@ -14,7 +14,7 @@ use berth_core::id::EventId;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{is_known, known};
 use berth_core::wording::nearest;
-use berth_store::chain::Head;
+use berth_store::audit::Head;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 

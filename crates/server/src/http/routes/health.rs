@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use berth_api::Data;
 use berth_api::runner::Isolation;
-use berth_store::records::organization;
+use berth_store::tables::organization;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -3,8 +3,7 @@
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::webhook::{Delivery, DeliveryStatus, FAILURES_BROKEN, Tried, Webhook, settle};
-use berth_store::query::webhooks;
-use berth_store::records::{delivery, webhook};
+use berth_store::tables::{delivery, webhook};
 use berth_store::{Context, Tx};
 
 use super::Notify;
@@ -16,7 +15,7 @@ const DUE_BATCH_MAX: i64 = 10_000;
 
 /// Begins what is due and has room. Every webhook has one try at a time, so none holds up another.
 pub(super) async fn deliver(notify: &Notify) -> Result<(), AppError> {
-    let due = notify.services.store.read(None, |db| Ok::<_, AppError>(webhooks::due(db, DUE_BATCH_MAX)?));
+    let due = notify.services.store.read(None, |db| Ok::<_, AppError>(delivery::due(db, DUE_BATCH_MAX)?));
     for (org, webhook) in due.await? {
         if let Some(place) = notify.slots.take(org, webhook) {
             tokio::spawn(begin(notify.clone(), org, webhook, place));
@@ -39,7 +38,7 @@ async fn begin(notify: Notify, org: OrgId, webhook: WebhookId, place: Place) {
 async fn one(notify: &Notify, org: OrgId, id: WebhookId) -> Result<(), AppError> {
     let vault = notify.services.vault.clone();
     let due = notify.services.store.read(Some(org), move |db| {
-        let Some(next) = webhooks::next(db, id)? else { return Ok(None) };
+        let Some(next) = delivery::next(db, id)? else { return Ok(None) };
         let found = (webhook::by_id(db, id)?, delivery::by_id(db, next)?, delivery::payload(db, next)?);
         let (Some(webhook), Some(found), Some(body)) = found else { return Ok(None) };
         if !webhook.state.is_active() {

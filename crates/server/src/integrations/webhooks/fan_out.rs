@@ -7,9 +7,8 @@ use berth_core::event::Event;
 use berth_core::id::{DeliveryId, OrgId, PipelineId, WebhookId};
 use berth_core::pipeline::state::Pipeline;
 use berth_core::webhook::Webhook;
-use berth_store::query::events;
-use berth_store::query::webhooks::{self, Behind};
-use berth_store::records::{delivery, organization, pipeline, webhook};
+use berth_store::tables::webhook::{self, Behind};
+use berth_store::tables::{delivery, event, organization, pipeline};
 use berth_store::{Context, Reader, Tx};
 
 use super::Notify;
@@ -42,7 +41,7 @@ async fn look(notify: &Notify) -> Result<bool, AppError> {
     let (mut has_moved, mut after) = (false, None);
     loop {
         let found = notify.services.store.read(None, move |db| {
-            let page = webhooks::behind(db, after, BEHIND_PAGE)?;
+            let page = webhook::behind(db, after, BEHIND_PAGE)?;
             let is_last = (page.len() as i64) < BEHIND_PAGE;
             Ok::<_, AppError>((page, is_last))
         });
@@ -142,12 +141,12 @@ fn steps(
     let Some(organization) = organization::by_id(db, org)? else { return Ok(Vec::new()) };
     let sender = Sender { org: &organization, public_url };
     let known: HashMap<WebhookId, Webhook> =
-        webhooks::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?.into_iter().map(|it| (it.id, it)).collect();
+        webhook::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?.into_iter().map(|it| (it.id, it)).collect();
     let mut free = Vec::new();
     let mut steps = Vec::new();
     for (behind, position) in positions {
         let Some(webhook) = known.get(&behind.webhook) else { continue };
-        let room = DELIVERIES_PENDING_MAX - webhooks::pending(db, webhook.id)?;
+        let room = DELIVERIES_PENDING_MAX - delivery::pending(db, webhook.id)?;
         // Too far back to be news, and no room for it either.
         let oldest = behind.head - behind_max;
         if room <= 0 && *position < oldest {
@@ -165,7 +164,7 @@ fn steps(
         }
     }
     let Some(first) = free.iter().map(|(_, _, position, _)| *position).min() else { return Ok(steps) };
-    let happened = events::after(db, first, i64::MAX, EVENTS_BATCH_MAX)?;
+    let happened = event::after(db, first, i64::MAX, EVENTS_BATCH_MAX)?;
     let mut pipelines = Pipelines::default();
     for (webhook, behind, position, room) in free {
         let mut step = Step {
@@ -223,7 +222,7 @@ mod tests {
     use berth_core::name::{DisplayName, Slug};
     use berth_core::webhook::{Format, Kinds, State};
     use berth_store::Store;
-    use berth_store::records::organization::Organization;
+    use berth_store::tables::organization::Organization;
 
     use super::*;
 
@@ -243,9 +242,9 @@ mod tests {
         };
         webhook::put(tx, &made)?;
         webhook::begin(tx, made.id)?;
-        let from = events::last(tx)?.unwrap();
+        let from = event::last(tx)?.unwrap();
         tx.record(NewEvent::new(EventKind::WebhookCreated, Subject::new("webhook", made.id, None)))?;
-        let event = events::after(tx, from, i64::MAX, 1)?.remove(0);
+        let event = event::after(tx, from, i64::MAX, 1)?.remove(0);
         let (to, letters) = (event.sequence, vec![(event, "{}".to_owned())]);
         let step = Step { webhook: made.id, version: 1, from, to, dropped: 0, letters };
         Ok((made, step))
@@ -294,7 +293,7 @@ mod tests {
                     tx.record(NewEvent::new(EventKind::OrganizationCreated, Subject::new("org", id, None)))?;
                     let (found, step) = looked(tx)?;
                     change(tx, &found, inactive(&found))?;
-                    Ok::<_, AppError>((write(tx, step)?, webhooks::pending(tx, found.id)?))
+                    Ok::<_, AppError>((write(tx, step)?, delivery::pending(tx, found.id)?))
                 })
             });
             assert_eq!(done.unwrap(), (is_wanted, i64::from(is_wanted)), "{name}");

@@ -3,7 +3,7 @@
 use berth_core::event::{Event, summarize};
 use berth_core::time::Timestamp;
 use berth_core::webhook::{Format, Webhook};
-use berth_store::records::organization::Organization;
+use berth_store::tables::organization::Organization;
 use serde_json::{Value, json};
 
 use crate::wire;

@@ -10,8 +10,8 @@ use berth_core::pipeline::model::StepType;
 use berth_engine::git::Sha;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
 use berth_store::Read;
-use berth_store::query::analyses as listed;
-use berth_store::records::{analysis_settings, plan, run};
+use berth_store::records::run;
+use berth_store::tables::{analysis, analysis_settings, plan};
 
 use super::files::CommitFiles;
 use super::model::{self, Facts, Preview};
@@ -204,7 +204,7 @@ async fn same(
     let (pipeline, print, analyser) = (it.pipeline, fingerprint.to_owned(), analyser.to_owned());
     let found = services
         .store
-        .read(Some(org), move |db| Ok::<_, AppError>(listed::same(db, &print, pipeline, &analyser)?));
+        .read(Some(org), move |db| Ok::<_, AppError>(analysis::same(db, &print, pipeline, &analyser)?));
     Ok(found.await?.filter(|found| found.id != it.id))
 }
 
@@ -239,7 +239,7 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
             (step.failure.clone().unwrap_or_else(unknown), None)
         }
     };
-    let last_good = listed::last_good(db, it.pipeline, &it.stage, &it.step_name, it.deployment)?;
+    let last_good = analysis::last_good(db, it.pipeline, &it.stage, &it.step_name, it.deployment)?;
     let last_good = last_good.map(|good| LogKey {
         org,
         deployment: good.deployment,

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use berth_engine::admission::Admission;
 use berth_engine::limits::ANALYSES_AT_ONCE;
 use berth_store::Context;
-use berth_store::query::{Batch, analyses as listed};
-use berth_store::records::analysis;
+use berth_store::pagination::Batch;
+use berth_store::tables::analysis;
 use tokio::sync::Notify;
 
 use crate::error::AppError;
@@ -69,7 +69,7 @@ async fn resume(analyses: &Analyses) -> Result<(), AppError> {
     let found = analyses
         .services
         .store
-        .read(None, |db| Ok::<_, AppError>(listed::running(db, INTERRUPTED_MAX)?))
+        .read(None, |db| Ok::<_, AppError>(analysis::running(db, INTERRUPTED_MAX)?))
         .await?;
     for (org, id) in found.into_iter().filter(|(org, _)| !analyses.under_way.has(org)) {
         let done = analyses
@@ -84,7 +84,7 @@ async fn resume(analyses: &Analyses) -> Result<(), AppError> {
 /// Runs the oldest queued analysis of an organization that has none running. `false` if there is none.
 async fn next(analyses: &Analyses) -> Result<bool, AppError> {
     let queued =
-        analyses.services.store.read(None, |db| Ok::<_, AppError>(listed::queued(db, QUEUED)?)).await?;
+        analyses.services.store.read(None, |db| Ok::<_, AppError>(analysis::queued(db, QUEUED)?)).await?;
     let mut queued = queued.into_iter();
     let free = queued.find_map(|(org, id)| Some((analyses.under_way.try_enter(org)?, org, id)));
     let Some((_pass, org, id)) = free else { return Ok(false) };

@@ -12,8 +12,7 @@ use berth_core::name::CommitId;
 use berth_core::repository::Repository;
 use berth_engine::git::{GitError, Meant, Mirror, Sha};
 use berth_engine::limits::FIXES_AT_ONCE;
-use berth_store::query::analyses;
-use berth_store::records::{analysis, fix_pull_request, pipeline, repository};
+use berth_store::tables::{analysis, fix_pull_request, pipeline, repository};
 use berth_store::{Context, Read};
 use tokio::sync::Mutex;
 
@@ -58,7 +57,7 @@ async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<Analys
     let found = fixes
         .services
         .store
-        .read(None, move |db| Ok::<_, AppError>(analyses::open_after(db, after, ROUND_MAX)?))
+        .read(None, move |db| Ok::<_, AppError>(fix_pull_request::open_after(db, after, ROUND_MAX)?))
         .await?;
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count == ROUND_MAX);
     let last = found.last().map(|(_, id)| *id).filter(|_| is_full);

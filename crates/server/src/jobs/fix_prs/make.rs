@@ -10,8 +10,7 @@ use berth_core::repository::{Repository, Transport};
 use berth_engine::git::{
     Access, CommitFiles, Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha,
 };
-use berth_store::query::pipelines;
-use berth_store::records::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
+use berth_store::tables::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
 use berth_store::{Context, Read};
 
 use super::Fixes;
@@ -101,7 +100,7 @@ fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Un
         return unmade("the repository does not say which branch is its default one");
     };
     let limit = i64::try_from(PIPELINES_PER_REPOSITORY_MAX).unwrap_or(i64::MAX);
-    let others = pipelines::of_repository(db, repository.id, limit)?;
+    let others = pipeline::of_repository(db, repository.id, limit)?;
     let tracked = others.into_iter().filter_map(|it| it.outline.tracks);
     let kept = tracked.chain([base.clone()]).chain(repository.seen.default_branch.clone()).collect();
     let author_email = author_email(db, &asked.asked_by)?;

@@ -17,7 +17,8 @@ use berth_core::repository::Repository;
 use berth_engine::admission::Admission;
 use berth_engine::git::Credential;
 use berth_engine::limits::FIXES_AT_ONCE;
-use berth_store::query::{Batch, analyses};
+use berth_store::pagination::Batch;
+use berth_store::tables::fix_pull_request;
 use tokio::sync::{Notify, oneshot};
 
 use crate::config::Config;
@@ -64,7 +65,8 @@ impl Job for Fixes {
 
 /// Creates the oldest requested pull request of an organization that has none in progress. `false` if there is none.
 async fn next(fixes: &Fixes) -> Result<bool, AppError> {
-    let waiting = fixes.services.store.read(None, |db| Ok::<_, AppError>(analyses::opening(db, OPENING)?));
+    let waiting =
+        fixes.services.store.read(None, |db| Ok::<_, AppError>(fix_pull_request::opening(db, OPENING)?));
     let mut waiting = waiting.await?.into_iter();
     let free = waiting.find_map(|(org, id)| Some((fixes.under_way.try_enter(org)?, org, id)));
     let Some((_pass, org, id)) = free else { return Ok(false) };

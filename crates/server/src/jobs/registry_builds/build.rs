@@ -11,7 +11,7 @@ use berth_core::time::Timestamp;
 use berth_engine::artifacts::{ArtifactError, Artifacts, Kept};
 use berth_engine::events::registry_event;
 use berth_engine::git::{GitError, Mirror, Sha};
-use berth_store::records::{registry, registry_build};
+use berth_store::tables::{registry, registry_build};
 use berth_store::{Context, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
 

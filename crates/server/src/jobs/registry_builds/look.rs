@@ -8,7 +8,7 @@ use berth_core::registry::{Registry, RegistryStatus, Seen};
 use berth_core::time::Timestamp;
 use berth_engine::events::registry_event;
 use berth_engine::git::{GitError, Heads, Meant, Mirror, Sha, several};
-use berth_store::records::{registry, registry_build};
+use berth_store::tables::{registry, registry_build};
 use berth_store::{Context, StoreError, Tx};
 
 use super::Registries;

@@ -18,8 +18,8 @@ use berth_core::registry::{BuildStatus, RegistryStatus, Seen};
 use berth_engine::admission::Admission;
 use berth_engine::limits::REGISTRY_BUILDS_AT_ONCE;
 use berth_store::Context;
-use berth_store::query::{Batch, registries};
-use berth_store::records::{registry, registry_build};
+use berth_store::pagination::Batch;
+use berth_store::tables::{registry, registry_build};
 use tokio::sync::Notify;
 
 use crate::config::{Config, registries_dir};
@@ -116,12 +116,12 @@ async fn resume(registries: &Registries) -> Result<(), AppError> {
     let found = registries
         .services
         .store
-        .read(None, |db| Ok::<_, AppError>(registries::interrupted(db, INTERRUPTED_MAX)?))
+        .read(None, |db| Ok::<_, AppError>(registry::interrupted(db, INTERRUPTED_MAX)?))
         .await?;
     for (org, id) in found.into_iter().filter(|(org, _)| !registries.under_way.has(org)) {
         let done = registries.services.store.transact(Context::system(Some(org)), move |tx| {
             let now = tx.now();
-            for mut build in registries::under_way(tx, id, INTERRUPTED_MAX)? {
+            for mut build in registry_build::under_way(tx, id, INTERRUPTED_MAX)? {
                 (build.status, build.finished_at) = (BuildStatus::Interrupted, Some(now));
                 build.error = Some("the server stopped meanwhile; another build follows".into());
                 registry_build::put(tx, &build)?;
@@ -141,7 +141,7 @@ async fn next(registries: &Registries) -> Result<bool, AppError> {
     let Some(builder) = registries.builder.get().cloned() else { return Ok(false) };
     let due = registries.services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, AppError>(registries::due(db, now, DUE)?)
+        Ok::<_, AppError>(registry::due(db, now, DUE)?)
     });
     let mut due = due.await?.into_iter();
     let free = due.find_map(|(org, id)| Some((registries.under_way.try_enter(org)?, org, id)));

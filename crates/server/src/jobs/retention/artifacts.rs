@@ -11,8 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use berth_store::Context;
-use berth_store::query::everywhere;
-use berth_store::records::retention;
+use berth_store::tables::{organization, registry_build, retention};
 
 use crate::error::AppError;
 use crate::jobs::Jobs;
@@ -60,7 +59,7 @@ async fn remove_old_artifacts(jobs: &Jobs) -> Result<usize, AppError> {
         let read = jobs
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(everywhere::organizations(db, after)?));
+            .read(None, move |db| Ok::<_, AppError>(organization::organizations(db, after)?));
         let page = read.await?;
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);
@@ -138,7 +137,7 @@ async fn unneeded(
         let read = jobs
             .services
             .store
-            .read(Some(org), move |db| Ok::<_, AppError>(everywhere::built(db, from.as_ref())?));
+            .read(Some(org), move |db| Ok::<_, AppError>(registry_build::built(db, from.as_ref())?));
         let page = read.await?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());

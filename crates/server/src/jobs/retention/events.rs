@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use berth_core::id::OrgId;
 use berth_store::Context;
-use berth_store::query::everywhere;
-use berth_store::records::event_retention::{self, Announced, REMOVED_PASS_MAX};
+use berth_store::tables::event_retention::{self, Announced, REMOVED_PASS_MAX};
+use berth_store::tables::organization;
 
 use crate::error::AppError;
 use crate::jobs::Jobs;
@@ -52,7 +52,7 @@ async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
         let read = jobs
             .services
             .store
-            .read(None, move |db| Ok::<_, AppError>(everywhere::organizations(db, after)?));
+            .read(None, move |db| Ok::<_, AppError>(organization::organizations(db, after)?));
         let page = read.await?;
         let Some((last, _)) = page.last() else { return Ok(removed) };
         after = Some(*last);

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use berth_engine::logs::Replaced;
 use berth_store::Context;
-use berth_store::records::retention;
+use berth_store::tables::retention;
 
 use crate::error::AppError;
 use crate::jobs::Jobs;

@@ -12,8 +12,7 @@ use berth_core::repository::SyncProblem;
 use berth_engine::declare_environments;
 use berth_engine::git::{Changes, Heads, Mirror, Sha};
 use berth_engine::stage_deployments::{self, StartRequest};
-use berth_store::query::pipelines;
-use berth_store::records::pipeline;
+use berth_store::tables::pipeline;
 use berth_store::{Context, Tx};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -78,7 +77,7 @@ async fn of_repository(
     repository: RepositoryId,
 ) -> Result<Vec<Pipeline>, AppError> {
     let found = syncs.services.store.read(Some(org), move |db| {
-        Ok::<_, AppError>(pipelines::of_repository(db, repository, PIPELINES_MAX)?)
+        Ok::<_, AppError>(pipeline::of_repository(db, repository, PIPELINES_MAX)?)
     });
     found.await
 }

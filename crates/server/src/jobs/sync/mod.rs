@@ -17,8 +17,7 @@ use berth_engine::events::repository_event;
 use berth_engine::git::{GitError, Heads};
 use berth_engine::limits::SYNCS_AT_ONCE;
 use berth_store::Context;
-use berth_store::query::repositories;
-use berth_store::records::repository;
+use berth_store::tables::repository;
 
 use crate::config::Config;
 use crate::error::AppError;
@@ -67,7 +66,7 @@ impl Job for Syncs {
 async fn next(syncs: &Syncs) -> Result<Turn, AppError> {
     let due = syncs.services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, AppError>(repositories::due(db, now, DUE_MAX)?)
+        Ok::<_, AppError>(repository::due(db, now, DUE_MAX)?)
     });
     let mut due = due.await?.into_iter();
     let free = due.find_map(|(org, id)| Some((syncs.under_way.try_enter(org)?, org, id)));

@@ -5,7 +5,7 @@ use berth_core::environment::{Holder, Moment, Wish};
 use berth_core::event::ActorKind;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
-use berth_store::records::environment;
+use berth_store::tables::environment;
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
 

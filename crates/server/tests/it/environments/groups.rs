@@ -7,7 +7,7 @@ use berth_core::environment::{Holder, Moment, Ticket, TicketStatus, Wish, settle
 use berth_core::event::ActorKind;
 use berth_core::id::{OrgId, TicketGroupId};
 use berth_core::name::EnvName;
-use berth_store::records::{environment, ticket};
+use berth_store::tables::{environment, ticket};
 use berth_store::{Context, StoreError};
 use proptest::collection::vec;
 use proptest::prelude::*;

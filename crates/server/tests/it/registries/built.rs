@@ -65,9 +65,9 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
         berth_store::Context::system(Some(super::super::history::org(&world).await)),
         |tx| {
             let name = berth_core::registry::RegistryName::parse("tools").unwrap();
-            let found = berth_store::records::registry::by_name(tx, &name)?.unwrap();
+            let found = berth_store::tables::registry::by_name(tx, &name)?.unwrap();
             let seen = berth_core::registry::Seen { due_at: Some(tx.now()), ..found.seen };
-            berth_store::records::registry::saw(tx, found.id, &seen)
+            berth_store::tables::registry::saw(tx, found.id, &seen)
         },
     );
     due.await.unwrap();

@@ -189,7 +189,7 @@ async fn viewers_read_admins_write_and_others_see_nothing() {
 async fn there_is_a_limit_to_registries() {
     let world = World::new().await;
     let origin = Origin::new();
-    for number in 0..berth_store::query::registries::REGISTRIES_MAX {
+    for number in 0..berth_store::tables::registry::REGISTRIES_MAX {
         add(&world, &format!("r-{number}"), &origin).await;
     }
     let body = json!({"name": "more", "url": origin.url().as_str()});

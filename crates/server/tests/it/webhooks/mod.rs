@@ -16,7 +16,7 @@ use std::time::Duration;
 use axum::body::Body;
 use berth_server::config::Config;
 use berth_store::Context;
-use berth_store::records::delivery;
+use berth_store::tables::delivery;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt as _;
 use hyper::service::service_fn;

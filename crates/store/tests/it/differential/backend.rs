@@ -1,6 +1,6 @@
-//! The same commands on SQLite: what a rule needs comes from rows, and what it decides becomes rows.
+//! The database side of the differential test: rules read rows, and their decisions are written as rows.
 //!
-//! Every run has an organization of its own, so that many share one database and, as in a busy server, one flush.
+//! Each run has its own organization, so that many runs share a database and its commits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +18,12 @@ use berth_core::pipeline::state::{self, Create, Defined, Outline};
 use berth_core::step::Network;
 use berth_core::world::World;
 use berth_sim::locks::{EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, cast, execute};
-use berth_store::records::member::{self, Member};
-use berth_store::records::organization::{self, Organization};
-use berth_store::records::token::{self, Token};
-use berth_store::records::user::{self, Account, User};
-use berth_store::records::{deployment, environment, pipeline, session, ticket};
+use berth_store::records::deployment;
+use berth_store::tables::member::{self, Member};
+use berth_store::tables::organization::{self, Organization};
+use berth_store::tables::token::{self, Token};
+use berth_store::tables::user::{self, Account, User};
+use berth_store::tables::{environment, pipeline, session, ticket};
 use berth_store::{Context, Store, StoreError, Tx};
 
 use super::super::{Place as Where, new_organization};
@@ -30,20 +31,20 @@ use super::beside::Beside;
 
 /// One database for many runs.
 pub(super) struct Database {
-    // Closed before its place is removed.
+    // Dropped before its directory.
     store: Store,
     pub(super) beside: Mutex<Beside>,
     place: Where,
 }
 
-/// The run's side of the database.
+/// The database side of one run.
 pub(super) struct Run<'d> {
     database: &'d Database,
     pub(super) org: OrgId,
     ids: Arc<Ids>,
 }
 
-/// Commands name records by number, the store finds them by id. Filled from what was written here, not by the model.
+/// Maps the numbers in commands to ids. Filled from what was written here, not from the model.
 #[derive(Clone, Default)]
 struct Ids {
     sessions: BTreeMap<(EnvironmentId, i64), SessionId>,
@@ -51,7 +52,7 @@ struct Ids {
     deployments: BTreeMap<(EnvironmentId, i64), DeploymentId>,
 }
 
-/// What was loaded and decided, on what was known then.
+/// A decision and the state that it is based on.
 #[derive(Clone)]
 pub(super) struct Looked {
     pub(super) before: Option<Lock>,
@@ -61,7 +62,7 @@ pub(super) struct Looked {
     around: Surroundings,
 }
 
-/// One thing that is asked.
+/// A command with its arguments resolved to ids.
 #[derive(Clone)]
 pub(super) struct Asked {
     pub(super) place: EnvironmentIndex,
@@ -93,7 +94,7 @@ impl Database {
 }
 
 impl<'d> Run<'d> {
-    /// An organization with the cast, and the environments of a new model.
+    /// Creates an organization with the users and environments of a new model.
     pub(super) fn begin(database: &'d Database, number: u32, world: &World) -> Self {
         let [a, b, c, d] = number.to_be_bytes();
         let org = OrgId::from_parts(cast::START, [0, 0, 0, 5, a, b, c, d, 0, 0]);
@@ -129,13 +130,13 @@ impl<'d> Run<'d> {
         self.database.store.transact_blocking(context, work)
     }
 
-    /// Loads and decides; writes nothing.
+    /// Loads the state and decides, without writing.
     pub(super) fn look(&self, asked: Asked) -> Result<Looked, StoreError> {
         let ids = self.ids.clone();
         self.transact(move |tx| Ok(decide(tx, &ids, asked)))
     }
 
-    /// Writes what was decided in an earlier transaction.
+    /// Writes a decision of an earlier transaction.
     pub(super) fn commit(&mut self, looked: Looked) -> Result<(), StoreError> {
         let noted = looked.clone();
         self.transact(move |tx| write(tx, &looked))?;
@@ -143,7 +144,7 @@ impl<'d> Run<'d> {
         Ok(())
     }
 
-    /// Both at once, as a server does.
+    /// Decides and writes in one transaction, as a server does.
     pub(super) fn perform(&mut self, asked: Asked) -> Result<Looked, StoreError> {
         let ids = self.ids.clone();
         let looked = self.transact(move |tx| {
@@ -176,7 +177,7 @@ impl<'d> Run<'d> {
         }
     }
 
-    /// Brings what is around the locks into rows. No rule is asked: in a server these are other people's commands.
+    /// Writes the state around the locks, such as roles and tokens, which other commands of a server change.
     pub(super) fn mirror(&self, around: &Surroundings) {
         let (org, tracked) = (self.org.to_string(), cast::tracked_commit());
         let status = if around.is_paused { "stopped" } else { "active" };
@@ -213,7 +214,7 @@ impl<'d> Run<'d> {
     }
 }
 
-/// Whose requests these are. Nobody of the cast: an event that names somebody else is told from one that does not.
+/// The actor of the transactions. Not a user of the model, so that an event with an explicit actor is distinguishable.
 pub(super) fn caller() -> Actor {
     Actor { kind: ActorKind::Service, id: None, name: "caller".into(), token: None }
 }
@@ -230,7 +231,7 @@ fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
     Looked { before, decision, place, ask, around }
 }
 
-/// What changes an environment's definition comes with a change of its pipeline, as in a server.
+/// A change of an environment's definition comes with a change of its pipeline, as in a server.
 fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
     let Looked { decision: Some(decision), place, ask, around, .. } = looked else { return Ok(()) };
     let incarnation = around.incarnations[usize::from(*place)];
@@ -284,7 +285,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Re
     tx.commit(state::create(command, None, tx.now()).unwrap()).map(drop)
 }
 
-/// The name of the pipeline of a place, whatever its incarnation.
+/// The slug of the pipeline at a position, which is the same after the pipeline was deleted and recreated.
 pub(super) fn slug(place: EnvironmentIndex) -> Slug {
     Slug::parse(&format!("pipeline-of-{}", cast::name(place))).unwrap()
 }
@@ -294,7 +295,7 @@ struct Rows<'a, 'c> {
     ids: &'a Ids,
 }
 
-// A row that cannot be read ends the transaction, and the run is told.
+// An unreadable row fails the transaction and the run.
 impl LockRecords for Rows<'_, '_> {
     fn lock(&self, id: EnvironmentId) -> Option<Lock> {
         environment::by_id(*self.tx.borrow_mut(), id).unwrap()

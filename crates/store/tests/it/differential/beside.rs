@@ -1,4 +1,4 @@
-//! A connection beside those of the store: for what it has no function for, and to see rows as they are.
+//! A separate connection to the database of the store, for raw SQL.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Beside {
         Self::File(beside)
     }
 
-    /// All of them in one transaction.
+    /// Runs statements in one transaction.
     pub(super) fn change(&mut self, changes: &[(&str, &[&str])]) {
         match self {
             Self::File(beside) => {
@@ -48,7 +48,7 @@ impl Beside {
         }
     }
 
-    /// The first column, for an organization.
+    /// The first column of a query for an organization.
     pub(super) fn texts(&mut self, text: &str, org: OrgId) -> Vec<String> {
         let org = org.to_string();
         match self {
@@ -63,7 +63,7 @@ impl Beside {
         }
     }
 
-    /// Every row of an organization in a table, as text.
+    /// All rows of an organization in a table, as text.
     pub(super) fn rows(&mut self, table: &str, org: OrgId) -> Vec<String> {
         let Self::File(beside) = self else {
             return self.texts(

@@ -1,4 +1,4 @@
-//! Everything a run has written, as the model has it and as the rows say.
+//! Dumps of everything that a run has written: of the model and of the database.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -10,14 +10,14 @@ use berth_core::event::{Actor, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::pipeline::model::OnRelease;
 use berth_sim::locks::{EnvironmentIndex, LockModel, Surroundings, cast};
-use berth_store::query::{environments, events};
-use berth_store::records::{deployment, environment, session, ticket};
+use berth_store::records::deployment;
+use berth_store::tables::{environment, event, session, ticket};
 use berth_store::{StoreError, Tx};
 
 use super::backend::{Run, caller, slug};
 use super::beside::Beside;
 
-/// Where a run leaves rows.
+/// Tables that a run writes.
 const TABLES: [&str; 9] = [
     "environments",
     "sessions",
@@ -30,14 +30,14 @@ const TABLES: [&str; 9] = [
     "outbox",
 ];
 
-/// All there is, also what has ended.
+/// All records, including ended ones.
 #[derive(Debug, PartialEq)]
 pub(super) struct Dump {
     environments: BTreeMap<EnvironmentId, Lock>,
-    /// What is found by the name of its pipeline and its own, and by the pipeline's id.
+    /// Environments found by the slug of their pipeline and by its id.
     named: Vec<[Option<Lock>; 2]>,
     sessions: BTreeMap<SessionId, Session>,
-    /// Of each environment, the newest first.
+    /// Sessions of each environment, newest first.
     histories: BTreeMap<EnvironmentId, Vec<Session>>,
     tickets: BTreeMap<TicketId, Ticket>,
     deployments: BTreeMap<DeploymentId, EnvironmentDeployment>,
@@ -69,13 +69,13 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, model: &T, store: &T) -> Re
     Err(format!("{what} differ, first in {} and {}\n  model: {model}\n  store: {store}", a.trim(), b.trim()))
 }
 
-/// A store looks up what a reset deploys only where there are resets.
+/// The store loads the tracked commit only for environments that are reset.
 pub(super) fn as_loaded(lock: Lock) -> Lock {
     let is_reset = lock.environment.configuration.on_release == OnRelease::DeployTracked;
     Lock { tracked: lock.tracked.filter(|_| is_reset), ..lock }
 }
 
-/// Whether its owner may still claim is no part of a ticket's record.
+/// Whether a ticket is entitled is not stored with it.
 pub(super) fn as_recorded(ticket: Ticket) -> Ticket {
     Ticket { is_entitled: true, ..ticket }
 }
@@ -129,7 +129,7 @@ fn of_rows(model: &LockModel, run: &Run<'_>, beside: &mut Beside) -> Result<Dump
 }
 
 fn ids<T: FromStr<Err: Debug>>(beside: &mut Beside, org: OrgId, table: &str) -> Vec<T> {
-    // The rows that say what is tracked are not the model's.
+    // The model does not write the rows of tracked commits.
     let only = if table == "deployments" { "AND environment_id IS NOT NULL" } else { "" };
     let text = format!("SELECT id FROM {table} WHERE org_id = $1 {only}");
     beside.texts(&text, org).iter().map(|id| id.parse().unwrap()).collect()
@@ -145,8 +145,8 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
             environment::find(tx, &pipeline.to_string(), &name)?,
         ]);
     }
-    let events = events::after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
-    // Pipelines and organizations are only there so that environments can be.
+    let events = event::after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
+    // Pipelines and organizations exist only because environments need them.
     let events =
         events.filter(|it| !it.kind.starts_with("pipeline_") && !it.kind.starts_with("organization_"));
     let told = |it: berth_core::event::Event| Told {
@@ -168,13 +168,13 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
     })
 }
 
-/// In small pages, so that most begin somewhere in the middle.
+/// Lists in small pages, so that most start in the middle.
 fn paged(tx: &mut Tx<'_>, of: EnvironmentId) -> Result<Vec<Session>, StoreError> {
     const PAGE: i64 = 3;
     let mut from = environment::by_id(tx, of)?.map_or(0, |it| it.environment.sessions);
     let mut history = Vec::new();
     while from > 0 {
-        history.extend(environments::history(tx, of, from, PAGE)?);
+        history.extend(session::list_before(tx, of, from, PAGE)?);
         from -= PAGE;
     }
     Ok(history)
@@ -193,13 +193,13 @@ fn by_id<I: Copy + Ord, T>(
     Ok(found)
 }
 
-/// Those whose pipeline was not deleted.
+/// Environments whose pipeline was not deleted.
 fn live(around: &Surroundings) -> impl Iterator<Item = EnvironmentIndex> {
     let deleted = around.deleted;
     (0..2).filter(move |place| !deleted[usize::from(*place)])
 }
 
-/// Every row of an organization, of every table.
+/// All rows of an organization in all tables.
 pub(super) fn rows(beside: &mut Beside, org: OrgId) -> Vec<String> {
     TABLES.iter().flat_map(|table| beside.rows(table, org)).collect()
 }

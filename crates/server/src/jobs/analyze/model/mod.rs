@@ -21,8 +21,8 @@ use berth_engine::credential::{Redacted, random_base62};
 use berth_engine::egress::{Answered, Failed, Post};
 use berth_engine::vault::hex;
 use berth_store::Context;
-use berth_store::records::analysis::Sent;
-use berth_store::records::{analysis, secret};
+use berth_store::tables::analysis::{self, Sent};
+use berth_store::tables::secret;
 use tokio::sync::oneshot;
 
 use super::result::Found;

@@ -1,0 +1,59 @@
+//! Online backup of a SQLite database.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use rusqlite::backup::{Backup, StepResult};
+
+use crate::error::StoreError;
+use crate::incarnation::BACKUP;
+use crate::sqlite;
+
+/// How long a backup waits for a busy database.
+const BUSY_MAX: Duration = Duration::from_secs(30);
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// In one step: a backup in several steps restarts with every write.
+const ALL_PAGES: i32 = -1;
+
+/// Copies a snapshot of the database while a server may be writing. The copy is a single file, checked and synced, with the
+/// incarnation of a backup.
+pub fn copy_sqlite(from: &Path, to: &Path) -> Result<(), StoreError> {
+    let source = sqlite::connect_read_only(from)?;
+    let mut copy = Connection::open(to).map_err(StoreError::from)?;
+    let deadline = Instant::now() + BUSY_MAX;
+    let backup = Backup::new(&source, &mut copy).map_err(StoreError::from)?;
+    while backup.step(ALL_PAGES).map_err(StoreError::from)? != StepResult::Done {
+        if Instant::now() > deadline {
+            return Err(StoreError::Unavailable("the database was busy for too long; try again".into()));
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
+    drop(backup);
+    // A single file, without a WAL.
+    copy.pragma_update(None, "journal_mode", "DELETE").map_err(StoreError::from)?;
+    copy.execute("UPDATE instance SET incarnation = ?1", [BACKUP]).map_err(StoreError::from)?;
+    check(&copy)?;
+    drop(copy);
+    let flushed = std::fs::File::open(to).and_then(|file| file.sync_all());
+    flushed.map_err(|error| StoreError::Unavailable(format!("{}: {error}", to.display())))
+}
+
+/// Checks the integrity of pages and indexes, and all foreign keys.
+pub(crate) fn check(db: &Connection) -> Result<(), StoreError> {
+    let said: String =
+        db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(StoreError::from)?;
+    if said != "ok" {
+        return Err(StoreError::Broken(said));
+    }
+    let mut query = db.prepare("PRAGMA foreign_key_check").map_err(StoreError::from)?;
+    let mut rows = query.query([]).map_err(StoreError::from)?;
+    match rows.next().map_err(StoreError::from)? {
+        None => Ok(()),
+        Some(row) => {
+            let (table, parent): (String, String) =
+                (row.get(0).map_err(StoreError::from)?, row.get(2).map_err(StoreError::from)?);
+            Err(StoreError::Broken(format!("a row of {table} references a missing row of {parent}")))
+        }
+    }
+}

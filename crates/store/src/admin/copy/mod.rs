@@ -1,0 +1,163 @@
+//! Copies everything from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
+//!
+//! Both have the same tables from the same migrations, so rows are copied unchanged. The epoch of the copy is raised, so its
+//! fences are greater than those of the old database, should that still be used. The epoch of a PostgreSQL source is raised
+//! too, so that two copies of it do not give the same fences.
+
+mod pg;
+mod schema;
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use crate::data_dir::DataDir;
+use crate::error::{OpenError, StoreError};
+use crate::incarnation::{self, MOVED};
+use crate::sql::value::Value;
+use crate::sqlite;
+use pg::Postgres;
+use schema::{Table, tables};
+
+/// Rows written by one statement.
+const BATCH_ROWS: usize = 50;
+/// Filled by the migrations, with one row.
+const INSTANCE: &str = "instance";
+
+/// The direction of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    ToPostgres,
+    ToSqlite,
+}
+
+/// The number of rows of a table, which is the same on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    pub table: String,
+    pub rows: u64,
+}
+
+/// Copies between the database of a data directory and the one at `url`. No server may be running on either.
+pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied>, OpenError> {
+    sqlite::check_version()?;
+    let path = dir.database();
+    if direction == Direction::ToPostgres {
+        incarnation::check(dir)?;
+    }
+    sqlite::migrate(&path, sqlite::now(&sqlite::Ahead::default()))?;
+    let mut postgres = Postgres::open(url)?;
+    let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let tables = tables(&db).map_err(StoreError::from)?;
+    let copied = match direction {
+        Direction::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,
+        Direction::ToSqlite => to_sqlite(&mut postgres, dir, &db, &tables)?,
+    };
+    if direction == Direction::ToPostgres {
+        mark_moved(&path)?;
+    }
+    Ok(copied)
+}
+
+fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<Vec<Copied>, OpenError> {
+    let mut writing = to.begin()?;
+    refuse_filled(tables, |table| writing.count(table), "the PostgreSQL database")?;
+    writing.execute(&format!("DELETE FROM {INSTANCE}"))?;
+    let mut copied = Vec::new();
+    for table in tables {
+        let mut query = db.prepare(&table.select()).map_err(StoreError::from)?;
+        let mut rows = query.query([]).map_err(StoreError::from)?;
+        let mut batch = Vec::new();
+        while let Some(row) = rows.next().map_err(StoreError::from)? {
+            let cell = |at: usize| row.get_ref(at).map(sqlite::owned);
+            let cells = (0..table.columns.len()).map(cell).collect::<Result<Vec<_>, _>>();
+            batch.push(cells.map_err(StoreError::from)?);
+            if batch.len() == BATCH_ROWS {
+                writing.insert(table, &std::mem::take(&mut batch))?;
+            }
+        }
+        writing.insert(table, &batch)?;
+        copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
+    }
+    // Generated ids continue after the copied ones.
+    writing.execute(
+        "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
+    )?;
+    // Above every fence that the old database may still give.
+    writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
+    writing.commit()?;
+    Ok(copied)
+}
+
+fn to_sqlite(
+    from: &mut Postgres,
+    dir: &DataDir,
+    db: &Connection,
+    tables: &[Table],
+) -> Result<Vec<Copied>, OpenError> {
+    let mut reading = from.begin()?;
+    if reading.has_servers()? {
+        let text = "a server is running on the PostgreSQL database, or was until a few seconds ago; nothing was changed. \
+                    Stop all servers, wait ten seconds, and try again.";
+        return Err(OpenError::Refused(text.into()));
+    }
+    reading.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1"))?;
+    let run = |text: &str| db.execute_batch(text).map_err(StoreError::from);
+    run("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON")?;
+    refuse_filled(tables, |table| count(db, table), "the SQLite database")?;
+    run(&format!("DELETE FROM {INSTANCE}"))?;
+    let mut copied = Vec::new();
+    for table in tables {
+        let mut insert = db.prepare(&table.insert(1, "?")).map_err(StoreError::from)?;
+        reading.each(table, |cells: Vec<Value>| {
+            insert.execute(params_from_iter(&cells)).map(drop).map_err(StoreError::from)
+        })?;
+        copied.push(counted(table, reading.count(table)?, count(db, table)?)?);
+    }
+    // Above every fence that was given by either database.
+    let given = incarnation::epoch(dir)?.unwrap_or_default();
+    run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
+    // The source first: a raised epoch is harmless if the copy fails.
+    reading.commit()?;
+    incarnation::expect_new(dir)?;
+    run("COMMIT")?;
+    Ok(copied)
+}
+
+fn count(db: &Connection, table: &Table) -> Result<u64, StoreError> {
+    let text = format!("SELECT COUNT(*) FROM {}", table.name);
+    let rows: i64 = db.query_row(&text, [], |row| row.get(0)).map_err(StoreError::from)?;
+    Ok(u64::try_from(rows).unwrap_or_default())
+}
+
+fn refuse_filled(
+    tables: &[Table],
+    mut count: impl FnMut(&Table) -> Result<u64, StoreError>,
+    which: &str,
+) -> Result<(), OpenError> {
+    for table in tables.iter().filter(|table| table.name != INSTANCE) {
+        let rows = count(table)?;
+        if rows > 0 {
+            return Err(OpenError::Refused(format!(
+                "{which} is not empty: {} has {rows} rows; nothing was changed. Copy into a new, empty database.",
+                table.name,
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn counted(table: &Table, from: u64, to: u64) -> Result<Copied, OpenError> {
+    match from == to {
+        true => Ok(Copied { table: table.name.clone(), rows: to }),
+        false => Err(OpenError::Refused(format!(
+            "{} has {from} rows in the source and {to} in the copy; nothing was changed. Is a server still running?",
+            table.name,
+        ))),
+    }
+}
+
+/// Marks the file, so that it is not served by mistake.
+fn mark_moved(path: &Path) -> Result<(), StoreError> {
+    sqlite::set_incarnation(path, MOVED)
+}

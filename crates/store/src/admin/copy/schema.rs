@@ -1,0 +1,70 @@
+//! The tables of the SQLite database, ordered so that referenced tables come first.
+
+use std::collections::BTreeSet;
+
+use rusqlite::Connection;
+
+pub(super) struct Table {
+    pub(super) name: String,
+    pub(super) columns: Vec<String>,
+    /// The primary key, by which rows are read.
+    key: Vec<String>,
+    points_at: BTreeSet<String>,
+}
+
+impl Table {
+    pub(super) fn select(&self) -> String {
+        format!("SELECT {} FROM {} ORDER BY {}", self.columns.join(", "), self.name, self.key.join(", "))
+    }
+
+    /// An insert of several rows; `sign` comes before the number of a parameter.
+    pub(super) fn insert(&self, rows: usize, sign: &str) -> String {
+        let width = self.columns.len();
+        let row = |at: usize| {
+            let cells: Vec<String> = (1..=width).map(|cell| format!("{sign}{}", at * width + cell)).collect();
+            format!("({})", cells.join(", "))
+        };
+        let rows: Vec<String> = (0..rows).map(row).collect();
+        format!("INSERT INTO {} ({}) VALUES {}", self.name, self.columns.join(", "), rows.join(", "))
+    }
+}
+
+/// All tables except the migration history.
+pub(super) fn tables(db: &Connection) -> rusqlite::Result<Vec<Table>> {
+    let text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migrations'
+        AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name";
+    let mut query = db.prepare(text)?;
+    let names = query.query_map([], |row| row.get::<_, String>(0))?;
+    let mut waiting = names.map(|name| table(db, name?)).collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut sorted: Vec<Table> = Vec::new();
+    while !waiting.is_empty() {
+        let (ready, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|table| {
+            table.points_at.iter().all(|other| sorted.iter().any(|sorted| sorted.name == *other))
+        });
+        assert!(!ready.is_empty(), "tables reference each other");
+        sorted.extend(ready);
+        waiting = rest;
+    }
+    Ok(sorted)
+}
+
+fn table(db: &Connection, name: String) -> rusqlite::Result<Table> {
+    let mut columns = Vec::new();
+    let mut key: Vec<(i64, String)> = Vec::new();
+    let mut query = db.prepare("SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid")?;
+    let mut rows = query.query([&name])?;
+    while let Some(row) = rows.next()? {
+        let (column, place): (String, i64) = (row.get(0)?, row.get(1)?);
+        if place > 0 {
+            key.push((place, column.clone()));
+        }
+        columns.push(column);
+    }
+    key.sort();
+    let mut query = db.prepare("SELECT DISTINCT \"table\" FROM pragma_foreign_key_list(?1)")?;
+    let others = query
+        .query_map([&name], |row| row.get::<_, String>(0))?
+        .collect::<rusqlite::Result<BTreeSet<_>>>()?;
+    let points_at = others.into_iter().filter(|other| *other != name).collect();
+    Ok(Table { name, columns, key: key.into_iter().map(|(_, column)| column).collect(), points_at })
+}

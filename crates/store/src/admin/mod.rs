@@ -1,0 +1,6 @@
+//! Operations on a whole database, for operators: backups, copies, integrity checks and read-only access.
+
+pub mod backup;
+pub mod copy;
+pub mod integrity;
+pub mod read_only;

@@ -1,0 +1,105 @@
+//! Inverted index of the audit log: terms and the events that have them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_core::event::{Actor, Event, Subject};
+
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::sql::value::Value;
+use crate::tx::{Read, Tx};
+
+/// Terms written by one statement.
+const WRITTEN_AT_ONCE: usize = 8;
+
+/// Subjects that events are searched by.
+const SUBJECTS: [&str; 3] = ["deployment", "environment", "pipeline"];
+
+statements! {
+    // WRITTEN_AT_ONCE terms.
+    Org Upkeep PUT_TERMS = "INSERT INTO terms (org_id, term) VALUES
+          ($1, $2), ($1, $3), ($1, $4), ($1, $5), ($1, $6), ($1, $7), ($1, $8), ($1, $9)
+        ON CONFLICT (org_id, term) DO NOTHING";
+    Org Upkeep PUT = "INSERT INTO event_terms (term_id, sequence)
+        SELECT id, CAST($2 AS BIGINT) FROM terms
+        WHERE org_id = $1 AND term IN ($3, $4, $5, $6, $7, $8, $9, $10)
+        ON CONFLICT (term_id, sequence) DO NOTHING";
+    Org Read TERM_ID = "SELECT id FROM terms WHERE org_id = $1 AND term = $2";
+    Org Read BETWEEN = "SELECT e.sequence FROM terms t JOIN event_terms e ON e.term_id = t.id
+        WHERE t.org_id = $1 AND t.term = $2 AND e.sequence > $3 AND e.sequence <= $4";
+    Org Upkeep REMOVE = "DELETE FROM event_terms WHERE sequence <= $3 AND term_id =
+        (SELECT id FROM terms WHERE org_id = $1 AND term = $2)";
+    Org Upkeep REMOVE_UNUSED = "DELETE FROM terms WHERE org_id = $1 AND term = $2
+        AND NOT EXISTS (SELECT 1 FROM event_terms e WHERE e.term_id = terms.id)";
+}
+
+/// A term as it is stored and searched.
+pub(crate) fn term(kind: &str, value: &str) -> String {
+    [kind, ":", value].concat()
+}
+
+pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[Subject]) -> BTreeSet<String> {
+    let mut terms = BTreeSet::from([term("kind", kind)]);
+    terms.extend(actor.id.map(|id| term("actor", &id.to_string())));
+    let searched = subjects.iter().filter(|subject| SUBJECTS.contains(&subject.kind.as_str()));
+    terms.extend(searched.map(|subject| term(&subject.kind, &subject.id)));
+    terms
+}
+
+/// Writes the terms of an event. Usually all terms exist, and one statement is enough.
+pub(crate) fn put(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
+    let terms: Vec<String> = terms_of(&event.kind, &event.actor, &event.subjects).into_iter().collect();
+    for terms in terms.chunks(WRITTEN_AT_ONCE) {
+        let padded = (0..WRITTEN_AT_ONCE).map(|at| Value::from(terms[at.min(terms.len() - 1)].as_str()));
+        let mut params = vec![Value::from(event.sequence)];
+        params.extend(padded);
+        let mut written = tx.execute(&PUT, &params)?;
+        if written < terms.len() as u64 {
+            tx.execute(&PUT_TERMS, &params[1..])?;
+            written += tx.execute(&PUT, &params)?;
+        }
+        if written != terms.len() as u64 {
+            let (found, wanted) = (written, terms.len());
+            return Err(StoreError::Bug(format!("event {}: {found} of {wanted} terms", event.sequence)));
+        }
+    }
+    Ok(())
+}
+
+/// The id of a term. `None` if no event has it.
+pub(crate) fn id_of(db: &mut impl Read, term: &str) -> Result<Option<i64>, StoreError> {
+    db.fetch_optional(&TERM_ID, &[term.into()])
+}
+
+/// Removes the terms of these events, up to `through`. All earlier events have been removed.
+pub(crate) fn remove(tx: &mut Tx<'_>, events: &[Event], through: i64) -> Result<(), StoreError> {
+    let terms = events.iter().flat_map(|event| terms_of(&event.kind, &event.actor, &event.subjects));
+    for term in terms.collect::<BTreeSet<_>>() {
+        tx.execute(&REMOVE, &[term.as_str().into(), through.into()])?;
+        tx.execute(&REMOVE_UNUSED, &[term.into()])?;
+    }
+    Ok(())
+}
+
+/// Describes the differences between the terms of consecutive events and the index.
+pub(crate) fn check(db: &mut impl Read, events: &[Event], after: i64) -> Result<Vec<String>, StoreError> {
+    let Some(through) = events.last().map(|event| event.sequence) else { return Ok(Vec::new()) };
+    let mut wanted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+    for event in events {
+        for term in terms_of(&event.kind, &event.actor, &event.subjects) {
+            wanted.entry(term).or_default().insert(event.sequence);
+        }
+    }
+    let mut problems = Vec::new();
+    for (term, wanted) in wanted {
+        let params = [term.as_str().into(), after.into(), through.into()];
+        let found: BTreeSet<i64> = db.fetch_all(&BETWEEN, &params)?.into_iter().collect();
+        if let Some(lost) = wanted.difference(&found).next() {
+            problems.push(format!("event {lost} is not indexed under {term}"));
+        }
+        if let Some(odd) = found.difference(&wanted).next() {
+            problems.push(format!("event {odd} is indexed under {term}, which it does not have"));
+        }
+    }
+    Ok(problems)
+}

@@ -1,0 +1,180 @@
+//! Notifications between servers with LISTEN and NOTIFY.
+//!
+//! A notification is sent after the commit on its own connection: inside the transaction, NOTIFY would serialize all
+//! commits. It may be lost, so the events table is also polled every second, and events are always read from there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ::postgres::Client;
+use ::postgres::fallible_iterator::FallibleIterator as _;
+use berth_core::id::OrgId;
+use berth_core::time::Timestamp;
+use tokio::sync::watch;
+
+use super::address::{Address, Purpose};
+use super::conn::PgConn;
+use crate::error::StoreError;
+use crate::feed::Publisher;
+use crate::tables::event;
+use crate::tx::Reader;
+
+const CHANNEL: &str = "berth_events";
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Delay before a lost connection is reopened.
+const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
+/// Queued notifications; further ones are dropped.
+const NUDGES_MAX: usize = 1_024;
+/// Delay between two notifications: commits meanwhile share the next one. Each is a transaction of its own.
+const NUDGE_PAUSE: Duration = Duration::from_millis(5);
+/// Events of an organization published at once.
+const TOLD_MAX: i64 = 512;
+
+pub(super) struct News {
+    /// Notified when another server commits.
+    nudged: watch::Receiver<()>,
+    /// Sends notifications; ends when the last writer is dropped.
+    sender: Option<JoinHandle<()>>,
+    /// `None` once the store is closed: then the listener thread ends with its next poll. It is not joined.
+    publisher: Arc<Mutex<Option<Publisher>>>,
+}
+
+impl News {
+    pub(super) fn start(
+        address: &Address,
+        publisher: Publisher,
+    ) -> Result<(Self, SyncSender<OrgId>), StoreError> {
+        let (nudges, queue) = sync_channel(NUDGES_MAX);
+        let publisher = Arc::new(Mutex::new(Some(publisher)));
+        let (to_send, to_listen, telling) = (address.clone(), address.clone(), publisher.clone());
+        // Identifies this process, so that it ignores its own notifications.
+        let us = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+        let (nudge, nudged) = watch::channel(());
+        let listener = Listener { us: us.clone(), nudge, publisher: telling, told: HashMap::new() };
+        let failed = |error| StoreError::Unavailable(format!("cannot start the listener: {error}"));
+        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let sender = named("store-nudge").spawn(move || send(&to_send, &us, &queue)).map_err(failed)?;
+        named("store-news").spawn(move || listener.run(&to_listen)).map_err(failed)?;
+        Ok((Self { nudged, sender: Some(sender), publisher }, nudges))
+    }
+}
+
+impl News {
+    pub(super) fn nudged(&self) -> watch::Receiver<()> {
+        self.nudged.clone()
+    }
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        drop(self.publisher.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(sender) = self.sender.take() {
+            let _ = sender.join();
+        }
+    }
+}
+
+/// Sends all queued notifications together, each organization once.
+fn send(address: &Address, us: &str, queue: &Receiver<OrgId>) {
+    let mut client: Option<Client> = None;
+    while let Ok(first) = queue.recv() {
+        let orgs: BTreeSet<String> =
+            std::iter::once(first).chain(queue.try_iter()).map(|org| org.to_string()).collect();
+        if client.is_none() {
+            client = address.connect(Purpose::Listen).ok().map(|(client, _)| client);
+        }
+        let Some(connected) = &mut client else { continue };
+        // Ids consist of letters, digits and an underscore, so they need no quoting.
+        let calls: Vec<String> =
+            orgs.iter().map(|org| format!("pg_notify('{CHANNEL}', '{us} {org}')")).collect();
+        if let Err(error) = connected.batch_execute(&format!("SELECT {}", calls.join(", "))) {
+            tracing::debug!(%error, "NOTIFY failed");
+            client = None;
+        }
+        std::thread::sleep(NUDGE_PAUSE);
+    }
+}
+
+/// The LISTEN thread.
+struct Listener {
+    us: String,
+    nudge: watch::Sender<()>,
+    publisher: Arc<Mutex<Option<Publisher>>>,
+    /// The last published event of each organization with followers.
+    told: HashMap<OrgId, i64>,
+}
+
+impl Listener {
+    fn run(mut self, address: &Address) {
+        loop {
+            let ended = self.follow(address);
+            if self.is_closed() {
+                return;
+            }
+            if let Err(error) = ended {
+                tracing::warn!(%error, "LISTEN connection lost; reconnecting");
+            }
+            std::thread::sleep(RECONNECT_PAUSE);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.publisher.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Returns when the connection is lost or the store is closed.
+    fn follow(&mut self, address: &Address) -> Result<(), StoreError> {
+        let mut conn = PgConn::open(address, Purpose::Listen)?;
+        let (mut client, _) = address.connected(Purpose::Listen)?;
+        client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(lost)?;
+        loop {
+            self.tell(&mut conn)?;
+            let mut waiting = client.notifications();
+            let mut heard = waiting.timeout_iter(LOOK_EVERY).next().map_err(lost)?;
+            // One poll for all notifications that have arrived.
+            let mut is_foreign = false;
+            while let Some(nudge) = heard {
+                is_foreign |= !nudge.payload().starts_with(&self.us);
+                heard = waiting.iter().next().map_err(lost)?;
+            }
+            if is_foreign {
+                self.nudge.send_replace(());
+            }
+            if self.is_closed() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Publishes new events of organizations with followers.
+    fn tell(&mut self, conn: &mut PgConn) -> Result<(), StoreError> {
+        let followed = match &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(publisher) => publisher.followed(),
+            None => return Ok(()),
+        };
+        self.told.retain(|org, _| followed.contains(org));
+        for org in followed {
+            let mut db = Reader::new(conn, Some(org), Timestamp::from_micros(0));
+            // Starts with the last event: a follower that has missed earlier ones sees a gap, and reads it.
+            let from = match self.told.get(&org) {
+                Some(from) => *from,
+                None => (event::head(&mut db)?.sequence - 1).max(0),
+            };
+            let news = event::after(&mut db, from, i64::MAX, TOLD_MAX)?;
+            self.told.insert(org, news.last().map_or(from, |event| event.sequence));
+            if let Some(publisher) = &*self.publisher.lock().unwrap_or_else(PoisonError::into_inner) {
+                publisher.publish(news);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn lost(error: ::postgres::Error) -> StoreError {
+    StoreError::Unavailable(format!("the LISTEN connection was lost: {error}"))
+}

@@ -1,0 +1,77 @@
+//! A read-only connection for operators.
+
+use ::postgres::{Client, SimpleQueryMessage};
+
+use super::address::{Address, Purpose, told};
+use super::conn::PgConn;
+use super::writer::NOW;
+use crate::admin::read_only::{Table, refused};
+use crate::error::{OpenError, StoreError};
+use crate::migrations::Applied;
+
+/// Operators may run slow queries.
+const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '60s'";
+/// A cursor limits the number of rows, and accepts nothing but SELECT.
+const CURSOR: &str = "berth_question";
+
+pub(crate) struct Looker {
+    conn: PgConn,
+    address: Address,
+}
+
+impl Looker {
+    pub(crate) fn open(url: &str) -> Result<Self, OpenError> {
+        let address = Address::parse(url)?;
+        let conn = PgConn::open(&address, Purpose::Read)?;
+        Ok(Self { conn, address })
+    }
+
+    pub(crate) fn applied(&mut self) -> Result<Vec<Applied>, StoreError> {
+        let mut client = self.client()?;
+        let text = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
+        let rows = client.query(text, &[]).map_err(|error| StoreError::Unavailable(told(&error)))?;
+        let read =
+            |row: &::postgres::Row| Applied { number: row.get(0), name: row.get(1), checksum: row.get(2) };
+        Ok(rows.iter().map(read).collect())
+    }
+
+    /// Begins a snapshot, which lasts until [`Looker::end`].
+    pub(crate) fn begin(&mut self) -> Result<(&mut PgConn, i64), StoreError> {
+        let now = self.conn.number(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}"))?;
+        Ok((&mut self.conn, now))
+    }
+
+    pub(crate) fn end(&mut self) -> Result<(), StoreError> {
+        self.conn.batch("ROLLBACK")
+    }
+
+    pub(crate) fn ask(&mut self, text: &str, rows_max: usize) -> Result<Table, OpenError> {
+        let said = |error: ::postgres::Error| refused(&told(&error));
+        let mut client = self.client()?;
+        let mut tx = client.build_transaction().read_only(true).start().map_err(said)?;
+        // The extended query protocol accepts a single statement.
+        tx.execute(&format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR {text}"), &[]).map_err(said)?;
+        let fetched = tx.simple_query(&format!("FETCH {} FROM {CURSOR}", rows_max + 1)).map_err(said)?;
+        let mut table = Table::default();
+        for message in fetched {
+            match message {
+                SimpleQueryMessage::RowDescription(columns) => {
+                    table.columns = columns.iter().map(|column| column.name().to_owned()).collect();
+                }
+                SimpleQueryMessage::Row(row) => {
+                    table.rows.push((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect());
+                }
+                _ => {}
+            }
+        }
+        table.has_more = table.rows.len() > rows_max;
+        table.rows.truncate(rows_max);
+        Ok(table)
+    }
+
+    fn client(&self) -> Result<Client, StoreError> {
+        let (mut client, _) = self.address.connected(Purpose::Read)?;
+        client.batch_execute(SETTINGS).map_err(|error| StoreError::Unavailable(told(&error)))?;
+        Ok(client)
+    }
+}

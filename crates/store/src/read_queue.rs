@@ -1,0 +1,54 @@
+//! The bounded queue of the reader threads.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::error::StoreError;
+use crate::job::Look;
+
+/// Queued reads; further ones are refused.
+const QUEUE_READS_MAX: usize = 4_096;
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    looks: VecDeque<Look>,
+    is_closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn send(&self, look: Look) -> Result<(), StoreError> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.looks.len() >= QUEUE_READS_MAX {
+            return Err(StoreError::Unavailable("the read queue is full".into()));
+        }
+        waiting.looks.push_back(look);
+        drop(waiting);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// Blocks until there is a read. `None` once the queue is closed and empty.
+    pub(crate) fn next(&self) -> Option<Look> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(look) = waiting.looks.pop_front() {
+                return Some(look);
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.wake.notify_all();
+    }
+}

@@ -1,0 +1,182 @@
+//! Types that are stored in one column.
+
+use berth_core::environment::fence::Fence;
+use berth_core::id::{
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId,
+    InvitationId, OrgId, PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId,
+    StepRunId, TicketGroupId, TicketId, TokenId, UserId, WebhookId,
+};
+use berth_core::name::{CommitId, DisplayName, Email, EnvName, Reason, Slug};
+use berth_core::pipeline::grammar::{SecretName, StageName, StepId};
+use berth_core::registry::RegistryName;
+use berth_core::repository::RemoteUrl;
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::value::Value;
+
+/// A type that is stored in one column.
+pub trait FromValue: Sized {
+    /// The error says what is wrong with the value, without repeating it: it may be a hash or personal data.
+    fn from_value(value: Value) -> Result<Self, String>;
+}
+
+/// The opposite of [`FromValue`].
+pub trait ToValue {
+    fn to_value(&self) -> Result<Value, StoreError>;
+}
+
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        if value == Value::Null { Ok(None) } else { T::from_value(value).map(Some) }
+    }
+}
+
+impl<T: ToValue> ToValue for Option<T> {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        self.as_ref().map_or(Ok(Value::Null), ToValue::to_value)
+    }
+}
+
+impl<T: ToValue + ?Sized> ToValue for &T {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        (*self).to_value()
+    }
+}
+
+/// Types that are stored as integers.
+macro_rules! integers {
+    ($($type:ty: $from:expr, $to:expr;)+) => {$(
+        impl FromValue for $type {
+            fn from_value(value: Value) -> Result<Self, String> {
+                let Value::Int(number) = value else { return Err(unexpected("an integer", &value)) };
+                let from: fn(i64) -> Option<Self> = $from;
+                from(number).ok_or_else(|| format!("{number} is out of range"))
+            }
+        }
+        impl ToValue for $type {
+            fn to_value(&self) -> Result<Value, StoreError> {
+                let to: fn(&Self) -> i64 = $to;
+                Ok(Value::Int(to(self)))
+            }
+        }
+    )+};
+}
+integers! {
+    i64: Some, |it| *it;
+    u16: |number| u16::try_from(number).ok(), |it| i64::from(*it);
+    u32: |number| u32::try_from(number).ok(), |it| i64::from(*it);
+    bool: |number| Some(number != 0), |it| i64::from(*it);
+    Timestamp: |number| Some(Timestamp::from_micros(number)), |it| it.as_micros();
+    Fence: |number| Some(Self::from_number(number)), |it| it.number();
+}
+
+impl FromValue for String {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) => Ok(text),
+            other => Err(unexpected("text", &other)),
+        }
+    }
+}
+
+impl FromValue for Vec<u8> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Bytes(bytes) => Ok(bytes),
+            other => Err(unexpected("bytes", &other)),
+        }
+    }
+}
+
+impl ToValue for str {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        Ok(self.into())
+    }
+}
+
+impl ToValue for String {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        Ok(self.as_str().into())
+    }
+}
+
+impl ToValue for [u8] {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        Ok(self.into())
+    }
+}
+
+impl ToValue for Vec<u8> {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        self.as_slice().to_value()
+    }
+}
+
+/// Declares types that are stored as text: as `Display` writes them and `TryFrom<String>` reads them.
+macro_rules! text_columns {
+    ($($type:ty),+ $(,)?) => {$(
+        impl FromValue for $type {
+            fn from_value(value: Value) -> Result<Self, String> {
+                Self::try_from(String::from_value(value)?).map_err(|error| error.to_string())
+            }
+        }
+        impl ToValue for $type {
+            fn to_value(&self) -> Result<Value, StoreError> {
+                Ok(Value::Text(self.to_string()))
+            }
+        }
+    )+};
+}
+text_columns! {
+    AnalysisId, ApprovalId, DataKeyId, DeliveryId, DeploymentId, EffectId, EnvironmentId, EventId, InvitationId, OrgId,
+    PipelineId, RegistryId, RepositoryId, RunnerId, SecretId, SessionId, SignInId, StepRunId, TicketGroupId, TicketId,
+    TokenId, UserId, WebhookId,
+    CommitId, DisplayName, Email, EnvName, Reason, RegistryName, RemoteUrl, SecretName, Slug, StageName, StepId,
+}
+
+/// Declares enums that are stored as words: each with a list of its variants and `as_str`.
+macro_rules! word_columns {
+    ($($type:ty: $all:expr),+ $(,)?) => {$(
+        impl $crate::sql::FromValue for $type {
+            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
+                let word = <String as $crate::sql::FromValue>::from_value(value)?;
+                $all.iter().copied().find(|it| it.as_str() == word).ok_or_else(|| format!("unknown word {word}"))
+            }
+        }
+        impl $crate::sql::ToValue for $type {
+            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
+                Ok(self.as_str().into())
+            }
+        }
+    )+};
+}
+pub(crate) use word_columns;
+
+/// Declares types that are stored as JSON.
+macro_rules! json_columns {
+    ($($type:ty),+ $(,)?) => {$(
+        impl $crate::sql::FromValue for $type {
+            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
+                let text = <String as $crate::sql::FromValue>::from_value(value)?;
+                serde_json::from_str(&text).map_err(|error| error.to_string())
+            }
+        }
+        impl $crate::sql::ToValue for $type {
+            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
+                $crate::sql::value::to_json(self).map($crate::sql::value::Value::Text)
+            }
+        }
+    )+};
+}
+pub(crate) use json_columns;
+
+fn unexpected(wanted: &str, found: &Value) -> String {
+    let found = match found {
+        Value::Null => "null",
+        Value::Int(_) => "an integer",
+        Value::Text(_) => "text",
+        Value::Bytes(_) => "bytes",
+    };
+    format!("expected {wanted}, found {found}")
+}

@@ -1,0 +1,288 @@
+//! Tables: each column is named once, and statements are composed from the names at compile time.
+
+/// The columns of a table, declared with `table!`. A list is a text in which a comma follows every name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// Key columns that the record does not have: `org_id`, which is always `$1`, and that of a parent record.
+    pub(crate) owner: &'static str,
+    /// The other key columns. With the owner they are the conflict target of an upsert.
+    pub(crate) key: &'static str,
+    /// Columns that an update or an upsert overwrites.
+    pub(crate) update: &'static str,
+    /// Columns that are computed from the record when it is written, and never read.
+    pub(crate) derived: &'static str,
+    /// Columns that do not change after the insert.
+    pub(crate) insert: &'static str,
+    /// Columns that other statements write.
+    pub(crate) read: &'static str,
+}
+
+impl Table {
+    /// `SELECT <columns> FROM <table> <rest>`
+    pub(crate) const fn select(&self, rest: &str) -> SqlText {
+        sql("SELECT ").columns(self, "").then(" FROM ").then(self.name).then(" ").then(rest)
+    }
+
+    /// `INSERT INTO <table> (<columns>) VALUES (<parameters>) <rest>`
+    pub(crate) const fn insert(&self, rest: &str) -> SqlText {
+        let columns = [self.owner, self.key, self.update, self.derived, self.insert];
+        let text = sql("INSERT INTO ").then(self.name).then(" (").list(&columns, Item::Name(""), 0);
+        text.then(") VALUES (").list(&columns, Item::Param, 0).then(") ").then(rest)
+    }
+
+    /// An insert that updates the row with the same key, if there is one. `rest` may add a condition for that.
+    pub(crate) const fn upsert(&self, rest: &str) -> SqlText {
+        let text = self.insert("ON CONFLICT (").list(&[self.owner, self.key], Item::Name(""), 0);
+        text.then(") DO UPDATE SET ")
+            .list(&[self.update, self.derived], Item::Excluded, 0)
+            .then(" ")
+            .then(rest)
+    }
+
+    /// `UPDATE <table> SET <update columns> <rest>`, where `rest` has the condition. Takes the first
+    /// [`Table::update_params`] parameters of the insert.
+    pub(crate) const fn update(&self, rest: &str) -> SqlText {
+        let keys = count(self.owner) + count(self.key);
+        let text = sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update], Item::Set, keys);
+        text.then(" ").then(rest)
+    }
+
+    /// How many parameters [`Table::update`] takes, without that of the organization.
+    pub(crate) const fn update_params(&self) -> usize {
+        count(self.key) + count(self.update)
+    }
+}
+
+/// The number of names in a list.
+const fn count(list: &str) -> usize {
+    let (mut at, mut names) = (0, 0);
+    while at < list.len() {
+        names += (list.as_bytes()[at] == b',') as usize;
+        at += 1;
+    }
+    names
+}
+
+/// What is written for each column of a list.
+#[derive(Clone, Copy)]
+enum Item {
+    /// `alias.column`, or `column` if the alias is empty.
+    Name(&'static str),
+    /// `$n`
+    Param,
+    /// `column = $n`
+    Set,
+    /// `column = excluded.column`
+    Excluded,
+}
+
+/// SQL text under construction at compile time.
+#[derive(Clone, Copy)]
+pub(crate) struct SqlText {
+    bytes: [u8; SqlText::BYTES_MAX],
+    pub(crate) len: usize,
+}
+
+pub(crate) const fn sql(text: &str) -> SqlText {
+    SqlText { bytes: [0; SqlText::BYTES_MAX], len: 0 }.then(text)
+}
+
+impl SqlText {
+    const BYTES_MAX: usize = 4_096;
+
+    pub(crate) const fn then(mut self, text: &str) -> Self {
+        let mut at = 0;
+        while at < text.len() {
+            self.bytes[self.len] = text.as_bytes()[at];
+            self.len += 1;
+            at += 1;
+        }
+        self
+    }
+
+    /// The columns that [`FromRow`](super::FromRow) reads, in its order.
+    pub(crate) const fn columns(self, table: &Table, alias: &'static str) -> Self {
+        self.list(&[table.key, table.update, table.insert, table.read], Item::Name(alias), 0)
+    }
+
+    /// `params` is the number of parameters before the first of the list.
+    const fn list(mut self, lists: &[&str], item: Item, mut params: usize) -> Self {
+        let (mut list, mut separator) = (0, "");
+        while list < lists.len() {
+            let mut rest = lists[list];
+            while !rest.is_empty() {
+                let mut end = 0;
+                while rest.as_bytes()[end] != b',' {
+                    end += 1;
+                }
+                let (column, after) = rest.split_at(end);
+                params += 1;
+                self = self.then(separator);
+                self = match item {
+                    Item::Name(alias) if alias.is_empty() => self.then(column),
+                    Item::Name(alias) => self.then(alias).then(".").then(column),
+                    Item::Param => self.then("$").number(params),
+                    Item::Set => self.then(column).then(" = $").number(params),
+                    Item::Excluded => self.then(column).then(" = excluded.").then(column),
+                };
+                (rest, separator) = (after.split_at(1).1, ", ");
+            }
+            list += 1;
+        }
+        self
+    }
+
+    const fn number(self, number: usize) -> Self {
+        let digit = "0123456789".split_at(number % 10).1.split_at(1).0;
+        if number < 10 { self.then(digit) } else { self.number(number / 10).then(digit) }
+    }
+
+    /// The bytes of the text; `N` is its length.
+    pub(crate) const fn trim<const N: usize>(&self) -> [u8; N] {
+        let (mut bytes, mut at) = ([0; N], 0);
+        while at < N {
+            bytes[at] = self.bytes[at];
+            at += 1;
+        }
+        bytes
+    }
+}
+
+/// Maps the columns of a table to the fields of a type: gives it a [`Table`], `FromRow` and `ToParams`.
+///
+/// A field has the column of its name; `field: column` names another one, and `field: (a, b)` several. Only `key` is
+/// required. See [`Table`] for the lists; fields that are `unset` are not stored, and their default is read. Rows that
+/// belong to another record are declared `of` the column with its id, which a statement takes before the record.
+///
+/// ```ignore
+/// table!(Org Comment in comments of ticket_id {
+///     key: [number],
+///     update: [text, edited_at],
+///     derived: [search_key = |it| it.text.to_lowercase()],
+///     insert: [author: author_id, created_at],
+/// });
+/// ```
+macro_rules! table {
+    ($scope:ident $type:ident in $table:ident $(of $parent:ident)? {
+        key: [$($key:ident $(: $keys:tt)?),*]
+        $(, update: [$($update:ident $(: $updates:tt)?),* $(,)?])?
+        $(, derived: [$($derived:ident = $value:expr),* $(,)?])?
+        $(, insert: [$($insert:ident $(: $inserts:tt)?),* $(,)?])?
+        $(, read: [$($read:ident $(: $reads:tt)?),* $(,)?])?
+        $(, unset: [$($unset:ident),*])?
+        $(,)?
+    }) => {
+        impl $crate::sql::TableRow for $type {
+            const TABLE: $crate::sql::Table = $crate::sql::Table {
+                name: stringify!($table),
+                owner: concat!($crate::sql::table!(@owner $scope) $(, stringify!($parent), ",")?),
+                key: concat!($($crate::sql::table!(@names $key $($keys)?)),*),
+                update: concat!($($($crate::sql::table!(@names $update $($updates)?)),*)?),
+                derived: concat!($($(stringify!($derived), ","),*)?),
+                insert: concat!($($($crate::sql::table!(@names $insert $($inserts)?)),*)?),
+                read: concat!($($($crate::sql::table!(@names $read $($reads)?)),*)?),
+            };
+        }
+        impl $crate::sql::FromRow for $type {
+            fn from_row(row: &mut $crate::sql::RowReader) -> Result<Self, $crate::error::StoreError> {
+                Ok(Self {
+                    $($key: row.take()?,)*
+                    $($($update: row.take()?,)*)?
+                    $($($insert: row.take()?,)*)?
+                    $($($read: row.take()?,)*)?
+                    $($($unset: Default::default(),)*)?
+                })
+            }
+        }
+        impl $crate::sql::ToParams for $type {
+            fn to_params(&self, params: &mut Vec<$crate::sql::value::Value>) -> Result<(), $crate::error::StoreError> {
+                $($crate::sql::ToParams::to_params(&self.$key, params)?;)*
+                $($($crate::sql::ToParams::to_params(&self.$update, params)?;)*)?
+                $($({
+                    let value: fn(&Self) -> _ = $value;
+                    $crate::sql::ToParams::to_params(&value(self), params)?;
+                })*)?
+                $($($crate::sql::ToParams::to_params(&self.$insert, params)?;)*)?
+                Ok(())
+            }
+        }
+    };
+    (@owner Org) => { "org_id," };
+    (@owner Instance) => { "" };
+    (@names $field:ident) => { concat!(stringify!($field), ",") };
+    (@names $field:ident $column:ident) => { concat!(stringify!($column), ",") };
+    (@names $field:ident ($($column:ident),+)) => { concat!($(stringify!($column), ","),+) };
+}
+pub(crate) use table;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use crate::error::StoreError;
+    use crate::sql::value::{Row, Value};
+    use crate::sql::{FromRow as _, RowReader, TableRow as _, ToParams as _, sql};
+
+    #[derive(Debug, PartialEq)]
+    struct Book {
+        id: i64,
+        title: String,
+        pages: Option<i64>,
+        printed: (String, i64),
+        loans: i64,
+    }
+
+    table!(Org Book in books {
+        key: [id: isbn],
+        update: [title, pages],
+        derived: [search_key = |it| it.title.to_lowercase()],
+        insert: [printed: (place, year)],
+        read: [loans],
+    });
+
+    fn book() -> Book {
+        Book { id: 7, title: "Dune".into(), pages: None, printed: ("London".into(), 1965), loans: 3 }
+    }
+
+    #[test]
+    fn table_statements_name_every_column() {
+        let table = Book::TABLE;
+        let texts = [
+            table.select("WHERE isbn = $2"),
+            sql("SELECT ").columns(&table, "b"),
+            table.insert("ON CONFLICT DO NOTHING"),
+            table.upsert("WHERE books.pages IS NULL"),
+            table.update("WHERE org_id = $1 AND isbn = $2"),
+        ];
+        let texts: Vec<_> =
+            texts.iter().map(|it| String::from_utf8_lossy(&it.bytes[..it.len]).into_owned()).collect();
+        expect![[r#"
+            SELECT isbn, title, pages, place, year, loans FROM books WHERE isbn = $2
+            SELECT b.isbn, b.title, b.pages, b.place, b.year, b.loans
+            INSERT INTO books (org_id, isbn, title, pages, search_key, place, year) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
+            INSERT INTO books (org_id, isbn, title, pages, search_key, place, year) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, isbn) DO UPDATE SET title = excluded.title, pages = excluded.pages, search_key = excluded.search_key WHERE books.pages IS NULL
+            UPDATE books SET title = $3, pages = $4 WHERE org_id = $1 AND isbn = $2"#]].assert_eq(&texts.join("\n"));
+        assert_eq!(table.update_params(), 3);
+    }
+
+    #[test]
+    fn table_row_survives_a_round_trip() {
+        let mut params = Vec::new();
+        book().to_params(&mut params).unwrap();
+        let text = |text: &str| Value::Text(text.into());
+        let (isbn, year) = (Value::Int(7), Value::Int(1965));
+        assert_eq!(params, [isbn, text("Dune"), Value::Null, text("dune"), text("London"), year]);
+
+        params.remove(3);
+        params.push(Value::Int(3));
+        assert_eq!(Row(params).read::<Book>().unwrap(), book());
+    }
+
+    #[test]
+    fn row_with_too_few_columns_is_an_error() {
+        let error = Row(vec![Value::Int(7)]).read::<Book>().unwrap_err();
+        assert!(matches!(error, StoreError::Bug(_)));
+        assert!(Book::from_row(&mut RowReader::new(Row(Vec::new()))).is_err());
+    }
+}

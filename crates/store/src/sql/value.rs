@@ -1,0 +1,143 @@
+//! Values of statements and rows: the four types that both databases have.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Int(i64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+/// The value of an id, a name or a word.
+pub fn text(value: impl Display) -> Value {
+    Value::Text(value.to_string())
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Int(i64::from(value))
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Value::Text(value)
+    }
+}
+
+impl From<Timestamp> for Value {
+    fn from(value: Timestamp) -> Self {
+        Value::Int(value.as_micros())
+    }
+}
+
+impl From<&[u8]> for Value {
+    fn from(value: &[u8]) -> Self {
+        Value::Bytes(value.to_vec())
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// One row of a result.
+#[derive(Debug)]
+pub struct Row(pub(crate) Vec<Value>);
+
+impl Row {
+    pub fn int(&self, column: usize) -> Result<i64, StoreError> {
+        match self.0.get(column) {
+            Some(Value::Int(value)) => Ok(*value),
+            other => Err(unexpected(column, "an integer", other)),
+        }
+    }
+
+    pub fn text(&self, column: usize) -> Result<&str, StoreError> {
+        match self.0.get(column) {
+            Some(Value::Text(value)) => Ok(value),
+            other => Err(unexpected(column, "text", other)),
+        }
+    }
+
+    pub fn bytes(&self, column: usize) -> Result<&[u8], StoreError> {
+        match self.0.get(column) {
+            Some(Value::Bytes(value)) => Ok(value),
+            other => Err(unexpected(column, "bytes", other)),
+        }
+    }
+
+    pub fn time(&self, column: usize) -> Result<Timestamp, StoreError> {
+        self.int(column).map(Timestamp::from_micros)
+    }
+
+    /// Reads a nullable column with one of the functions above.
+    pub fn maybe<'r, T>(
+        &'r self,
+        column: usize,
+        read: impl FnOnce(&'r Self, usize) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match self.0.get(column) {
+            Some(Value::Null) => Ok(None),
+            _ => read(self, column).map(Some),
+        }
+    }
+
+    /// Reads an id, a name or a word, which was valid when it was written.
+    pub fn parse<T: FromStr>(&self, column: usize) -> Result<T, StoreError>
+    where
+        T::Err: Display,
+    {
+        self.text(column)?.parse().map_err(|error| StoreError::Bug(format!("column {column}: {error}")))
+    }
+
+    pub fn name<T: TryFrom<String>>(&self, column: usize) -> Result<T, StoreError>
+    where
+        T::Error: Display,
+    {
+        T::try_from(self.text(column)?.to_owned())
+            .map_err(|error| StoreError::Bug(format!("column {column}: {error}")))
+    }
+
+    pub fn json<T: serde::de::DeserializeOwned>(&self, column: usize) -> Result<T, StoreError> {
+        serde_json::from_str(self.text(column)?)
+            .map_err(|error| StoreError::Bug(format!("column {column}: {error}")))
+    }
+}
+
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Bug(format!("cannot write JSON: {error}")))
+}
+
+// The value is not shown: it may be a hash or personal data.
+fn unexpected(column: usize, wanted: &str, found: Option<&Value>) -> StoreError {
+    let found = match found {
+        None => "no such column",
+        Some(Value::Null) => "null",
+        Some(Value::Int(_)) => "an integer",
+        Some(Value::Text(_)) => "text",
+        Some(Value::Bytes(_)) => "bytes",
+    };
+    StoreError::Bug(format!("column {column}: wanted {wanted}, found {found}"))
+}

@@ -1,0 +1,243 @@
+//! Analyses of failed steps, and the exact requests that were sent to models for them.
+
+use berth_core::analysis::{Analysis, Answer, State, SuggestedFix, Usage};
+use berth_core::id::{AnalysisId, DeploymentId, OrgId, PipelineId, StepRunId};
+use berth_core::pipeline::grammar::StepId;
+use berth_core::run::StageRun;
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::pagination::{Batch, From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::{Value, text};
+use crate::sql::{
+    FromRow, RowReader, TableRow as _, ToParams, column_group, json_columns, statements, table,
+};
+use crate::tx::{Read, Tx};
+
+table!(Org Analysis in analyses {
+    key: [id],
+    update: [
+        state: (status, fingerprint, analyser, result, fix_summary, fix_diff, note, reused_from, input_tokens,
+          output_tokens, error, finished_at),
+        started_at, version,
+    ],
+    insert: [
+        deployment: deployment_id, pipeline: pipeline_id, stage, step: step_id, step_name: step, attempt,
+        repository: repository_id, commit: commit_id, asked_by, created_at,
+    ],
+});
+table!(Org Sent in analysis_requests of analysis_id {
+    key: [number],
+    insert: [analyser, url, body, hash, status, error, usage: (input_tokens, output_tokens), sent_at],
+});
+column_group!(Usage { input_tokens, output_tokens });
+json_columns!(serde_json::Value, Vec<StageRun>);
+
+statements! {
+    Org Read BY_ID => Analysis::TABLE.select("WHERE org_id = $1 AND id = $2 {for_update}");
+    Org Read OF_ATTEMPT => Analysis::TABLE.select(
+        "WHERE org_id = $1 AND step_id = $2 AND attempt = $3 AND status <> 'failed' {for_update}");
+    Org Write PUT => Analysis::TABLE.upsert("WHERE analyses.version = excluded.version - 1");
+    // The process that was working on it is gone.
+    Org Upkeep REQUEUE = "UPDATE analyses SET status = 'queued', started_at = NULL
+        WHERE org_id = $1 AND id = $2 AND status = 'running'";
+    Org Read OF_DEPLOYMENT => Analysis::TABLE.select(
+        "WHERE org_id = $1 AND deployment_id = $2 AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4 OFFSET $5");
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM analyses
+        WHERE org_id = $1 AND deployment_id = $2 LIMIT $3) AS counted";
+    // Only originals, not analyses that reuse one.
+    Org Read SAME => Analysis::TABLE.select(
+        "WHERE org_id = $1 AND fingerprint = $2 AND pipeline_id = $3 AND analyser = $4 AND reused_from IS NULL
+         ORDER BY id DESC LIMIT 1");
+    Instance Read QUEUED = "SELECT org_id, id FROM (SELECT org_id, id, created_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY created_at, id) AS place
+          FROM analyses WHERE finished_at IS NULL AND status = 'queued') AS ranked
+        WHERE place <= $1 ORDER BY place, created_at, id LIMIT $2";
+    Instance Read RUNNING = "SELECT org_id, id FROM analyses WHERE finished_at IS NULL AND status = 'running'
+        ORDER BY created_at LIMIT $1";
+    Org Read UNFINISHED = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM analyses
+        WHERE org_id = $1 AND finished_at IS NULL LIMIT $2) AS counted";
+    Org Read SUCCESSES = "SELECT s.deployment_id, s.id, s.tries, s.stage, r.stages FROM (SELECT id FROM deployments
+          WHERE org_id = $1 AND pipeline_id = $2 AND id < $3 ORDER BY id DESC LIMIT $5) AS d
+        JOIN step_runs s ON s.org_id = $1 AND s.deployment_id = d.id
+        JOIN runs r ON r.org_id = $1 AND r.deployment_id = d.id
+        WHERE s.step = $4 AND s.status = 'succeeded' AND s.tries > 0 ORDER BY s.deployment_id DESC";
+    Org Write INSERT_REQUEST => Sent::TABLE.insert("");
+    Org Read COUNT_REQUESTS = "SELECT CAST(COUNT(*) AS BIGINT) FROM analysis_requests
+        WHERE org_id = $1 AND analysis_id = $2";
+    Org Read LIST_REQUESTS => Sent::TABLE.select("WHERE org_id = $1 AND analysis_id = $2 ORDER BY number LIMIT $3");
+    Org Read SPENT = "SELECT CAST(COALESCE(SUM(input_tokens + output_tokens), 0) AS BIGINT) FROM analysis_requests
+        WHERE org_id = $1 AND sent_at >= $2";
+}
+
+/// Requests listed for one analysis; no analysis makes as many.
+const REQUESTS_LISTED_MAX: i64 = 50;
+/// Earlier deployments searched for the last success of a step.
+const DEPLOYMENTS_BACK_MAX: i64 = 200;
+
+/// One request to a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Counts from 1 in each analysis.
+    pub number: i64,
+    pub analyser: String,
+    pub url: String,
+    /// The body as it was sent, byte for byte.
+    pub body: String,
+    /// SHA-256 of the body.
+    pub hash: String,
+    /// HTTP status of the response, if there was one.
+    pub status: Option<i64>,
+    pub error: Option<String>,
+    pub usage: Usage,
+    pub sent_at: Timestamp,
+}
+
+/// A step run that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Good {
+    pub deployment: DeploymentId,
+    pub step: StepRunId,
+    pub attempt: u32,
+}
+
+impl FromRow for State {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let status: String = row.take()?;
+        let state = match status.as_str() {
+            "queued" => State::Queued,
+            "running" => State::Running,
+            "failed" => {
+                row.skip(9);
+                let (error, at) = row.take()?;
+                return Ok(State::Failed { at, error });
+            }
+            "succeeded" => {
+                let (fingerprint, analyser, result) = row.take()?;
+                let fix: (Option<String>, Option<String>) = row.take()?;
+                let fix = fix.0.zip(fix.1).map(|(summary, diff)| SuggestedFix { summary, diff });
+                let (note, reused_from) = row.take()?;
+                let usage: (Option<i64>, Option<i64>) = row.take()?;
+                let usage = usage.0.zip(usage.1);
+                let usage = usage.map(|(input_tokens, output_tokens)| Usage { input_tokens, output_tokens });
+                row.skip(1);
+                let answer = Answer { analyser, fingerprint, result, fix, note, reused_from, usage };
+                return Ok(State::Succeeded { at: row.take()?, answer: Box::new(answer) });
+            }
+            other => return Err(StoreError::Bug(format!("unknown status {other}"))),
+        };
+        row.skip(11);
+        Ok(state)
+    }
+}
+
+impl ToParams for State {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let (answer, error, at) = match self {
+            State::Queued | State::Running => (None, None, None),
+            State::Succeeded { at, answer } => (Some(answer), None, Some(at)),
+            State::Failed { at, error } => (None, Some(error), Some(at)),
+        };
+        let fix = answer.and_then(|answer| answer.fix.as_ref());
+        let usage = answer.and_then(|answer| answer.usage);
+        let found = (
+            answer.map(|answer| &answer.fingerprint),
+            answer.map(|answer| &answer.analyser),
+            answer.map(|answer| &answer.result),
+        );
+        (self.as_str(), found, fix.map(|fix| &fix.summary), fix.map(|fix| &fix.diff)).to_params(params)?;
+        let note = answer.and_then(|answer| answer.note.as_ref());
+        let reused_from = answer.and_then(|answer| answer.reused_from);
+        let usage = (usage.map(|usage| usage.input_tokens), usage.map(|usage| usage.output_tokens));
+        (note, reused_from, usage, error, at).to_params(params)
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: AnalysisId) -> Result<Option<Analysis>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+/// The analysis of an attempt, unless it failed.
+pub fn of_attempt(db: &mut impl Read, step: StepRunId, attempt: u32) -> Result<Option<Analysis>, StoreError> {
+    db.fetch_optional(&OF_ATTEMPT, &[text(step), i64::from(attempt).into()])
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, analysis: &Analysis) -> Result<(), StoreError> {
+    tx.put(&PUT, analysis)
+}
+
+/// Queues an analysis again whose process is gone.
+pub fn requeue(tx: &mut Tx<'_>, id: AnalysisId) -> Result<(), StoreError> {
+    tx.execute(&REQUEUE, &[text(id)]).map(drop)
+}
+
+/// Lists the analyses of a deployment, newest first.
+pub fn of_deployment(
+    db: &mut impl Read,
+    deployment: DeploymentId,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Analysis>, StoreError> {
+    let filter = [text(deployment)];
+    let total = fetch_bounded_count(db, &COUNT, &filter)?;
+    Ok(fetch_page(db, &OF_DEPLOYMENT, &filter, from.by_id(), limit)?.with_total(total))
+}
+
+/// The latest analysis of the same failure of this pipeline by this analyser.
+pub fn same(
+    db: &mut impl Read,
+    fingerprint: &str,
+    pipeline: PipelineId,
+    analyser: &str,
+) -> Result<Option<Analysis>, StoreError> {
+    db.fetch_optional(&SAME, &[fingerprint.into(), text(pipeline), analyser.into()])
+}
+
+/// Queued analyses, oldest first, a share of the batch for each organization.
+pub fn queued(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    db.fetch_all(&QUEUED, &[batch.share.into(), batch.total.into()])
+}
+
+/// Running analyses of all organizations.
+pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    db.fetch_all(&RUNNING, &[limit.into()])
+}
+
+/// Counts the organization's unfinished analyses, up to a bound.
+pub fn unfinished(db: &mut impl Read, bound: i64) -> Result<i64, StoreError> {
+    db.fetch_count(&UNFINISHED, &[bound.into()])
+}
+
+/// The last success of a step, in a stage of its pipeline, before a deployment.
+pub fn last_good(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    stage: &str,
+    step: &StepId,
+    before: DeploymentId,
+) -> Result<Option<Good>, StoreError> {
+    let params = [text(pipeline), text(before), text(step), DEPLOYMENTS_BACK_MAX.into()];
+    type Columns = (DeploymentId, StepRunId, u32, u32, Vec<StageRun>);
+    for (deployment, step, attempt, index, stages) in db.fetch_all::<Columns>(&SUCCESSES, &params)? {
+        if stages.get(index as usize).is_some_and(|it| it.name == stage) {
+            return Ok(Some(Good { deployment, step, attempt }));
+        }
+    }
+    Ok(None)
+}
+
+/// Records a request to a model. Its number is assigned here.
+pub fn sent(tx: &mut Tx<'_>, analysis: AnalysisId, request: &Sent) -> Result<(), StoreError> {
+    let before = tx.fetch_count(&COUNT_REQUESTS, &[text(analysis)])?;
+    tx.put(&INSERT_REQUEST, &(analysis, Sent { number: before + 1, ..request.clone() }))
+}
+
+/// Every request that was sent for an analysis, in order.
+pub fn requests(db: &mut impl Read, analysis: AnalysisId) -> Result<Vec<Sent>, StoreError> {
+    db.fetch_all(&LIST_REQUESTS, &[text(analysis), REQUESTS_LISTED_MAX.into()])
+}
+
+/// Tokens that requests of the organization have used since then.
+pub fn spent_since(db: &mut impl Read, since: Timestamp) -> Result<i64, StoreError> {
+    db.fetch_count(&SPENT, &[since.into()])
+}

@@ -1,0 +1,176 @@
+//! Approvals and the votes on them.
+
+use berth_core::approval::{Approval, Lapse, Status, Vote};
+use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
+use berth_core::pipeline::model::Requires;
+use berth_core::time::Timestamp;
+
+use super::first_after;
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::{Value, text};
+use crate::sql::{FromRow, RowReader, SqlText, Table, ToParams, json_columns, sql, statements, word_columns};
+use crate::tx::{Read, Tx};
+
+/// Not declared with `table!`: the number is that of the deployment, and `needed` depends on the rule.
+const TABLE: Table = Table {
+    name: "approvals",
+    owner: "org_id,",
+    key: "id,",
+    update: "votes,status,lapse,ended_at,version,needed,",
+    derived: "",
+    insert: "deployment_id,pipeline_id,stage,step_id,rule,message,digest,requested_at,expires_at,",
+    read: "",
+};
+json_columns!(Requires, Vec<Vote>);
+word_columns!(Lapse: Lapse::ALL);
+
+const fn select(first: &str, condition: &str) -> SqlText {
+    let number = "(SELECT d.number FROM deployments d WHERE d.org_id = a.org_id AND d.id = a.deployment_id)";
+    let text = sql("SELECT ").then(first).columns(&TABLE, "a").then(", ").then(number);
+    text.then(" FROM approvals a WHERE ").then(condition)
+}
+
+statements! {
+    Org Read BY_ID => select("", "a.org_id = $1 AND a.id = $2 {for_update}");
+    Org Write PUT => TABLE.upsert("WHERE approvals.version = excluded.version - 1");
+    Org Read ALL => select("", "a.org_id = $1 AND ($2 = '' OR a.id < $2) ORDER BY a.id DESC LIMIT $3 OFFSET $4");
+    Org Read OF_STATUS => select("",
+        "a.org_id = $1 AND a.status = $2 AND ($3 = '' OR a.id < $3) ORDER BY a.id DESC LIMIT $4 OFFSET $5");
+    Org Read OF_DEPLOYMENT => select("", "a.org_id = $1 AND a.deployment_id = $2 AND ($3 = '' OR a.status = $3)
+        AND ($4 = '' OR a.id < $4) ORDER BY a.id DESC LIMIT $5 OFFSET $6");
+    Org Read LATEST => select("", "a.org_id = $1 AND a.deployment_id = $2 AND a.stage = $3 AND COALESCE(a.step_id, '') = $4
+        ORDER BY a.id DESC LIMIT 1");
+    Org Read OPEN => select("", "a.org_id = $1 AND a.deployment_id = $2 AND a.status = 'pending' ORDER BY a.id");
+    Org Read WAS_APPROVED = "SELECT id FROM approvals
+        WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND step_id IS NULL AND status = 'approved' LIMIT 1";
+    Instance Read PENDING => select("a.org_id, ", "a.status = 'pending' AND a.id > $1 ORDER BY a.id LIMIT $2");
+    Instance Read DUE = "SELECT org_id, id FROM approvals
+        WHERE status = 'pending' AND expires_at IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// A status, as the API names it.
+    pub status: Option<String>,
+    pub deployment: Option<DeploymentId>,
+}
+
+impl FromRow for Approval {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (id, votes, status, ended_at, version) = row.take()?;
+        let needed: Option<u32> = row.take()?;
+        let (deployment, pipeline, stage, step) = row.take()?;
+        let (rule, message, digest): (Requires, _, _) = row.take()?;
+        let (requested_at, expires_at, number) = row.take()?;
+        let needed = needed.unwrap_or(rule.approvals);
+        Ok(Approval {
+            id,
+            deployment,
+            number,
+            pipeline,
+            stage,
+            step,
+            rule,
+            needed,
+            message,
+            digest,
+            votes,
+            status,
+            requested_at,
+            expires_at,
+            ended_at,
+            version,
+        })
+    }
+}
+
+impl ToParams for Approval {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let needed = (self.needed != self.rule.approvals).then_some(self.needed);
+        (self.id, &self.votes, self.status, self.ended_at, self.version, needed).to_params(params)?;
+        (self.deployment, self.pipeline, &self.stage, self.step).to_params(params)?;
+        (&self.rule, &self.message, &self.digest, self.requested_at, self.expires_at).to_params(params)
+    }
+}
+
+impl FromRow for Status {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (status, lapse): (String, Option<Lapse>) = row.take()?;
+        Ok(match (status.as_str(), lapse) {
+            ("pending", _) => Status::Pending,
+            ("approved", _) => Status::Approved,
+            ("rejected", _) => Status::Rejected,
+            ("expired", _) => Status::Expired,
+            ("lapsed", Some(why)) => Status::Lapsed(why),
+            _ => return Err(StoreError::Bug(format!("unknown status {status}"))),
+        })
+    }
+}
+
+impl ToParams for Status {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let lapse = if let Status::Lapsed(why) = self { Some(*why) } else { None };
+        (self.as_str(), lapse).to_params(params)
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, approval: &Approval) -> Result<(), StoreError> {
+    tx.put(&PUT, approval)
+}
+
+/// Lists approvals, newest first.
+pub fn list(
+    db: &mut impl Read,
+    filter: &Filter,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Approval>, StoreError> {
+    match (filter.deployment, filter.status.as_deref()) {
+        (Some(deployment), status) => {
+            let filter = [text(deployment), status.unwrap_or_default().into()];
+            fetch_page(db, &OF_DEPLOYMENT, &filter, from.by_id(), limit)
+        }
+        (None, Some(status)) => fetch_page(db, &OF_STATUS, &[status.into()], from.by_id(), limit),
+        (None, None) => fetch_page(db, &ALL, &[], from.by_id(), limit),
+    }
+}
+
+/// The latest approval requested for a stage, or for a step of it.
+pub fn latest(
+    db: &mut impl Read,
+    deployment: DeploymentId,
+    stage: &str,
+    step: Option<StepRunId>,
+) -> Result<Option<Approval>, StoreError> {
+    let step = step.map(|step| step.to_string()).unwrap_or_default();
+    db.fetch_optional(&LATEST, &[text(deployment), stage.into(), step.into()])
+}
+
+/// Pending approvals of a deployment.
+pub fn open(db: &mut impl Read, deployment: DeploymentId) -> Result<Vec<Approval>, StoreError> {
+    db.fetch_all(&OPEN, &[text(deployment)])
+}
+
+/// Whether the deployment was approved for this stage.
+pub fn was_approved(db: &mut impl Read, deployment: DeploymentId, stage: &str) -> Result<bool, StoreError> {
+    Ok(db.row(&WAS_APPROVED, &[text(deployment), stage.into()])?.is_some())
+}
+
+/// Pending approvals of all organizations, in order of their ids, after this one.
+pub fn pending(
+    db: &mut impl Read,
+    after: Option<ApprovalId>,
+    limit: i64,
+) -> Result<Vec<(OrgId, Approval)>, StoreError> {
+    db.fetch_all(&PENDING, &[first_after(after), limit.into()])
+}
+
+/// Pending approvals that have expired.
+pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, ApprovalId)>, StoreError> {
+    db.fetch_all(&DUE, &[now.into(), limit.into()])
+}

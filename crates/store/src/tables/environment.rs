@@ -1,0 +1,214 @@
+//! Environments, and the [`Lock`]: an environment with everything that decisions about it need.
+
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Agenda, Condition, Environment, Lock, Session};
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, UserId};
+use berth_core::name::{CommitId, EnvName, Slug};
+use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
+use berth_core::time::Timestamp;
+
+use super::{first_after, ticket};
+use crate::error::StoreError;
+use crate::pagination::Batch;
+use crate::records::deployment;
+use crate::sql::value::{Row, Value, text};
+use crate::sql::{
+    FromValue, RowReader, SqlText, TableRow as _, ToParams as _, ToValue, column_group, json_columns, sql,
+    statements, table,
+};
+use crate::tx::{Read, Tx};
+
+table!(Org Environment in environments {
+    key: [pipeline: pipeline_id, name],
+    update: [
+        fence, sessions, tickets, deployments, condition, deployed_commit,
+        agenda: (waiting, unfinished, holder_id, due_at, startable_id), version,
+    ],
+    insert: [definition_hash, is_declared, configuration, id, created_at],
+});
+column_group!(Agenda { waiting, unfinished, holder, due_at, startable });
+json_columns!(Configuration);
+
+/// An environment, the status of its pipeline and its open session in one row.
+const fn select_lock(condition: &str) -> SqlText {
+    let text =
+        sql("SELECT ").columns(&Environment::TABLE, "e").then(", p.status, ").columns(&Session::TABLE, "s");
+    let text = text.then(
+        " FROM environments e
+         JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+         LEFT JOIN sessions s ON s.org_id = e.org_id AND s.environment_id = e.id AND s.ended_at IS NULL
+         WHERE e.org_id = $1 AND ",
+    );
+    text.then(condition).then(" {for_update_of_e}")
+}
+
+statements! {
+    Org Read BY_SLUG => select_lock("p.org_id = $1 AND p.slug = $2 AND p.deleted_at IS NULL AND e.name = $3");
+    Org Read BY_PIPELINE => select_lock("e.pipeline_id = $2 AND e.name = $3");
+    Org Read BY_ID => select_lock("e.id = $2");
+    Org Read OF_PIPELINE => select_lock("e.pipeline_id = $2
+        AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name");
+    Org Write INSERT => Environment::TABLE.insert("");
+    // The fence never decreases. The configuration is long and rarely changes: it is written by `REDEFINE` alone.
+    Org Write UPDATE => Environment::TABLE.update("WHERE org_id = $1 AND pipeline_id = $2 AND name = $3
+        AND version + 1 = $15 AND definition_hash = $16 AND is_declared = $17 AND fence <= $4");
+    Org Write REDEFINE => Environment::TABLE.update(", definition_hash = $16, is_declared = $17, configuration = $18
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND fence <= $4");
+    Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
+          (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
+        ORDER BY fence DESC LIMIT 1";
+    Org Read HEAD = "SELECT head FROM pipelines WHERE org_id = $1 AND id = $2";
+    // The commit in the last stage: after a rollback, the one that was restored.
+    Org Read LAST_OUT = "SELECT d.commit_id FROM stage_ends e
+        JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
+        WHERE e.org_id = $1 AND e.pipeline_id = $2 AND e.is_last = 1 AND e.is_success = 1
+        ORDER BY e.ended_at DESC LIMIT 1";
+    // Without the end of a last stage: the last success that is not the rollback of an earlier stage.
+    Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
+        AND environment_id IS NULL AND status = 'succeeded'
+        AND (cause_kind IS NULL OR cause_kind NOT LIKE '{\"kind\":\"rollback\"%') ORDER BY id DESC LIMIT 1";
+    Org Upkeep HASTEN_OF_USER = "UPDATE environments SET due_at = $3 WHERE (org_id, id) IN
+        (SELECT org_id, environment_id FROM tickets WHERE org_id = $1 AND user_id = $2 AND status = 'waiting')";
+    Org Upkeep RESCHEDULE = "UPDATE environments SET due_at = $3 WHERE org_id = $1 AND id = $2 AND version = $4";
+    Instance Read DUE = "SELECT org_id, id FROM environments WHERE due_at IS NOT NULL AND due_at <= $1
+        ORDER BY due_at LIMIT $2";
+    Instance Read NEXT_DUE = "SELECT due_at FROM environments WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
+    Instance Read STARTABLE = "SELECT org_id, id, startable_id FROM (SELECT e.org_id, e.id, e.startable_id,
+            ROW_NUMBER() OVER (PARTITION BY e.org_id ORDER BY e.startable_id) AS place
+          FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+          WHERE e.startable_id IS NOT NULL AND p.status = 'active') AS ranked
+        WHERE place <= $1 ORDER BY place, startable_id LIMIT $2";
+    Org Read IDS_AFTER = "SELECT id FROM environments WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+}
+
+impl FromValue for Condition {
+    fn from_value(value: Value) -> Result<Self, String> {
+        Ok(match String::from_value(value)?.as_str() {
+            "clean" => Condition::Clean,
+            "dirty" => Condition::Dirty,
+            _ => Condition::Unknown,
+        })
+    }
+}
+
+impl ToValue for Condition {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        let word = match self {
+            Condition::Clean => "clean",
+            Condition::Dirty => "dirty",
+            Condition::Unknown => "unknown",
+        };
+        Ok(word.into())
+    }
+}
+
+/// Completes the lock. The agenda says whether there are tickets and deployments to load.
+fn lock(db: &mut impl Read, row: Row) -> Result<Lock, StoreError> {
+    let mut row = RowReader::new(row);
+    let (environment, status): (Environment, String) = row.take()?;
+    let session = row.take_joined()?;
+    let agenda = &environment.agenda;
+    let tickets = if agenda.waiting > 0 { ticket::waiting_for(db, environment.id)? } else { Vec::new() };
+    let deployments =
+        if agenda.unfinished > 0 { deployment::unfinished_in(db, environment.id)? } else { Vec::new() };
+    let tracked = match environment.configuration.on_release {
+        OnRelease::DeployTracked => tracked_commit(db, environment.pipeline)?,
+        OnRelease::None => None,
+    };
+    Ok(Lock { environment, session, tickets, deployments, is_paused: status == "stopped", tracked })
+}
+
+/// Finds an environment by its name and the id or slug of its pipeline. A deleted pipeline is found by its id only.
+pub fn find(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
+    let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
+        (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
+        (_, Ok(slug)) => db.row(&BY_SLUG, &[text(slug), text(name)])?,
+        _ => None,
+    };
+    row.map(|row| lock(db, row)).transpose()
+}
+
+pub fn by_id(db: &mut impl Read, id: EnvironmentId) -> Result<Option<Lock>, StoreError> {
+    db.row(&BY_ID, &[text(id)])?.map(|row| lock(db, row)).transpose()
+}
+
+/// Environments that the definition declares, or that are still in use; by name.
+pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
+    let rows = db.rows(&OF_PIPELINE, &[text(pipeline)])?;
+    rows.into_iter().map(|row| lock(db, row)).collect()
+}
+
+/// The highest fence of an environment with this name, in any pipeline with this slug, deleted ones included.
+pub fn last_fence(db: &mut impl Read, pipeline: &Slug, name: &EnvName) -> Result<Fence, StoreError> {
+    Ok(db.fetch_optional(&LAST_FENCE, &[text(pipeline), text(name)])?.unwrap_or_default())
+}
+
+/// The commit that a reset deploys: the head of the tracked branch, or without a repository the last commit that went
+/// through the whole pipeline.
+fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
+    let params = [text(pipeline)];
+    if let Some(Some(head)) = db.fetch_optional(&HEAD, &params)? {
+        return Ok(Some(head));
+    }
+    let last = db.fetch_optional(&LAST_OUT, &params)?;
+    if last.is_some() { Ok(last) } else { db.fetch_optional(&TRACKED, &params) }
+}
+
+/// Makes the queues due in which `user` waits, who may no longer claim: the next sweep cancels the tickets.
+pub fn hasten_lines_of(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
+}
+
+/// Corrects the due time of an environment for which nothing was due yet.
+pub fn reschedule(
+    tx: &mut Tx<'_>,
+    environment: &Environment,
+    due_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let params = [text(environment.id), due_at.into(), environment.version.into()];
+    tx.execute(&RESCHEDULE, &params).map(drop)
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, environment: &Environment) -> Result<(), StoreError> {
+    if environment.version == 1 {
+        return tx.put(&INSERT, environment);
+    }
+    let mut params = Vec::new();
+    environment.to_params(&mut params)?;
+    let updated = Environment::TABLE.update_params();
+    if tx.execute(&UPDATE, &params[..updated + 2])? == 1 {
+        return Ok(());
+    }
+    tx.execute_one(&REDEFINE, &params[..updated + 3])
+}
+
+/// Environments with something due, such as the end of a session.
+pub fn due(
+    db: &mut impl Read,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, EnvironmentId)>, StoreError> {
+    db.fetch_all(&DUE, &[now.into(), limit.into()])
+}
+
+/// When the next environment is due.
+pub fn next_due(db: &mut impl Read) -> Result<Option<Timestamp>, StoreError> {
+    db.fetch_optional(&NEXT_DUE, &[])
+}
+
+/// Deployments that may start, oldest first, a share of the batch for each organization.
+pub fn startable(
+    db: &mut impl Read,
+    batch: Batch,
+) -> Result<Vec<(OrgId, EnvironmentId, DeploymentId)>, StoreError> {
+    db.fetch_all(&STARTABLE, &[batch.share.into(), batch.total.into()])
+}
+
+/// Ids of all environments of the organization, page by page.
+pub fn environments(
+    db: &mut impl Read,
+    after: Option<EnvironmentId>,
+) -> Result<Vec<EnvironmentId>, StoreError> {
+    db.fetch_all(&IDS_AFTER, &[first_after(after), super::PAGE_ROWS.into()])
+}

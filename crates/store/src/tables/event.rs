@@ -1,0 +1,199 @@
+//! The audit log: newest first for users, oldest first for followers, exports and verification.
+
+use berth_core::event::{Event, Subject};
+use berth_core::id::EventId;
+use berth_core::time::Timestamp;
+
+use crate::audit::terms::{self, term, terms_of};
+use crate::audit::{Head, Sealed};
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::{Row, Value, text, to_json};
+use crate::sql::{TableRow as _, from_row, json_columns, sql, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Org Event in events {
+    key: [],
+    insert: [sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash],
+    read: [org: org_id],
+});
+json_columns!(Vec<Subject>);
+from_row!(Head { sequence, hash });
+
+/// Positions of columns that verification reads as they are stored.
+const SEQUENCE: usize = 0;
+const ACTOR: usize = 4;
+const SUBJECTS: usize = 6;
+const DATA: usize = 7;
+
+statements! {
+    Org Upkeep APPEND => Event::TABLE.insert("");
+    Org Read BY_ID => Event::TABLE.select("WHERE org_id = $1 AND id = $2 AND sequence = $3");
+    Org Read NEWEST => Event::TABLE.select("WHERE org_id = $1 AND occurred_at >= $2 AND occurred_at < $3
+        AND sequence < $4 ORDER BY sequence DESC LIMIT $5 OFFSET $6");
+    // The first term drives the query; the others are checked with index lookups.
+    Org Read ABOUT => sql("SELECT ").columns(&Event::TABLE, "e").then("
+        FROM event_terms a JOIN events e ON e.org_id = $1 AND e.sequence = a.sequence
+        WHERE a.term_id = $2 AND e.occurred_at >= $3 AND e.occurred_at < $4
+          AND (CAST($5 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms b WHERE b.term_id = $5 AND b.sequence = a.sequence))
+          AND (CAST($6 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms c WHERE c.term_id = $6 AND c.sequence = a.sequence))
+          AND (CAST($7 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms d WHERE d.term_id = $7 AND d.sequence = a.sequence))
+          AND (CAST($8 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms f WHERE f.term_id = $8 AND f.sequence = a.sequence))
+          AND a.sequence < $9
+        ORDER BY a.sequence DESC LIMIT $10 OFFSET $11");
+    Org Read AFTER => Event::TABLE.select(
+        "WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4");
+    Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
+    Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
+    // The last event that retention removed.
+    Org Read KEPT = "SELECT kept_after, kept_hash FROM event_heads WHERE org_id = $1";
+}
+
+/// An event must match every condition that is set.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub kind: Option<String>,
+    pub actor: Option<String>,
+    pub pipeline: Option<String>,
+    pub deployment: Option<String>,
+    pub environment: Option<String>,
+    /// Inclusive.
+    pub since: Option<Timestamp>,
+    /// Exclusive.
+    pub until: Option<Timestamp>,
+}
+
+impl Filter {
+    /// The search terms, rarest first: the first one drives the query.
+    fn terms(&self) -> Vec<String> {
+        let given = [
+            ("deployment", &self.deployment),
+            ("environment", &self.environment),
+            ("pipeline", &self.pipeline),
+            ("actor", &self.actor),
+            ("kind", &self.kind),
+        ];
+        given.iter().filter_map(|(kind, value)| value.as_ref().map(|value| term(kind, value))).collect()
+    }
+
+    /// Whether a list with this filter contains the event.
+    pub fn matches(&self, event: &Event) -> bool {
+        let found = terms_of(&event.kind, &event.actor, &event.subjects);
+        self.terms().iter().all(|wanted| found.contains(wanted))
+            && self.since.is_none_or(|since| event.occurred_at >= since)
+            && self.until.is_none_or(|until| event.occurred_at < until)
+    }
+
+    /// The ids of its terms, padded with nulls. `None` if no event has all of them.
+    fn term_ids(&self, db: &mut impl Read) -> Result<Option<[Value; 5]>, StoreError> {
+        let mut ids = [const { Value::Null }; 5];
+        for (slot, term) in ids.iter_mut().zip(self.terms()) {
+            let Some(id) = terms::id_of(db, &term)? else { return Ok(None) };
+            *slot = id.into();
+        }
+        Ok(Some(ids))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.terms().is_empty() && self.since.is_none() && self.until.is_none()
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: EventId) -> Result<Option<Event>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id), id.number().into()])
+}
+
+pub(crate) fn insert(tx: &mut Tx<'_>, event: &Event) -> Result<(), StoreError> {
+    tx.put(&APPEND, event)
+}
+
+/// Lists events, newest first. The total is known without counting, and only without a filter.
+pub fn list(
+    db: &mut impl Read,
+    filter: &Filter,
+    from: &From,
+    limit: i64,
+    with_total: bool,
+) -> Result<Slice<Event>, StoreError> {
+    let since = filter.since.map_or(i64::MIN, Timestamp::as_micros).into();
+    let until = filter.until.map_or(i64::MAX, Timestamp::as_micros).into();
+    let start = from.by_number();
+    let page = match filter.term_ids(db)? {
+        None => Slice::cut(Vec::new(), limit, None),
+        Some([Value::Null, ..]) => fetch_page(db, &NEWEST, &[since, until], start, limit)?,
+        Some([a, b, c, d, e]) => fetch_page(db, &ABOUT, &[a, since, until, b, c, d, e], start, limit)?,
+    };
+    let total = if with_total && filter.is_empty() { Some(kept_count(db)?) } else { None };
+    Ok(page.with_total(total))
+}
+
+/// Number and hash of the last event, as stored when it was appended.
+pub fn head(db: &mut impl Read) -> Result<Head, StoreError> {
+    Ok(db.fetch_optional(&HEAD, &[])?.unwrap_or_else(Head::start))
+}
+
+/// The last event that retention removed, or the start of the chain: the stored events follow it.
+pub fn kept_after(db: &mut impl Read) -> Result<Head, StoreError> {
+    Ok(db.fetch_optional(&KEPT, &[])?.unwrap_or_else(Head::start))
+}
+
+fn kept_count(db: &mut impl Read) -> Result<i64, StoreError> {
+    Ok(head(db)?.sequence - kept_after(db)?.sequence)
+}
+
+/// Events after `sequence` and up to `upto`, oldest first.
+pub fn after(db: &mut impl Read, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Event>, StoreError> {
+    db.fetch_all(&AFTER, &[sequence.into(), upto.into(), limit.into()])
+}
+
+/// A stored event, for verification of the hash chain.
+#[derive(Debug)]
+pub enum Link {
+    Sealed(Sealed),
+    /// A row that this program did not write: it cannot be read.
+    Unreadable {
+        sequence: i64,
+        why: String,
+    },
+}
+
+impl Link {
+    pub fn sequence(&self) -> i64 {
+        match self {
+            Link::Sealed(sealed) => sealed.sequence,
+            Link::Unreadable { sequence, .. } => *sequence,
+        }
+    }
+}
+
+/// Like [`after`], but rows that were tampered with are returned, not an error.
+pub fn links(db: &mut impl Read, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Link>, StoreError> {
+    let rows = db.rows(&AFTER, &[sequence.into(), upto.into(), limit.into()])?;
+    rows.into_iter().map(|row| Ok(link(row.int(SEQUENCE)?, row))).collect()
+}
+
+fn link(sequence: i64, row: Row) -> Link {
+    let unreadable = |why: String| Link::Unreadable { sequence, why };
+    let stored = [ACTOR, SUBJECTS, DATA].map(|column| row.text(column).map(str::to_owned).ok());
+    let event: Event = match row.read() {
+        Ok(event) => event,
+        Err(error) => return unreadable(error.to_string()),
+    };
+    if event.occurred_at != event.occurred_at.whole_millis() {
+        return unreadable("its time is not in whole milliseconds".into());
+    }
+    let written = [to_json(&event.actor), to_json(&event.subjects), to_json(&event.data)].map(Result::ok);
+    if stored != written {
+        return unreadable("its JSON is not as it was written".into());
+    }
+    Sealed::of(&event).map_or_else(|error| unreadable(error.to_string()), Link::Sealed)
+}
+
+/// The highest number of a stored event. `None` if the column holds no number.
+pub fn last(db: &mut impl Read) -> Result<Option<i64>, StoreError> {
+    Ok(db.row(&LAST, &[])?.map_or(Some(0), |row| row.int(0).ok()))
+}

@@ -1,0 +1,91 @@
+//! Retention of the audit log: removes the oldest events, and what remains is still a hash chain.
+//!
+//! An event announces each removal before it happens. Verification requires that announcement where the log does not start
+//! with the first event, so a truncation by anything else is found.
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::time::Timestamp;
+
+use super::event;
+use crate::audit::terms;
+use crate::audit::{Head, Sealed, Verifier};
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::sql::value::Value;
+use crate::tx::{Read, Tx};
+
+/// Events removed by one transaction.
+const REMOVED_BATCH_MAX: i64 = 500;
+/// Events removed by one pass.
+pub const REMOVED_PASS_MAX: usize = 100_000;
+
+statements! {
+    Org Read RECORDED_AT = "SELECT occurred_at FROM events WHERE org_id = $1 AND sequence = $2";
+    Org Read FIRST_YOUNG = "SELECT sequence FROM events
+        WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 AND occurred_at > $4 ORDER BY sequence LIMIT 1";
+    // Without inactive webhooks: their cursors move to the end when they are activated.
+    Org Read SLOWEST = "SELECT c.sequence FROM webhook_cursors c
+        JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
+        WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
+    Org Upkeep REMOVE = "DELETE FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3";
+    Org Upkeep MOVE_START = "UPDATE event_heads SET kept_after = $3, kept_hash = $4
+        WHERE org_id = $1 AND kept_after = $2";
+}
+
+/// Proof that the removal of events up to a number was announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announced {
+    through: i64,
+}
+
+/// The last event to remove now. `None` if the oldest event is younger than `overdue`, or none may be removed yet.
+///
+/// Removes only events from before `before` that every active webhook has read, and never the newest event.
+pub fn due(db: &mut impl Read, before: Timestamp, overdue: Timestamp) -> Result<Option<i64>, StoreError> {
+    let start = event::kept_after(db)?.sequence;
+    let oldest: Option<Timestamp> = db.fetch_optional(&RECORDED_AT, &[(start + 1).into()])?;
+    if oldest.is_none_or(|oldest| oldest > overdue) {
+        return Ok(None);
+    }
+    let head = event::head(db)?;
+    let read = db.fetch_optional(&SLOWEST, &[])?.unwrap_or(i64::MAX);
+    let end = (start + REMOVED_PASS_MAX as i64).min(head.sequence - 1).min(read);
+    let young: Option<i64> = db.fetch_optional(&FIRST_YOUNG, &[start.into(), end.into(), before.into()])?;
+    let through = young.map_or(end, |young| young - 1);
+    Ok((through > start).then_some(through))
+}
+
+/// Records the event that announces the removal of events up to `through`, which are older than `days`.
+pub fn announce(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<Announced, StoreError> {
+    let start = event::kept_after(tx)?.sequence;
+    let last = event::after(tx, through - 1, through, 1)?.pop();
+    let last = last.ok_or_else(|| StoreError::Bug(format!("there is no event {through} to remove")))?;
+    let event = NewEvent::new(EventKind::EventsRemoved, Subject::new("organization", last.org, None));
+    let event = event.with("from", start + 1).with("through", through);
+    tx.record(event.with("hash", last.hash).with("days", days))?;
+    Ok(Announced { through })
+}
+
+/// Removes one batch and returns its size. Events that fail verification are evidence: nothing is removed.
+pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError> {
+    let start = event::kept_after(tx)?;
+    let old = event::after(tx, start.sequence, announced.through, REMOVED_BATCH_MAX)?;
+    let mut check = Verifier::new(None);
+    check.skip_to(start.clone());
+    for event in &old {
+        check.event(&Sealed::of(event)?);
+    }
+    if let Some(problem) = check.problem() {
+        let (at, why) = (problem.sequence, &problem.detail);
+        return Err(StoreError::Bug(format!(
+            "the audit log fails verification at event {at}, nothing is removed: {why}"
+        )));
+    }
+    let Some(last) = old.last() else { return Ok(0) };
+    let end = Head { sequence: last.sequence, hash: last.hash.clone() };
+    terms::remove(tx, &old, end.sequence)?;
+    let (from, to) = (Value::from(start.sequence), Value::from(end.sequence));
+    tx.execute(&REMOVE, &[from.clone(), to])?;
+    tx.execute_one(&MOVE_START, &[from, end.sequence.into(), end.hash.into()])?;
+    Ok(old.len())
+}

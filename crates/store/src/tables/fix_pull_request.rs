@@ -1,0 +1,74 @@
+//! Pull requests with suggested fixes.
+
+use berth_core::analysis::{FixPullRequest, PullRequestState};
+use berth_core::id::{AnalysisId, OrgId, RepositoryId};
+
+use super::first_after;
+use crate::error::StoreError;
+use crate::pagination::Batch;
+use crate::sql::value::text;
+use crate::sql::{TableRow as _, statements, table, word_columns};
+use crate::tx::{Read, Tx};
+
+table!(Org FixPullRequest in fix_pull_requests {
+    key: [analysis: analysis_id],
+    update: [state, branch, commit: commit_id, number, url, error, ended_at, asked_by, updated_at, version],
+    insert: [repository: repository_id, fingerprint, created_at],
+});
+word_columns!(PullRequestState: PullRequestState::ALL);
+
+statements! {
+    Org Read OF_ANALYSIS => FixPullRequest::TABLE.select("WHERE org_id = $1 AND analysis_id = $2 {for_update}");
+    Org Read LIVE => FixPullRequest::TABLE.select("WHERE org_id = $1 AND repository_id = $2 AND fingerprint = $3
+        AND state IN ('opening', 'open', 'pushed') {for_update}");
+    Org Read OF_FAILURE => FixPullRequest::TABLE.select(
+        "WHERE org_id = $1 AND repository_id = $2 AND fingerprint = $3 ORDER BY updated_at DESC LIMIT $4");
+    Org Write PUT => FixPullRequest::TABLE.upsert("WHERE fix_pull_requests.version = excluded.version - 1");
+    Instance Read OPENING = "SELECT org_id, analysis_id FROM (SELECT org_id, analysis_id, updated_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY updated_at, analysis_id) AS place
+          FROM fix_pull_requests WHERE state = 'opening') AS ranked
+        WHERE place <= $1 ORDER BY place, updated_at, analysis_id LIMIT $2";
+    Instance Read OPEN_AFTER = "SELECT org_id, analysis_id FROM fix_pull_requests
+        WHERE state IN ('open', 'pushed') AND analysis_id > $1 ORDER BY analysis_id LIMIT $2";
+}
+
+pub fn of_analysis(db: &mut impl Read, analysis: AnalysisId) -> Result<Option<FixPullRequest>, StoreError> {
+    db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
+}
+
+/// The pull request for a failure that is open or about to be, of any analysis.
+pub fn live(
+    db: &mut impl Read,
+    repository: RepositoryId,
+    fingerprint: &str,
+) -> Result<Option<FixPullRequest>, StoreError> {
+    db.fetch_optional(&LIVE, &[text(repository), fingerprint.into()])
+}
+
+/// All pull requests for a failure, latest first.
+pub fn of_failure(
+    db: &mut impl Read,
+    repository: RepositoryId,
+    fingerprint: &str,
+    limit: i64,
+) -> Result<Vec<FixPullRequest>, StoreError> {
+    db.fetch_all(&OF_FAILURE, &[text(repository), fingerprint.into(), limit.into()])
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &FixPullRequest) -> Result<(), StoreError> {
+    tx.put(&PUT, pull_request)
+}
+
+/// Open pull requests of all organizations, by analysis, after this one. They may have been merged or closed meanwhile.
+pub fn open_after(
+    db: &mut impl Read,
+    after: Option<AnalysisId>,
+    limit: i64,
+) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    db.fetch_all(&OPEN_AFTER, &[first_after(after), limit.into()])
+}
+
+/// Pull requests that are still to be opened, by analysis, a share of the batch for each organization.
+pub fn opening(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    db.fetch_all(&OPENING, &[batch.share.into(), batch.total.into()])
+}

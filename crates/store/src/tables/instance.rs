@@ -1,0 +1,77 @@
+//! The installation: the epoch of its fences, its incarnation, and jumps of its clock.
+
+use berth_core::environment::fence::{EPOCH_MAX, Heard, Witness, heard_epoch, raised_epoch};
+
+use crate::error::StoreError;
+use crate::sql::{Conn, statements};
+use crate::tx::{Read, Tx};
+
+statements! {
+    Instance Upkeep SET_INCARNATION = "UPDATE instance SET incarnation = $1 WHERE id = 'berth'";
+    Instance Upkeep RAISE_EPOCH = "UPDATE instance SET epoch = $1 WHERE id = 'berth' AND epoch < $1 AND $1 <= $2";
+    Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
+    Instance Upkeep PUT_OFF_SESSIONS = "UPDATE sessions SET expires_at = expires_at + $1, active_at = active_at + $1,
+          warned_of = warned_of + $1 WHERE ended_at IS NULL";
+    Instance Upkeep PUT_OFF_TICKETS = "UPDATE tickets SET expires_at = expires_at + $1,
+          takeover_at = takeover_at + $1 WHERE status = 'waiting'";
+    // The version rises also where nothing is due: decisions about the session's old times are outdated.
+    Instance Upkeep PUT_OFF_ENVIRONMENTS = "UPDATE environments SET due_at = due_at + $1, version = version + 1
+        WHERE due_at IS NOT NULL OR holder_id IS NOT NULL";
+}
+
+fn no_instance() -> StoreError {
+    StoreError::Bug("the instance has no row".into())
+}
+
+/// Reads the epoch on a connection that is not in a transaction.
+pub(crate) fn read_epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {
+    conn.query(&EPOCH, &[])?.into_iter().next().ok_or_else(no_instance)?.read()
+}
+
+/// The epoch: the upper part of every fence.
+pub fn epoch(db: &mut impl Read) -> Result<i64, StoreError> {
+    db.fetch_optional(&EPOCH, &[])?.ok_or_else(no_instance)
+}
+
+/// Raises the epoch above every fence that may have been given. `given` is an epoch known from outside.
+pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
+    let before = tx.fetch_count(&EPOCH, &[])?;
+    let epoch = raised_epoch(before, given, tx.now());
+    set_epoch(tx, epoch)
+}
+
+/// Processes an epoch or a fence that a runner has seen. If the installation has lost it, the epoch is raised: every
+/// transaction that begins later gives fences in the new epoch, on every server. Locks the whole installation.
+pub fn heard(tx: &mut Tx<'_>, witness: Witness) -> Result<Heard, StoreError> {
+    let own = tx.fetch_count(&EPOCH, &[])?;
+    let heard = heard_epoch(own, witness, tx.now());
+    if let Heard::Above(next) = heard {
+        set_epoch(tx, next)?;
+    }
+    Ok(heard)
+}
+
+fn set_epoch(tx: &mut Tx<'_>, epoch: i64) -> Result<(), StoreError> {
+    match tx.execute(&RAISE_EPOCH, &[epoch.into(), EPOCH_MAX.into()])? {
+        1 => {
+            tx.writes_in_epoch(epoch);
+            Ok(())
+        }
+        _ => Err(StoreError::Unavailable(format!(
+            "the epoch would exceed {EPOCH_MAX}, the highest that fits a fence"
+        ))),
+    }
+}
+
+/// Stores the incarnation, which changes whenever a server starts on the data directory.
+pub(crate) fn set_incarnation(tx: &mut Tx<'_>, mark: &str) -> Result<(), StoreError> {
+    tx.execute_one(&SET_INCARNATION, &[mark.into()])
+}
+
+/// Postpones every deadline by a forward jump of the clock, so that no session or ticket loses time.
+pub(crate) fn put_off(conn: &mut dyn Conn, micros: i64) -> Result<(), StoreError> {
+    for statement in [&PUT_OFF_SESSIONS, &PUT_OFF_TICKETS, &PUT_OFF_ENVIRONMENTS] {
+        conn.execute(statement, &[&micros.into()])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Wrapped keys: one of the installation, and the data keys that encrypt the secrets of an organization.
+
+use berth_core::id::{DataKeyId, OrgId};
+
+use crate::error::StoreError;
+use crate::sql::value::text;
+use crate::sql::{TableRow as _, column_group, sql, statements, table};
+use crate::tx::{Read, Tx};
+
+/// Keys rewrapped by one step of a rotation.
+pub const REWRAP_BATCH_MAX: i64 = 100;
+
+table!(Org DataKey in data_keys {
+    key: [id],
+    update: [wrapped: (root_key_id, wrapped)],
+});
+column_group!(Wrapped { root_key_id, bytes });
+
+statements! {
+    Instance Read INSTANCE_KEY = "SELECT root_key_id, wrapped FROM instance_keys WHERE id = $1";
+    Instance Upkeep PUT_INSTANCE_KEY = "INSERT INTO instance_keys (id, root_key_id, wrapped) VALUES ($1, $2, $3)
+        ON CONFLICT (id) DO UPDATE SET root_key_id = excluded.root_key_id, wrapped = excluded.wrapped";
+    Org Read NEWEST => DataKey::TABLE.select("WHERE org_id = $1 ORDER BY id DESC LIMIT 1");
+    Org Read BY_ID => DataKey::TABLE.select("WHERE org_id = $1 AND id = $2");
+    Instance Read OF_OTHER_ROOTS => sql("SELECT org_id, ").columns(&DataKey::TABLE, "").then(
+        " FROM data_keys WHERE root_key_id <> $1 ORDER BY org_id, id LIMIT $2 {for_update}");
+    Org Write INSERT = "INSERT INTO data_keys (org_id, id, root_key_id, wrapped, created_at) VALUES ($1, $2, $3, $4, $5)";
+    Org Write REWRAP => DataKey::TABLE.update("WHERE org_id = $1 AND id = $2");
+    Instance Read ROOT_KEY = "SELECT root_key_id FROM instance_keys ORDER BY id LIMIT 1";
+    Instance Read ALL_ROOT_KEYS = "SELECT root_key_id FROM instance_keys UNION SELECT root_key_id FROM data_keys
+        ORDER BY root_key_id LIMIT 2";
+}
+
+/// A key that is encrypted with a root key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrapped {
+    pub root_key_id: String,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataKey {
+    pub id: DataKeyId,
+    pub wrapped: Wrapped,
+}
+
+const INSTANCE: &str = "instance";
+
+pub fn of_instance(db: &mut impl Read) -> Result<Option<Wrapped>, StoreError> {
+    db.fetch_optional(&INSTANCE_KEY, &[INSTANCE.into()])
+}
+
+pub fn put_of_instance(tx: &mut Tx<'_>, key: &Wrapped) -> Result<(), StoreError> {
+    tx.put(&PUT_INSTANCE_KEY, &(INSTANCE, &key.root_key_id, &key.bytes))
+}
+
+/// The key that encrypts new values.
+pub fn newest(db: &mut impl Read) -> Result<Option<DataKey>, StoreError> {
+    db.fetch_optional(&NEWEST, &[])
+}
+
+pub fn by_id(db: &mut impl Read, id: DataKeyId) -> Result<Option<DataKey>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub fn insert(tx: &mut Tx<'_>, key: &DataKey) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.put(&INSERT, &(key.id, &key.wrapped.root_key_id, &key.wrapped.bytes, now))
+}
+
+/// A batch of the data keys that are wrapped with another root key.
+pub fn of_other_roots(db: &mut impl Read, root_key_id: &str) -> Result<Vec<(OrgId, DataKey)>, StoreError> {
+    db.fetch_all(&OF_OTHER_ROOTS, &[root_key_id.into(), REWRAP_BATCH_MAX.into()])
+}
+
+pub fn rewrap(tx: &mut Tx<'_>, id: DataKeyId, wrapped: &Wrapped) -> Result<(), StoreError> {
+    tx.put(&REWRAP, &(id, &wrapped.root_key_id, &wrapped.bytes))
+}
+
+/// The id of the root key that wraps the installation's key.
+pub fn root_key(db: &mut impl Read) -> Result<Option<String>, StoreError> {
+    db.fetch_optional(&ROOT_KEY, &[])
+}
+
+/// Ids of the root keys that are needed to unwrap every key: two during a rotation, otherwise one.
+pub fn root_keys(db: &mut impl Read) -> Result<Vec<String>, StoreError> {
+    db.fetch_all(&ALL_ROOT_KEYS, &[])
+}

@@ -1,0 +1,103 @@
+//! Memberships: the roles of users in organizations.
+
+use berth_core::access::Role;
+use berth_core::id::{OrgId, UserId};
+use berth_core::name::{DisplayName, Email};
+use berth_core::time::Timestamp;
+
+use super::organization::ORGANIZATIONS_PER_USER_MAX;
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::text;
+use crate::sql::{SqlText, TableRow as _, from_row, sql, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Org Member in memberships {
+    key: [user: user_id],
+    update: [role, version],
+    insert: [created_at],
+});
+
+const fn select_view(condition: &str) -> SqlText {
+    let text = sql("SELECT u.id, u.email, u.name, CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), u.owner_id,
+        m.role, m.version, m.created_at");
+    text.then(" FROM memberships m JOIN users u ON u.id = m.user_id WHERE m.org_id = $1 AND ").then(condition)
+}
+
+statements! {
+    Org Read BY_USER => Member::TABLE.select("WHERE org_id = $1 AND user_id = $2");
+    Org Read LIST => select_view("m.user_id > $2 ORDER BY m.user_id LIMIT $3 OFFSET $4");
+    Org Read ONE => select_view("m.user_id = $2");
+    Instance Read ROLE_IN = "SELECT role FROM memberships WHERE user_id = $1 AND org_id = $2";
+    Instance Read ORGANIZATIONS = "SELECT org_id FROM memberships WHERE user_id = $1 ORDER BY org_id LIMIT $2";
+    Instance Read HOME = "SELECT org_id FROM memberships WHERE user_id = $1 ORDER BY created_at, org_id LIMIT 1";
+    Org Read COUNT_ROLE = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1 AND role = $2";
+    Org Read COUNT_ALL = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1";
+    Org Write PUT => Member::TABLE.upsert("WHERE memberships.version = excluded.version - 1");
+    Org Write DELETE = "DELETE FROM memberships WHERE org_id = $1 AND user_id = $2";
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Member {
+    pub user: UserId,
+    pub role: Role,
+    pub version: i64,
+    pub created_at: Timestamp,
+}
+
+/// A member with the user's account.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemberView {
+    pub user: UserId,
+    pub email: Email,
+    pub name: DisplayName,
+    pub is_service: bool,
+    pub owner: Option<UserId>,
+    pub role: Role,
+    pub version: i64,
+    pub created_at: Timestamp,
+}
+from_row!(MemberView { user, email, name, is_service, owner, role, version, created_at });
+
+pub fn by_user(db: &mut impl Read, user: UserId) -> Result<Option<Member>, StoreError> {
+    db.fetch_optional(&BY_USER, &[text(user)])
+}
+
+pub fn one(db: &mut impl Read, user: UserId) -> Result<Option<MemberView>, StoreError> {
+    db.fetch_optional(&ONE, &[text(user)])
+}
+
+pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<MemberView>, StoreError> {
+    let total = Some(count(db)?);
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
+}
+
+/// The role of a user in an organization, for requests that are not authorized there yet.
+pub fn role_in(db: &mut impl Read, user: UserId, org: OrgId) -> Result<Option<Role>, StoreError> {
+    db.fetch_optional(&ROLE_IN, &[text(user), text(org)])
+}
+
+pub fn organizations(db: &mut impl Read, user: UserId) -> Result<Vec<OrgId>, StoreError> {
+    db.fetch_all(&ORGANIZATIONS, &[text(user), ORGANIZATIONS_PER_USER_MAX.into()])
+}
+
+/// The organization of a user's oldest membership: the one that created the account, while the user is a member there.
+pub fn home(db: &mut impl Read, user: UserId) -> Result<Option<OrgId>, StoreError> {
+    db.fetch_optional(&HOME, &[text(user)])
+}
+
+pub fn count_with_role(db: &mut impl Read, role: Role) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT_ROLE, &[text(role)])
+}
+
+pub fn count(db: &mut impl Read) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT_ALL, &[])
+}
+
+pub fn put(tx: &mut Tx<'_>, member: &Member) -> Result<(), StoreError> {
+    tx.put(&PUT, member)
+}
+
+pub fn delete(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    tx.execute_one(&DELETE, &[text(user)])
+}

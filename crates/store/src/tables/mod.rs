@@ -1,0 +1,44 @@
+//! Tables: for each noun its rows, how they are loaded and written, and the queries over them.
+
+pub mod analysis;
+pub mod analysis_settings;
+pub mod approval;
+pub mod change_authors;
+pub mod delivery;
+pub mod environment;
+pub mod event;
+pub mod event_retention;
+pub mod fix_pull_request;
+pub mod instance;
+pub mod invitation;
+pub mod key;
+pub mod lease;
+pub mod member;
+pub mod organization;
+pub mod password_reset;
+pub mod pipeline;
+pub mod plan;
+pub mod registry;
+pub mod registry_build;
+pub mod repository;
+pub mod retention;
+pub mod runner;
+pub mod secret;
+pub mod session;
+pub mod sign_in;
+pub mod ticket;
+pub mod token;
+pub mod user;
+pub mod webhook;
+
+use std::fmt::Display;
+
+use crate::sql::value::{Value, text};
+
+/// Rows of one page when a whole table is read.
+pub(crate) const PAGE_ROWS: i64 = 500;
+
+/// The id after which a page starts; every id is greater than an empty text.
+pub(crate) fn first_after(after: Option<impl Display>) -> Value {
+    after.map_or_else(|| "".into(), text)
+}

@@ -1,0 +1,183 @@
+//! Pipelines and their definitions.
+
+use berth_core::event::Actor;
+use berth_core::id::{PipelineId, RepositoryId};
+use berth_core::name::{Reason, Slug};
+use berth_core::pipeline::origin::Origin;
+use berth_core::pipeline::state::{Outline, Pipeline, Status};
+use berth_core::time::Timestamp;
+
+use super::{PAGE_ROWS, first_after, registry, secret};
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::{Value, text};
+use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, json_columns, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Org Pipeline in pipelines {
+    key: [id],
+    update: [
+        name, status: (status, stopped_by, stopped_at, stop_reason), definition_hash, outline, version, updated_at,
+        deleted_at, origin: (repository_id, path), retired_at,
+    ],
+    derived: [search_key = search_key],
+    insert: [slug, created_at],
+    read: [head],
+});
+json_columns!(Outline);
+
+statements! {
+    Org Read BY_ID => Pipeline::TABLE.select("WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL {for_update}");
+    Org Read BY_SLUG => Pipeline::TABLE.select("WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL {for_update}");
+    Org Read LIST => Pipeline::TABLE.select(
+        "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM pipelines WHERE org_id = $1 AND deleted_at IS NULL";
+    Org Read FILTERED => Pipeline::TABLE.select(
+        "WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+          AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') AND id > $4
+        ORDER BY id LIMIT $5 OFFSET $6");
+    Org Read COUNT_FILTERED = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM pipelines
+        WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+          AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') ORDER BY id LIMIT $4) AS counted";
+    Org Read OF_REPOSITORY => Pipeline::TABLE.select(
+        "WHERE org_id = $1 AND repository_id = $2 AND deleted_at IS NULL ORDER BY id LIMIT $3");
+    Org Read ACTIVE_AFTER = "SELECT id FROM pipelines
+        WHERE org_id = $1 AND id > $2 AND status = 'active' AND deleted_at IS NULL ORDER BY id LIMIT $3";
+    Org Write PUT => Pipeline::TABLE.upsert("WHERE pipelines.version = excluded.version - 1");
+    // Needs no event: the deployment that it starts has one.
+    Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
+    Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
+    Org Write PUT_DEFINITION = "INSERT INTO definitions (org_id, hash, source, created_at) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (org_id, hash) DO NOTHING";
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub status: Option<String>,
+    /// Part of the slug or the name, case-insensitive.
+    pub search: Option<String>,
+}
+
+impl FromRow for Status {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let status: String = row.take()?;
+        if status != "stopped" {
+            row.skip(3);
+            return Ok(Status::Active);
+        }
+        let (by, at, reason) = row.take()?;
+        Ok(Status::Stopped { by, at, reason })
+    }
+}
+
+impl ToParams for Status {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        match self {
+            Status::Active => ("active", None::<Actor>, None::<Timestamp>, None::<Reason>).to_params(params),
+            Status::Stopped { by, at, reason } => ("stopped", by, at, reason).to_params(params),
+        }
+    }
+}
+
+impl FromRow for Option<Origin> {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (repository, path): (Option<_>, Option<_>) = row.take()?;
+        Ok(repository.zip(path).map(|(repository, path)| Origin { repository, path }))
+    }
+}
+
+impl ToParams for Option<Origin> {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let origin = self.as_ref();
+        (origin.map(|origin| origin.repository), origin.map(|origin| &origin.path)).to_params(params)
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: PipelineId) -> Result<Option<Pipeline>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub fn by_slug(db: &mut impl Read, slug: &Slug) -> Result<Option<Pipeline>, StoreError> {
+    db.fetch_optional(&BY_SLUG, &[text(slug)])
+}
+
+/// Finds a pipeline by the id or the slug in a URL.
+pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Pipeline>, StoreError> {
+    if let Ok(id) = key.parse() {
+        return by_id(db, id);
+    }
+    Slug::parse(key).map_or(Ok(None), |slug| by_slug(db, &slug))
+}
+
+/// Lists pipelines in the order in which they were created.
+pub fn list(
+    db: &mut impl Read,
+    filter: &Filter,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Pipeline>, StoreError> {
+    if filter.status.is_none() && filter.search.is_none() {
+        let total = db.fetch_count(&COUNT, &[])?;
+        return Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(Some(total)));
+    }
+    let params = [filter.status.as_deref().into(), filter.search.as_deref().map(pattern).into()];
+    let page: Slice<_> = fetch_page(db, &FILTERED, &params, from.by_id(), limit)?;
+    // A search scans the whole list, so it is not counted again if the first page has every match.
+    let total = if !page.has_more && *from == From::Offset(0) {
+        i64::try_from(page.items.len()).ok()
+    } else {
+        fetch_bounded_count(db, &COUNT_FILTERED, &params)?
+    };
+    Ok(page.with_total(total))
+}
+
+fn pattern(search: &str) -> String {
+    let escaped = search.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{escaped}%")
+}
+
+// Stored in lower case, because LIKE is case-sensitive in PostgreSQL and not in SQLite.
+fn search_key(pipeline: &Pipeline) -> String {
+    format!("{}\n{}", pipeline.slug, pipeline.name.as_str().to_lowercase())
+}
+
+/// Pipelines whose definitions come from a repository, retired ones included.
+pub fn of_repository(
+    db: &mut impl Read,
+    repository: RepositoryId,
+    limit: i64,
+) -> Result<Vec<Pipeline>, StoreError> {
+    db.fetch_all(&OF_REPOSITORY, &[text(repository), limit.into()])
+}
+
+/// Ids of the organization's active pipelines, page by page.
+pub fn active_pipelines(
+    db: &mut impl Read,
+    after: Option<PipelineId>,
+) -> Result<Vec<PipelineId>, StoreError> {
+    db.fetch_all(&ACTIVE_AFTER, &[first_after(after), PAGE_ROWS.into()])
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError> {
+    tx.put(&PUT, pipeline)?;
+    let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
+    secret::note_uses(tx, pipeline.id, used)?;
+    let used = pipeline.outline.custom_types.iter().filter(|_| pipeline.deleted_at.is_none());
+    registry::note_uses(tx, pipeline.id, used)
+}
+
+/// Stores the head of the tracked branch for which deployments were started.
+pub fn move_head(tx: &mut Tx<'_>, pipeline: PipelineId, head: &str) -> Result<(), StoreError> {
+    tx.execute_one(&MOVE_HEAD, &[text(pipeline), head.into()])
+}
+
+/// The text of the definition with this hash.
+pub fn definition(db: &mut impl Read, hash: &str) -> Result<Option<String>, StoreError> {
+    db.fetch_optional(&DEFINITION, &[hash.into()])
+}
+
+/// Stores a definition under its hash. The same transaction writes a pipeline that refers to it.
+pub fn put_definition(tx: &mut Tx<'_>, hash: &str, source: &str) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&PUT_DEFINITION, &[hash.into(), source.into(), now.into()]).map(drop)
+}

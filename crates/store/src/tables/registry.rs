@@ -1,0 +1,182 @@
+//! Step registries, and the pipelines that use their steps.
+
+use std::collections::BTreeMap;
+
+use berth_core::id::{OrgId, PipelineId, RegistryId};
+use berth_core::name::Slug;
+use berth_core::registry::{
+    Offers, Registry, RegistryName, RegistryStatus, Seen, TypeRef, Version, Wanted, resolve,
+};
+use berth_core::time::Timestamp;
+
+use super::registry_build::versions;
+use crate::error::StoreError;
+use crate::pagination::{Batch, From, Slice, fetch_page};
+use crate::sql::value::text;
+use crate::sql::{
+    FromRow, RowReader, TableRow as _, ToParams as _, column_group, statements, table, word_columns,
+};
+use crate::tx::{Read, Tx};
+
+/// Registries of one organization: a step type without a registry is looked up in each.
+pub const REGISTRIES_MAX: i64 = 50;
+/// Pipelines listed as users of the steps of one registry.
+pub const STEP_USES_LISTED_MAX: i64 = 1_000;
+
+table!(Org Registry in registries {
+    key: [id],
+    update: [
+        seen: (status, commit_id, current_commit, failed_commit, synced_at, error, failures, due_at),
+        url, reference: ref, credential, version, updated_at, deleted_at,
+    ],
+    insert: [name, created_at],
+});
+column_group!(Seen { status, commit, current, failed_commit, synced_at, error, failures, due_at });
+word_columns!(RegistryStatus: RegistryStatus::ALL);
+
+statements! {
+    Org Read BY_ID => Registry::TABLE.select("WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL {for_update}");
+    Org Read BY_NAME => Registry::TABLE.select("WHERE org_id = $1 AND name = $2 AND deleted_at IS NULL {for_update}");
+    Org Read ALL => Registry::TABLE.select("WHERE org_id = $1 AND deleted_at IS NULL ORDER BY id LIMIT $2");
+    Org Read LIST => Registry::TABLE.select(
+        "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM registries WHERE org_id = $1 AND deleted_at IS NULL";
+    Org Write PUT => Registry::TABLE.upsert("WHERE registries.version = excluded.version - 1");
+    // Needs no event: what the poll found has its own.
+    Org Upkeep SAW = "UPDATE registries SET status = $3, commit_id = $4, current_commit = $5, failed_commit = $6,
+          synced_at = $7, error = $8, failures = $9, due_at = $10
+        WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
+    Org Upkeep HASTEN = "UPDATE registries SET due_at = $3, failed_commit = NULL
+        WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
+    Instance Read DUE = "SELECT org_id, id FROM (SELECT org_id, id, due_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY due_at, id) AS place
+          FROM registries WHERE due_at IS NOT NULL AND due_at <= $1) AS ranked
+        WHERE place <= $2 ORDER BY place, due_at, id LIMIT $3";
+    Instance Read INTERRUPTED = "SELECT org_id, id FROM registries
+        WHERE status = 'building' AND deleted_at IS NULL ORDER BY org_id, id LIMIT $1";
+    Org Upkeep FORGET_USES = "DELETE FROM step_uses WHERE org_id = $1 AND pipeline_id = $2";
+    Org Upkeep NOTE_USE = "INSERT INTO step_uses (org_id, registry, step, pipeline_id) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (org_id, registry, step, pipeline_id) DO NOTHING";
+    Org Read USES = "SELECT u.registry, u.step, p.id, p.slug FROM step_uses u
+        JOIN pipelines p ON p.org_id = u.org_id AND p.id = u.pipeline_id
+        WHERE u.org_id = $1 AND u.registry IN ($2, '') ORDER BY p.id, u.step LIMIT $3";
+}
+
+/// A pipeline whose definition uses a custom step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepUse {
+    pub step: String,
+    /// The type is `CUSTOM:<TYPE>` without a registry, so it may be a step of another one.
+    pub is_anywhere: bool,
+    pub pipeline: PipelineId,
+    pub slug: Slug,
+}
+
+impl FromRow for StepUse {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (registry, step, pipeline, slug): (String, _, _, _) = row.take()?;
+        Ok(Self { step, is_anywhere: registry.is_empty(), pipeline, slug })
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: RegistryId) -> Result<Option<Registry>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub fn by_name(db: &mut impl Read, name: &RegistryName) -> Result<Option<Registry>, StoreError> {
+    db.fetch_optional(&BY_NAME, &[text(name)])
+}
+
+/// Finds a registry by the id or the name in a URL.
+pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Registry>, StoreError> {
+    if let Ok(id) = key.parse() {
+        return by_id(db, id);
+    }
+    RegistryName::parse(key).map_or(Ok(None), |name| by_name(db, &name))
+}
+
+pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Registry>, StoreError> {
+    let total = Some(total(db)?);
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
+}
+
+pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT, &[])
+}
+
+/// Registries to poll, the longest overdue first, a share of the batch for each organization.
+pub fn due(db: &mut impl Read, now: Timestamp, batch: Batch) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
+    db.fetch_all(&DUE, &[now.into(), batch.share.into(), batch.total.into()])
+}
+
+/// Registries of all organizations that were being built when the server stopped.
+pub fn interrupted(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
+    db.fetch_all(&INTERRUPTED, &[limit.into()])
+}
+
+pub fn put(tx: &mut Tx<'_>, registry: &Registry) -> Result<(), StoreError> {
+    tx.put(&PUT, registry)
+}
+
+/// Stores the result of a poll. The version of the record stays the same.
+pub fn saw(tx: &mut Tx<'_>, id: RegistryId, seen: &Seen) -> Result<(), StoreError> {
+    let mut params = vec![text(id)];
+    seen.to_params(&mut params)?;
+    tx.execute_one(&SAW, &params)
+}
+
+/// Schedules a poll for this time, and a build even if the last one of the commit failed.
+pub fn hasten(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Result<(), StoreError> {
+    tx.execute_one(&HASTEN, &[text(id), due_at.into()])
+}
+
+/// Resolves step types to what the registries offer for them; the keys are the types as written.
+pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> Result<Offers, StoreError> {
+    let (mut found, mut registries) = (Offers::new(), None);
+    // A type without a registry is looked up in each, so current versions are read once.
+    let mut current: BTreeMap<RegistryId, Vec<Version>> = BTreeMap::new();
+    for written in types {
+        if found.contains_key(written) {
+            continue;
+        }
+        let known = match &registries {
+            Some(known) => known,
+            None => registries.insert(db.fetch_all(&ALL, &[REGISTRIES_MAX.into()])?),
+        };
+        let offer = resolve(written, known, |registry, wanted| match wanted {
+            Wanted::Commit(_) => match current.get(&registry.id) {
+                Some(read) => Ok(read.clone()),
+                None => {
+                    let read = versions(db, registry.id, wanted)?;
+                    Ok(current.entry(registry.id).or_insert(read).clone())
+                }
+            },
+            other => versions(db, registry.id, other),
+        })?;
+        found.insert(written.to_owned(), offer);
+    }
+    Ok(found)
+}
+
+/// Pipelines that use a step of this registry, or a step without naming a registry.
+pub fn uses(db: &mut impl Read, registry: &RegistryName) -> Result<Vec<StepUse>, StoreError> {
+    db.fetch_all(&USES, &[text(registry), STEP_USES_LISTED_MAX.into()])
+}
+
+/// Replaces the list of custom steps that a pipeline uses.
+pub(crate) fn note_uses<'a>(
+    tx: &mut Tx<'_>,
+    pipeline: PipelineId,
+    types: impl IntoIterator<Item = &'a String>,
+) -> Result<(), StoreError> {
+    tx.execute(&FORGET_USES, &[text(pipeline)])?;
+    for named in types {
+        let (registry, step) = match TypeRef::parse(named) {
+            None => continue,
+            Some(TypeRef::Anywhere { step }) => (String::new(), step),
+            Some(TypeRef::InRegistry { registry, step, .. }) => (registry.to_string(), step),
+        };
+        tx.execute(&NOTE_USE, &[registry.into(), step.into(), text(pipeline)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Builds of registries, and the versions that they produced.
+
+use berth_core::id::RegistryId;
+use berth_core::registry::{Build, BuildStatus, InputMode, StepMetadata, Version, Wanted};
+
+use super::PAGE_ROWS;
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::{Value, text};
+use crate::sql::{
+    FromValue, TableRow as _, ToValue, from_row, json_columns, sql, statements, table, word_columns,
+};
+use crate::tx::{Read, Tx};
+
+/// Refs listed for one version.
+const REFS_LISTED_MAX: i64 = 100;
+
+table!(Org Build in registry_builds {
+    key: [registry: registry_id, number],
+    update: [status, finished_at, error],
+    insert: [commit: commit_id, started_at],
+});
+table!(Org Version in registry_versions {
+    key: [registry: registry_id, commit: commit_id],
+    insert: [number, digest, start, input, steps, built_at],
+});
+word_columns!(BuildStatus: BuildStatus::ALL);
+json_columns!(Vec<StepMetadata>);
+
+statements! {
+    Org Upkeep COUNT = "UPDATE registries SET builds = builds + 1 WHERE org_id = $1 AND id = $2";
+    Org Read COUNTED = "SELECT builds FROM registries WHERE org_id = $1 AND id = $2";
+    Org Read BY_NUMBER => Build::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND number = $3");
+    Org Read LIST => Build::TABLE.select(
+        "WHERE org_id = $1 AND registry_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4 OFFSET $5");
+    Org Read COUNT_LIST = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM registry_builds
+        WHERE org_id = $1 AND registry_id = $2 LIMIT $3) AS counted";
+    Org Read UNDER_WAY => Build::TABLE.select(
+        "WHERE org_id = $1 AND registry_id = $2 AND status = 'building' ORDER BY number LIMIT $3");
+    // The registry's events tell how a build ends.
+    Org Upkeep PUT => Build::TABLE.upsert("");
+    Org Upkeep FORGET = "DELETE FROM registry_builds WHERE org_id = $1 AND registry_id = $2 AND number <= $3";
+    Org Read BY_COMMIT => Version::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3");
+    // Commit hashes are hexadecimal: `g` is greater than every digit.
+    Org Read BY_PREFIX => Version::TABLE.select(
+        "WHERE org_id = $1 AND registry_id = $2 AND commit_id >= $3 AND commit_id < $4 ORDER BY commit_id LIMIT 2");
+    Org Read BY_REF => sql("SELECT ").columns(&Version::TABLE, "v").then(" FROM registry_refs r JOIN registry_versions v
+          ON v.org_id = r.org_id AND v.registry_id = r.registry_id AND v.commit_id = r.commit_id
+        WHERE r.org_id = $1 AND r.registry_id = $2 AND r.name = $3");
+    Org Read VERSIONS_AFTER = "SELECT registry_id, commit_id, digest FROM registry_versions
+        WHERE org_id = $1 AND (registry_id, commit_id) > ($2, $3) ORDER BY registry_id, commit_id LIMIT $4";
+    Org Write PUT_VERSION => Version::TABLE.insert("");
+    Org Upkeep TAG = "INSERT INTO registry_refs (org_id, registry_id, name, is_tag, commit_id) VALUES ($1, $2, $3, 1, $4)
+        ON CONFLICT (org_id, registry_id, name) DO NOTHING";
+    Org Upkeep BRANCH = "INSERT INTO registry_refs (org_id, registry_id, name, is_tag, commit_id) VALUES ($1, $2, $3, 0, $4)
+        ON CONFLICT (org_id, registry_id, name) DO UPDATE SET commit_id = excluded.commit_id
+        WHERE registry_refs.is_tag = 0";
+    Org Read REFS = "SELECT name FROM registry_refs WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3
+        ORDER BY name LIMIT $4";
+}
+
+/// The artifact of a registry version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Built {
+    pub registry: String,
+    pub commit: String,
+    pub digest: String,
+}
+from_row!(Built { registry, commit, digest });
+
+impl FromValue for InputMode {
+    fn from_value(value: Value) -> Result<Self, String> {
+        Ok(if String::from_value(value)? == "file" { InputMode::File } else { InputMode::Argument })
+    }
+}
+
+impl ToValue for InputMode {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        let word = match self {
+            InputMode::Argument => "argument",
+            InputMode::File => "file",
+        };
+        Ok(word.into())
+    }
+}
+
+/// Assigns the number of the registry's next build.
+pub fn next_number(tx: &mut Tx<'_>, registry: RegistryId) -> Result<i64, StoreError> {
+    tx.execute_one(&COUNT, &[text(registry)])?;
+    Ok(tx.fetch_optional(&COUNTED, &[text(registry)])?.unwrap_or(1))
+}
+
+pub fn by_number(db: &mut impl Read, registry: RegistryId, number: i64) -> Result<Option<Build>, StoreError> {
+    db.fetch_optional(&BY_NUMBER, &[text(registry), number.into()])
+}
+
+/// Lists the builds of a registry, newest first.
+pub fn builds(
+    db: &mut impl Read,
+    registry: RegistryId,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Build>, StoreError> {
+    let filter = [text(registry)];
+    let total = fetch_bounded_count(db, &COUNT_LIST, &filter)?;
+    Ok(fetch_page(db, &LIST, &filter, from.by_number(), limit)?.with_total(total))
+}
+
+/// Unfinished builds of a registry.
+pub fn under_way(db: &mut impl Read, registry: RegistryId, limit: i64) -> Result<Vec<Build>, StoreError> {
+    db.fetch_all(&UNDER_WAY, &[text(registry), limit.into()])
+}
+
+pub fn put(tx: &mut Tx<'_>, build: &Build) -> Result<(), StoreError> {
+    tx.put(&PUT, build)
+}
+
+/// Deletes the builds up to this number. Their versions stay.
+pub fn forget(tx: &mut Tx<'_>, registry: RegistryId, number: i64) -> Result<(), StoreError> {
+    tx.execute(&FORGET, &[text(registry), number.into()]).map(drop)
+}
+
+pub fn version(
+    db: &mut impl Read,
+    registry: RegistryId,
+    commit: &str,
+) -> Result<Option<Version>, StoreError> {
+    db.fetch_optional(&BY_COMMIT, &[text(registry), commit.into()])
+}
+
+/// Versions that a type refers to. Two results mean that the reference is ambiguous; there are never more.
+pub(crate) fn versions(
+    db: &mut impl Read,
+    registry: RegistryId,
+    wanted: Wanted<'_>,
+) -> Result<Vec<Version>, StoreError> {
+    match wanted {
+        Wanted::Commit(commit) => Ok(version(db, registry, commit)?.into_iter().collect()),
+        Wanted::Prefix(prefix) => {
+            db.fetch_all(&BY_PREFIX, &[text(registry), prefix.into(), format!("{prefix}g").into()])
+        }
+        Wanted::Named(name) => db.fetch_all(&BY_REF, &[text(registry), name.into()]),
+    }
+}
+
+/// All versions of the organization, page by page.
+pub fn built(db: &mut impl Read, after: Option<&Built>) -> Result<Vec<Built>, StoreError> {
+    let (registry, commit) = after.map_or(("", ""), |it| (&it.registry, &it.commit));
+    db.fetch_all(&VERSIONS_AFTER, &[registry.into(), commit.into(), PAGE_ROWS.into()])
+}
+
+pub fn put_version(tx: &mut Tx<'_>, version: &Version) -> Result<(), StoreError> {
+    tx.put(&PUT_VERSION, version)
+}
+
+/// Stores a tag. A known tag keeps the commit at which it was first seen, even if it is moved.
+pub fn note_tag(tx: &mut Tx<'_>, registry: RegistryId, name: &str, commit: &str) -> Result<(), StoreError> {
+    tx.execute(&TAG, &[text(registry), name.into(), commit.into()]).map(drop)
+}
+
+/// Stores the commit that a branch points to.
+pub fn note_branch(
+    tx: &mut Tx<'_>,
+    registry: RegistryId,
+    name: &str,
+    commit: &str,
+) -> Result<(), StoreError> {
+    tx.execute(&BRANCH, &[text(registry), name.into(), commit.into()]).map(drop)
+}
+
+/// Names of the tags and branches of a version.
+pub fn refs(db: &mut impl Read, registry: RegistryId, commit: &str) -> Result<Vec<String>, StoreError> {
+    db.fetch_all(&REFS, &[text(registry), commit.into(), REFS_LISTED_MAX.into()])
+}

@@ -1,0 +1,85 @@
+//! Repositories, and the results of their syncs.
+
+use berth_core::id::{OrgId, RepositoryId};
+use berth_core::repository::{RemoteUrl, Repository, Seen, SyncProblem};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_page};
+use crate::sql::value::text;
+use crate::sql::{TableRow as _, ToParams as _, column_group, json_columns, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Org Repository in repositories {
+    key: [id],
+    update: [
+        seen: (default_branch, head, synced_at, error, failures, problems, due_at),
+        url, credential, poll_seconds, version, updated_at, deleted_at,
+    ],
+    insert: [created_at],
+});
+column_group!(Seen { default_branch, head, synced_at, error, failures, problems, due_at });
+json_columns!(Vec<SyncProblem>);
+
+statements! {
+    Org Read BY_ID => Repository::TABLE.select("WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL {for_update}");
+    Org Read BY_URL => Repository::TABLE.select("WHERE org_id = $1 AND url = $2 AND deleted_at IS NULL {for_update}");
+    Org Read LIST => Repository::TABLE.select(
+        "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM repositories WHERE org_id = $1 AND deleted_at IS NULL";
+    Org Write PUT => Repository::TABLE.upsert("WHERE repositories.version = excluded.version - 1");
+    // Needs no event: what the sync found has its own.
+    Org Upkeep SAW = "UPDATE repositories SET default_branch = $3, head = $4, synced_at = $5, error = $6, failures = $7,
+          problems = $8, due_at = $9 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
+    Org Upkeep HASTEN = "UPDATE repositories SET due_at = $3 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
+    // One index lookup for each organization, however many of its repositories are due.
+    Instance Read DUE = "SELECT org_id, id FROM (SELECT o.id AS org_id,
+            (SELECT r.id FROM repositories r WHERE r.org_id = o.id AND r.due_at IS NOT NULL
+              ORDER BY r.due_at, r.id LIMIT 1) AS id,
+            (SELECT MIN(r.due_at) FROM repositories r WHERE r.org_id = o.id AND r.due_at IS NOT NULL) AS due_at
+          FROM organizations o) AS heads
+        WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2";
+}
+
+pub fn by_id(db: &mut impl Read, id: RepositoryId) -> Result<Option<Repository>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub fn by_url(db: &mut impl Read, url: &RemoteUrl) -> Result<Option<Repository>, StoreError> {
+    db.fetch_optional(&BY_URL, &[text(url)])
+}
+
+/// Finds a repository by the id in a URL.
+pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Repository>, StoreError> {
+    key.parse().map_or(Ok(None), |id| by_id(db, id))
+}
+
+pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Repository>, StoreError> {
+    let total = Some(total(db)?);
+    Ok(fetch_page(db, &LIST, &[], from.by_id(), limit)?.with_total(total))
+}
+
+pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT, &[])
+}
+
+/// The longest overdue repository of each organization.
+pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
+    db.fetch_all(&DUE, &[now.into(), limit.into()])
+}
+
+pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
+    tx.put(&PUT, repository)
+}
+
+/// Stores the result of a sync. The version of the record stays the same.
+pub fn saw(tx: &mut Tx<'_>, id: RepositoryId, seen: &Seen) -> Result<(), StoreError> {
+    let mut params = vec![text(id)];
+    seen.to_params(&mut params)?;
+    tx.execute_one(&SAW, &params)
+}
+
+/// Schedules a sync for this time.
+pub fn hasten(tx: &mut Tx<'_>, id: RepositoryId, due_at: Timestamp) -> Result<(), StoreError> {
+    tx.execute_one(&HASTEN, &[text(id), due_at.into()])
+}

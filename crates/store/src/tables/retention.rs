@@ -1,0 +1,150 @@
+//! Retention of the logs and artifacts of deployments.
+
+use std::collections::BTreeMap;
+
+use berth_core::id::{DeploymentId, OrgId, StepRunId};
+use berth_core::time::Timestamp;
+
+use super::{PAGE_ROWS, first_after};
+use crate::error::StoreError;
+use crate::sql::value::{Value, text};
+use crate::sql::{from_row, json_columns, statements};
+use crate::tx::{Read, Tx};
+
+statements! {
+    // The first conditions are those of a partial index.
+    Instance Read OLD_LOGS = "SELECT org_id, id FROM deployments
+        WHERE finished_at IS NOT NULL AND (logs_removed_at IS NULL OR logs_removed_at < finished_at) AND finished_at <= $1
+        ORDER BY finished_at LIMIT $2";
+    // A deployment that was retried meanwhile is not changed.
+    Org Upkeep NOTE_LOGS = "UPDATE deployments SET logs_removed_at = $3
+        WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
+    // Rollback targets keep their artifacts: the last successful deployments of each stage, without those that were rolled
+    // back, and the origin of what they restored. So does the target of a rollback that is running. The first conditions
+    // are those of a partial index.
+    Instance Read OLD_ARTIFACTS = "SELECT d.org_id, d.id FROM deployments d
+        WHERE d.finished_at IS NOT NULL AND (d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at)
+          AND d.finished_at <= $1
+          AND NOT EXISTS (SELECT 1 FROM stage_ends e
+            JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id AND p.deleted_at IS NULL
+            WHERE e.org_id = d.org_id AND e.pipeline_id = d.pipeline_id AND (e.deployment_id = d.id OR e.origin_id = d.id)
+              AND e.is_success = 1
+              AND (SELECT COUNT(*) FROM stage_ends l WHERE l.org_id = e.org_id AND l.pipeline_id = e.pipeline_id
+                AND l.stage = e.stage AND l.ended_at > e.ended_at AND l.is_success = 1 AND l.of_id IS NULL
+                AND NOT EXISTS (SELECT 1 FROM stage_ends t WHERE t.org_id = l.org_id AND t.pipeline_id = l.pipeline_id
+                  AND t.stage = l.stage AND t.of_id = l.deployment_id)) < $3)
+          AND NOT EXISTS (SELECT 1 FROM deployments r WHERE r.org_id = d.org_id AND r.pipeline_id = d.pipeline_id
+            AND r.environment_id IS NULL AND r.finished_at IS NULL AND r.cause_kind LIKE '%' || d.id || '%')
+        ORDER BY d.finished_at LIMIT $2";
+    Org Upkeep NOTE_ARTIFACTS = "UPDATE deployments SET artifacts_removed_at = $3
+        WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
+    Org Read GIVEN_UP = "SELECT s.id FROM step_runs s JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
+        WHERE s.org_id = $1 AND s.deployment_id = $2 AND s.artifacts IS NOT NULL AND s.finished_at <= d.artifacts_removed_at LIMIT 1";
+    // The next deployment of the commit builds again.
+    Org Upkeep FORGET_BUILDS = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NOT NULL";
+    // With recently removed artifacts: a backup that is being written may refer to them.
+    Org Read REFERENCED = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
+        JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
+        WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
+          AND (d.finished_at IS NULL OR d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at
+            OR d.artifacts_removed_at > $6)
+        ORDER BY s.deployment_id, s.stage, s.position LIMIT $5";
+    // Removed artifacts stay removed when a later stage is retried.
+    Org Read LEFT_BEHIND = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
+        JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
+        WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
+          AND (d.artifacts_removed_at IS NULL OR s.finished_at IS NULL OR d.artifacts_removed_at < s.finished_at)
+        ORDER BY s.deployment_id, s.stage, s.position LIMIT $5";
+    Org Read LOGGED = "SELECT deployment_id, step_id, number FROM attempts
+        WHERE org_id = $1 AND (deployment_id, step_id, number) > ($2, $3, $4) AND ended_at IS NOT NULL AND log_bytes > 0
+        ORDER BY deployment_id, step_id, number LIMIT $5";
+}
+
+/// A finished attempt with a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logged {
+    pub deployment: DeploymentId,
+    pub step: StepRunId,
+    pub attempt: u32,
+}
+from_row!(Logged { deployment, step, attempt });
+
+/// The artifacts of a step: digests by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftBehind {
+    pub deployment: DeploymentId,
+    pub stage: i64,
+    pub position: i64,
+    pub artifacts: BTreeMap<String, String>,
+}
+from_row!(LeftBehind { deployment, stage, position, artifacts });
+json_columns!(BTreeMap<String, String>);
+
+/// Deployments that ended before this time and have logs, oldest first.
+pub fn old_logs(
+    db: &mut impl Read,
+    before: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.fetch_all(&OLD_LOGS, &[before.into(), limit.into()])
+}
+
+/// Marks the logs of a deployment as removed. Returns false if it was retried meanwhile and keeps them.
+pub fn note_logs_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
+    let now = tx.now();
+    Ok(tx.execute(&NOTE_LOGS, &[text(id), now.into(), before.into()])? == 1)
+}
+
+/// Deployments that ended before this time and have artifacts, oldest first, without the last `good_kept` that succeeded
+/// in each stage.
+pub fn old_artifacts(
+    db: &mut impl Read,
+    before: Timestamp,
+    good_kept: i64,
+    limit: i64,
+) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.fetch_all(&OLD_ARTIFACTS, &[before.into(), limit.into(), good_kept.into()])
+}
+
+/// Marks the artifacts of a deployment as removed, and forgets its build. Returns false if the deployment was retried
+/// meanwhile and keeps them.
+pub fn give_up_artifacts(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
+    let now = tx.now();
+    if tx.execute(&NOTE_ARTIFACTS, &[text(id), now.into(), before.into()])? != 1 {
+        return Ok(false);
+    }
+    tx.execute(&FORGET_BUILDS, &[text(id)])?;
+    Ok(true)
+}
+
+/// Whether a deployment had artifacts that were removed.
+pub fn has_given_up(db: &mut impl Read, id: DeploymentId) -> Result<bool, StoreError> {
+    Ok(db.row(&GIVEN_UP, &[text(id)])?.is_some())
+}
+
+/// Artifacts that are needed or were removed after `lately`, page by page.
+pub fn spoken_of(
+    db: &mut impl Read,
+    after: Option<&LeftBehind>,
+    lately: Timestamp,
+) -> Result<Vec<LeftBehind>, StoreError> {
+    let [deployment, stage, position, limit] = page_after(after);
+    db.fetch_all(&REFERENCED, &[deployment, stage, position, limit, lately.into()])
+}
+
+/// Artifacts that were not removed, page by page.
+pub fn left_behind(db: &mut impl Read, after: Option<&LeftBehind>) -> Result<Vec<LeftBehind>, StoreError> {
+    db.fetch_all(&LEFT_BEHIND, &page_after(after))
+}
+
+fn page_after(after: Option<&LeftBehind>) -> [Value; 4] {
+    let (stage, position) = after.map_or((-1, -1), |it| (it.stage, it.position));
+    [first_after(after.map(|it| it.deployment)), stage.into(), position.into(), PAGE_ROWS.into()]
+}
+
+/// Finished attempts with logs, page by page.
+pub fn logged(db: &mut impl Read, after: Option<Logged>) -> Result<Vec<Logged>, StoreError> {
+    let (deployment, step) = (after.map(|it| it.deployment), after.map(|it| it.step));
+    let number = after.map_or(0, |it| i64::from(it.attempt));
+    db.fetch_all(&LOGGED, &[first_after(deployment), first_after(step), number.into(), PAGE_ROWS.into()])
+}

@@ -1,0 +1,174 @@
+//! Remote runners. Only the hashes of their tokens and credentials are stored.
+
+use berth_core::id::{DeploymentId, OrgId, RunnerId, StepRunId};
+use berth_core::name::Slug;
+use berth_core::pipeline::grammar::{Label, StepId};
+use berth_core::runner::Runner;
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::value::text;
+use crate::sql::{SqlText, TableRow as _, ToParams as _, from_row, json_columns, sql, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Org Runner in runners {
+    key: [id],
+    insert: [name, labels, slots, created_at, token_expires_at, is_draining, allowed_labels],
+    read: [isolation, exposed, program, registered_at, boot, seen_at, left_at, lost_ms],
+});
+json_columns!(Vec<Label>, Vec<String>);
+
+const fn select_with_org(condition: &str) -> SqlText {
+    sql("SELECT org_id, ").columns(&Runner::TABLE, "").then(" FROM runners WHERE ").then(condition)
+}
+
+statements! {
+    Org Read BY_ID => Runner::TABLE.select("WHERE org_id = $1 AND id = $2 {for_update}");
+    Org Read BY_NAME => Runner::TABLE.select("WHERE org_id = $1 AND name = $2 {for_update}");
+    // Tokens and credentials are unique in the installation.
+    Instance Read BY_TOKEN => select_with_org("token_hash = $1");
+    Instance Read BY_CREDENTIAL => select_with_org("credential_hash = $1");
+    // Without runners whose token expired before it was used.
+    Org Read ALL => Runner::TABLE.select(
+        "WHERE org_id = $1 AND (registered_at IS NOT NULL OR token_expires_at > $2) ORDER BY id LIMIT $3");
+    Org Read SEEN_SINCE => Runner::TABLE.select(
+        "WHERE org_id = $1 AND seen_at > $2 AND left_at IS NULL AND is_draining = 0 ORDER BY id LIMIT $3");
+    Instance Read REGISTERED => Runner::TABLE.select("WHERE registered_at IS NOT NULL ORDER BY id LIMIT $1");
+    Org Read RUNNING = "SELECT a.runner, a.deployment_id, a.step_id, s.step, a.granted_at FROM attempts a
+        JOIN step_runs s ON s.org_id = a.org_id AND s.id = a.step_id
+        WHERE a.org_id = $1 AND a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $2";
+    Org Write INSERT = "INSERT INTO runners (org_id, id, name, labels, slots, created_at, token_expires_at, is_draining,
+          allowed_labels, token_hash)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    // A token works once: a second use means that it was copied.
+    Org Write REGISTER = "UPDATE runners SET name = $3, credential_hash = $4, registered_at = $5
+        WHERE org_id = $1 AND id = $2 AND registered_at IS NULL AND token_expires_at > $5";
+    Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
+    Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
+    // A delayed hello does not shorten the time after which the same process was told that it is lost.
+    Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10,
+          is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
+          lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";
+    Org Upkeep SEEN = "UPDATE runners SET seen_at = $4, is_draining = $5
+        WHERE org_id = $1 AND id = $2 AND boot = $3";
+    Org Upkeep LEFT = "UPDATE runners SET seen_at = $4, left_at = $4 WHERE org_id = $1 AND id = $2 AND boot = $3";
+}
+
+/// What a runner reports when it connects.
+#[derive(Debug, Clone)]
+pub struct Hello {
+    pub labels: Vec<Label>,
+    pub slots: i64,
+    pub program: String,
+    pub boot: String,
+    pub isolation: String,
+    pub exposed: Vec<String>,
+    /// The server's answer: without contact for this long, the runner is lost.
+    pub lost_ms: i64,
+}
+
+/// An attempt that a runner is executing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Identifies the runner: its name or id, and its process.
+    pub runner: String,
+    pub deployment: DeploymentId,
+    pub step_run: StepRunId,
+    pub step: StepId,
+    pub since: Timestamp,
+}
+from_row!(Running { runner, deployment, step_run, step, since });
+
+pub fn by_id(db: &mut impl Read, id: RunnerId) -> Result<Option<Runner>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub fn by_name(db: &mut impl Read, name: &Slug) -> Result<Option<Runner>, StoreError> {
+    db.fetch_optional(&BY_NAME, &[text(name)])
+}
+
+/// Finds a runner by the id or the name in a URL.
+pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Runner>, StoreError> {
+    if let Ok(id) = key.parse() {
+        return by_id(db, id);
+    }
+    Slug::parse(key).map_or(Ok(None), |name| by_name(db, &name))
+}
+
+/// The runner with this registration token, used or not, and its organization.
+pub fn by_token(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
+    db.fetch_optional(&BY_TOKEN, &[hash.into()])
+}
+
+pub fn by_credential(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, Runner)>, StoreError> {
+    db.fetch_optional(&BY_CREDENTIAL, &[hash.into()])
+}
+
+/// The organization's runners.
+pub fn all(db: &mut impl Read, limit: i64) -> Result<Vec<Runner>, StoreError> {
+    let now = db.now();
+    db.fetch_all(&ALL, &[now.into(), limit.into()])
+}
+
+/// Runners that were seen after this time and accept work.
+pub fn seen_since(db: &mut impl Read, since: Timestamp, limit: i64) -> Result<Vec<Runner>, StoreError> {
+    db.fetch_all(&SEEN_SINCE, &[since.into(), limit.into()])
+}
+
+/// Registered runners of all organizations.
+pub(crate) fn registered(db: &mut impl Read, limit: i64) -> Result<Vec<Runner>, StoreError> {
+    db.fetch_all(&REGISTERED, &[limit.into()])
+}
+
+/// Attempts that are running, oldest first.
+pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<Running>, StoreError> {
+    db.fetch_all(&RUNNING, &[limit.into()])
+}
+
+pub fn insert(tx: &mut Tx<'_>, runner: &Runner, token_hash: &[u8]) -> Result<(), StoreError> {
+    let mut params = Vec::new();
+    runner.to_params(&mut params)?;
+    params.push(token_hash.into());
+    tx.execute_one(&INSERT, &params)
+}
+
+/// Uses the registration token. Returns false if it was used before or has expired.
+pub fn register(tx: &mut Tx<'_>, id: RunnerId, name: &Slug, hash: &[u8]) -> Result<bool, StoreError> {
+    let now = tx.now();
+    Ok(tx.execute(&REGISTER, &[text(id), text(name), hash.into(), now.into()])? == 1)
+}
+
+pub fn delete(tx: &mut Tx<'_>, id: RunnerId) -> Result<(), StoreError> {
+    tx.execute_one(&DELETE, &[text(id)])
+}
+
+/// Deletes runners whose registration token expired unused.
+pub fn forget_unused(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&FORGET_UNUSED, &[now.into()]).map(drop)
+}
+
+/// Stores what a runner reported when it connected.
+pub fn hello(tx: &mut Tx<'_>, id: RunnerId, said: &Hello) -> Result<(), StoreError> {
+    let mut params = vec![text(id)];
+    (&said.labels, said.slots, &said.program, &said.boot).to_params(&mut params)?;
+    (tx.now(), said.lost_ms, &said.isolation, &said.exposed).to_params(&mut params)?;
+    tx.execute(&HELLO, &params).map(drop)
+}
+
+/// Stores a heartbeat.
+pub fn seen(
+    tx: &mut Tx<'_>,
+    id: RunnerId,
+    boot: &str,
+    at: Timestamp,
+    is_draining: bool,
+) -> Result<(), StoreError> {
+    tx.execute(&SEEN, &[text(id), boot.into(), at.into(), is_draining.into()]).map(drop)
+}
+
+/// Stores that a runner has shut down.
+pub fn left(tx: &mut Tx<'_>, id: RunnerId, boot: &str) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&LEFT, &[text(id), boot.into(), now.into()]).map(drop)
+}

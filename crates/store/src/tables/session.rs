@@ -1,0 +1,104 @@
+//! Sessions of environments. Rows are never deleted.
+
+use berth_core::environment::{Drain, End, EndReason, Holder, Session};
+use berth_core::event::Actor;
+use berth_core::id::{DeploymentId, EnvironmentId, SessionId};
+use berth_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::sql::value::{Value, text};
+use crate::sql::{
+    FromRow, FromValue, RowReader, TableRow as _, ToParams, ToValue, json_columns, statements, table,
+    word_columns,
+};
+use crate::tx::{Read, Tx};
+
+table!(Org Session in sessions {
+    key: [id],
+    update: [
+        commit: commit_id, extended_at, extensions, expires_at, active_at, warned_of, deployments, drain,
+        end: (ended_at, end_reason, ended_by, end_why, successor_id),
+    ],
+    insert: [environment: environment_id, number, fence, holder, context, claimed_at, ttl_seconds, idle_seconds],
+});
+json_columns!(Actor, Holder, StoredDrain);
+word_columns!(EndReason: EndReason::ALL);
+
+statements! {
+    Org Read BY_ID => Session::TABLE.select("WHERE org_id = $1 AND id = $2");
+    Org Read HISTORY => Session::TABLE.select(
+        "WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4");
+    // A session that has ended does not change.
+    Org Write PUT => Session::TABLE.upsert("WHERE sessions.ended_at IS NULL");
+    // Ends a session that is stored. Cheaper than the upsert, which has to check for conflicts first.
+    Org Write END => Session::TABLE.update("WHERE org_id = $1 AND id = $2 AND ended_at IS NULL");
+}
+
+/// A drain with times in microseconds. The JSON of the API has milliseconds.
+#[derive(Serialize, Deserialize)]
+struct StoredDrain {
+    pending: Vec<DeploymentId>,
+    deadline: i64,
+    completed_at: Option<i64>,
+}
+
+impl FromValue for Drain {
+    fn from_value(value: Value) -> Result<Self, String> {
+        let StoredDrain { pending, deadline, completed_at } = StoredDrain::from_value(value)?;
+        let completed_at = completed_at.map(Timestamp::from_micros);
+        Ok(Self { pending, deadline: Timestamp::from_micros(deadline), completed_at })
+    }
+}
+
+impl ToValue for Drain {
+    fn to_value(&self) -> Result<Value, StoreError> {
+        let completed_at = self.completed_at.map(Timestamp::as_micros);
+        StoredDrain { pending: self.pending.clone(), deadline: self.deadline.as_micros(), completed_at }
+            .to_value()
+    }
+}
+
+impl FromRow for Option<End> {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let Some(at) = row.take()? else {
+            row.skip(4);
+            return Ok(None);
+        };
+        let (reason, by, why, successor) = row.take()?;
+        Ok(Some(End { at, reason, by, why, successor }))
+    }
+}
+
+impl ToParams for Option<End> {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let end = self.as_ref();
+        let why = end.and_then(|end| end.why.as_ref());
+        let (at, reason, by) = (end.map(|end| end.at), end.map(|end| end.reason), end.map(|end| &end.by));
+        (at, reason, by, why, end.and_then(|end| end.successor)).to_params(params)
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: SessionId) -> Result<Option<Session>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+/// The sessions of an environment with this number or a lower one, newest first.
+pub fn list_before(
+    db: &mut impl Read,
+    environment: EnvironmentId,
+    number: i64,
+    limit: i64,
+) -> Result<Vec<Session>, StoreError> {
+    db.fetch_all(&HISTORY, &[text(environment), number.into(), limit.into()])
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
+    let mut params = Vec::new();
+    session.to_params(&mut params)?;
+    // A session that ends is stored, unless it was claimed in the same transaction.
+    if session.end.is_some() && tx.execute(&END, &params[..Session::TABLE.update_params()])? == 1 {
+        return Ok(());
+    }
+    tx.execute_one(&PUT, &params)
+}

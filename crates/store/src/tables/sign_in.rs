@@ -1,0 +1,122 @@
+//! Login sessions of browsers, and counters of failed logins.
+
+use berth_core::id::{SignInId, UserId};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::value::{Value, text};
+use crate::sql::{from_row, statements};
+use crate::tx::{Read, Tx};
+
+/// A browser must log in again after this idle time.
+pub const SIGN_IN_IDLE_S_MAX: i64 = 12 * 60 * 60;
+/// A browser must log in again after this time, idle or not.
+pub const SIGN_IN_AGE_S_MAX: i64 = 7 * 24 * 60 * 60;
+/// Failure counters are kept for an hour, longer than any rate-limit window.
+const FAILURES_KEPT_S: i64 = 60 * 60;
+
+statements! {
+    Instance Read BY_HASH = "SELECT id, user_id, last_seen_at, confirmed_at FROM sign_ins
+        WHERE hash = $1 AND created_at > $2 AND last_seen_at > $3";
+    Instance Read BY_ID = "SELECT id, user_id, last_seen_at, confirmed_at FROM sign_ins
+        WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
+    Instance Upkeep INSERT = "INSERT INTO sign_ins (id, user_id, hash, created_at, last_seen_at, confirmed_at)
+        VALUES ($1, $2, $3, $4, $4, $4)";
+    Instance Upkeep CONFIRM = "UPDATE sign_ins SET confirmed_at = $2 WHERE id = $1";
+    Instance Upkeep SEEN = "UPDATE sign_ins SET last_seen_at = $2 WHERE id = $1";
+    Instance Upkeep END = "DELETE FROM sign_ins WHERE id = $1";
+    Instance Upkeep END_ALL = "DELETE FROM sign_ins WHERE user_id = $1";
+    Instance Upkeep END_OTHERS = "DELETE FROM sign_ins WHERE user_id = $1 AND id <> $2";
+    Instance Upkeep END_OLD = "DELETE FROM sign_ins WHERE created_at <= $1 OR last_seen_at <= $2";
+    Instance Read FAILURES = "SELECT failures FROM sign_in_failures WHERE subject = $1 AND window_started_at > $2";
+    Instance Upkeep FAILED = "INSERT INTO sign_in_failures (subject, window_started_at, failures)
+        VALUES ($1, $2, CAST(1 AS BIGINT))
+        ON CONFLICT (subject) DO UPDATE SET
+          failures = CASE WHEN sign_in_failures.window_started_at > $3 THEN sign_in_failures.failures + 1 ELSE 1 END,
+          window_started_at = CASE WHEN sign_in_failures.window_started_at > $3
+            THEN sign_in_failures.window_started_at ELSE excluded.window_started_at END";
+    Instance Upkeep TAKE_BACK_FAILURE = "UPDATE sign_in_failures SET failures = failures - 1
+        WHERE subject = $1 AND failures > 0";
+    Instance Upkeep FORGET_FAILURES = "DELETE FROM sign_in_failures WHERE window_started_at <= $1";
+}
+
+/// A browser that is logged in.
+#[derive(Debug, Clone)]
+pub struct SignIn {
+    pub id: SignInId,
+    pub user: UserId,
+    pub last_seen_at: Timestamp,
+    /// When the password was last checked in this browser.
+    pub confirmed_at: Timestamp,
+}
+from_row!(SignIn { id, user, last_seen_at, confirmed_at });
+
+/// Bounds of valid logins: those created or last seen before these times have expired.
+fn expiry_bounds(now: Timestamp) -> [Value; 2] {
+    [now.plus_seconds(-SIGN_IN_AGE_S_MAX).into(), now.plus_seconds(-SIGN_IN_IDLE_S_MAX).into()]
+}
+
+/// The valid login with this cookie.
+pub fn by_hash(db: &mut impl Read, hash: &[u8], now: Timestamp) -> Result<Option<SignIn>, StoreError> {
+    let [oldest, idle] = expiry_bounds(now);
+    db.fetch_optional(&BY_HASH, &[hash.into(), oldest, idle])
+}
+
+/// The login with this id, if it is still valid.
+pub fn by_id(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<Option<SignIn>, StoreError> {
+    let [oldest, idle] = expiry_bounds(now);
+    db.fetch_optional(&BY_ID, &[text(id), oldest, idle])
+}
+
+pub fn begin(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into()])
+}
+
+/// Stores that the browser sent a request now.
+pub fn seen(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&SEEN, &[text(id), now.into()]).map(drop)
+}
+
+/// Stores that the password was checked now.
+pub fn confirm(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&CONFIRM, &[text(id), now.into()]).map(drop)
+}
+
+pub fn end(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
+    tx.execute(&END, &[text(id)]).map(drop)
+}
+
+/// Ends all logins of a user except one.
+pub fn end_others(tx: &mut Tx<'_>, user: UserId, kept: SignInId) -> Result<(), StoreError> {
+    tx.execute(&END_OTHERS, &[text(user), text(kept)]).map(drop)
+}
+
+pub fn end_all(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    tx.execute(&END_ALL, &[text(user)]).map(drop)
+}
+
+/// Deletes expired logins and old failure counters.
+pub fn forget_old(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&END_OLD, &expiry_bounds(now))?;
+    tx.execute(&FORGET_FAILURES, &[now.plus_seconds(-FAILURES_KEPT_S).into()]).map(drop)
+}
+
+/// Failed logins of an account or network in the current window, which started after `since`.
+pub fn failures(db: &mut impl Read, subject: &str, since: Timestamp) -> Result<i64, StoreError> {
+    db.fetch_count(&FAILURES, &[subject.into(), since.into()])
+}
+
+/// Counts a failed login. Starts a new window if the current one started before `since`.
+pub fn failed(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&FAILED, &[subject.into(), now.into(), since.into()]).map(drop)
+}
+
+/// Uncounts a failure: the login succeeded after all.
+pub fn take_back_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
+    tx.execute(&TAKE_BACK_FAILURE, &[subject.into()]).map(drop)
+}

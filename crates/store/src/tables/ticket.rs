@@ -1,0 +1,139 @@
+//! Tickets: places in the queue of an environment.
+
+use berth_core::access::{Action, Role};
+use berth_core::environment::{Takeover, Ticket, TicketCause, TicketStatus, Wish};
+use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::value::{Value, text};
+use crate::sql::{
+    FromRow, RowReader, SqlText, Statement, TableRow as _, ToParams, column_group, sql, statements, table,
+    word_columns,
+};
+use crate::tx::{Read, Tx};
+
+/// Tickets that insights are computed from.
+pub const INSIGHT_ROWS_MAX: i64 = 10_000;
+
+table!(Org Ticket in tickets {
+    key: [environment: environment_id, number],
+    update: [status: (status, ended_at, cause, session_id, deployment_id)],
+    derived: [user_id = |it| it.holder.id],
+    insert: [
+        id, holder, token: token_id, wish: (commit_id, context, ttl_seconds, deploy), created_at, expires_at,
+        takeover: (takeover_target, takeover_at, takeover_why), group: group_id,
+    ],
+    unset: [is_entitled],
+});
+column_group!(Wish { commit, context, ttl_seconds, deploy });
+word_columns!(Role: Role::ALL, TicketCause: [
+    TicketCause::Requested, TicketCause::Revoked, TicketCause::Restored, TicketCause::GrantedElsewhere,
+    TicketCause::EnvironmentDeleted,
+]);
+
+/// The role of a ticket's owner, and when the token was revoked and expires.
+type Entitlement = (Option<Role>, Option<Timestamp>, Option<Timestamp>);
+
+const fn select(condition: &str) -> SqlText {
+    let text = sql("SELECT ").columns(&Ticket::TABLE, "t").then(
+        ", m.role, k.revoked_at, k.expires_at
+        FROM tickets t LEFT JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        LEFT JOIN api_tokens k ON k.org_id = t.org_id AND k.id = t.token_id
+        WHERE t.org_id = $1 AND ",
+    );
+    text.then(condition)
+}
+
+statements! {
+    Org Read WAITING => select("t.environment_id = $2 AND t.status = 'waiting' ORDER BY t.number");
+    Org Read BY_ID => select("t.id = $2");
+    Org Read OF_GROUP => select("t.group_id = $2 ORDER BY t.id");
+    Org Read OF_ENVIRONMENT => Ticket::TABLE.select(
+        "WHERE org_id = $1 AND environment_id = $2 ORDER BY number DESC LIMIT $3");
+    // A ticket that no longer waits does not change.
+    Org Write PUT => Ticket::TABLE.upsert("WHERE tickets.status = 'waiting' AND tickets.id = excluded.id");
+}
+
+/// Columns: status, ended_at, cause, session_id, deployment_id.
+impl FromRow for TicketStatus {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let status: String = row.take()?;
+        if status == "waiting" {
+            row.skip(4);
+            return Ok(TicketStatus::Waiting);
+        }
+        let (at, cause): (Timestamp, Option<TicketCause>) = row.take()?;
+        let (session, deployment) = row.take()?;
+        Ok(match (status.as_str(), session, cause) {
+            ("granted", Some(session), _) => TicketStatus::Granted { at, session, deployment },
+            ("cancelled", _, Some(cause)) => TicketStatus::Cancelled { at, cause },
+            ("expired", ..) => TicketStatus::Expired { at },
+            _ => return Err(StoreError::Bug(format!("a ticket is not {status} as its columns say"))),
+        })
+    }
+}
+
+impl ToParams for TicketStatus {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let (ended_at, cause, session, deployment) = match self {
+            TicketStatus::Waiting => (None, None, None, None),
+            TicketStatus::Granted { at, session, deployment } => (Some(at), None, Some(session), *deployment),
+            TicketStatus::Cancelled { at, cause } => (Some(at), Some(*cause), None, None),
+            TicketStatus::Expired { at } => (Some(at), None, None, None),
+        };
+        (self.as_str(), ended_at, cause, session, deployment).to_params(params)
+    }
+}
+
+impl FromRow for Option<Takeover> {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let (target, at, why): (Option<_>, _, _) = row.take()?;
+        Ok(target.map(|target| Takeover { target, at, why }))
+    }
+}
+
+impl ToParams for Option<Takeover> {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let takeover = self.as_ref();
+        let why = takeover.and_then(|it| it.why.as_ref());
+        (takeover.map(|it| it.target), takeover.and_then(|it| it.at), why).to_params(params)
+    }
+}
+
+/// Fetches tickets and decides whether their owners may still claim: memberships and tokens change while they wait.
+fn fetch(db: &mut impl Read, statement: &Statement, params: &[Value]) -> Result<Vec<Ticket>, StoreError> {
+    let now = db.now();
+    let rows: Vec<(Ticket, Entitlement)> = db.fetch_all(statement, params)?;
+    let tickets = rows.into_iter().map(|(ticket, (role, revoked_at, expires_at))| {
+        let may_claim = role.is_some_and(|role| role.may(Action::EnvironmentsClaim));
+        let has_token = revoked_at.is_none() && expires_at.is_none_or(|end| end > now);
+        Ticket { is_entitled: may_claim && has_token, ..ticket }
+    });
+    Ok(tickets.collect())
+}
+
+/// Waiting tickets in the order in which they will be granted: takeovers first, then by arrival.
+pub(crate) fn waiting_for(db: &mut impl Read, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+    let mut tickets = fetch(db, &WAITING, &[text(environment)])?;
+    tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
+    Ok(tickets)
+}
+
+pub fn by_id(db: &mut impl Read, id: TicketId) -> Result<Option<Ticket>, StoreError> {
+    Ok(fetch(db, &BY_ID, &[text(id)])?.pop())
+}
+
+/// All tickets of one claim-any, also those that no longer wait.
+pub fn of_group(db: &mut impl Read, group: TicketGroupId) -> Result<Vec<Ticket>, StoreError> {
+    fetch(db, &OF_GROUP, &[text(group)])
+}
+
+/// All tickets of an environment, newest first. Whether they are entitled is not determined.
+pub fn tickets_of(db: &mut impl Read, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+    db.fetch_all(&OF_ENVIRONMENT, &[text(environment), INSIGHT_ROWS_MAX.into()])
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, ticket: &Ticket) -> Result<(), StoreError> {
+    tx.put(&PUT, ticket)
+}

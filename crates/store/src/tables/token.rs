@@ -1,0 +1,136 @@
+//! API tokens. Only the hash of a token is stored.
+
+use berth_core::access::Role;
+use berth_core::event::Actor;
+use berth_core::id::{OrgId, TokenId, UserId};
+use berth_core::name::{DisplayName, Slug};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
+use crate::sql::value::text;
+use crate::sql::{TableRow as _, ToParams as _, from_row, statements, table};
+use crate::tx::{Read, Tx};
+
+/// Live tokens of one user in one organization.
+pub const TOKENS_PER_USER_MAX: i64 = 100;
+
+table!(Org Token in api_tokens {
+    key: [id],
+    insert: [user: user_id, name, prefix, created_at, expires_at],
+    read: [last_used_at, revoked_at],
+});
+
+statements! {
+    // One query for the caller, the organization and the current role: a token has no permissions of its own.
+    Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name,
+          CAST(CASE u.kind WHEN 'service' THEN 1 ELSE 0 END AS BIGINT), m.role, t.last_used_at, t.expires_at
+        FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
+        JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
+        WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
+    Org Read BY_ID => Token::TABLE.select("WHERE org_id = $1 AND id = $2");
+    Org Read LIST => Token::TABLE.select("WHERE org_id = $1 AND revoked_at IS NULL
+        AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) AND id > $3 ORDER BY id LIMIT $4 OFFSET $5");
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM api_tokens
+        WHERE org_id = $1 AND revoked_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR user_id = $2) LIMIT $3) AS counted";
+    Org Read STANDING = "SELECT m.role, t.expires_at FROM api_tokens t
+        JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
+    Org Read COUNT_OF_USER = "SELECT CAST(COUNT(*) AS BIGINT) FROM api_tokens
+        WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
+    Org Write INSERT = "INSERT INTO api_tokens
+        (org_id, id, user_id, name, prefix, created_at, expires_at, hash, created_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    Org Read CREATOR = "SELECT created_by FROM api_tokens WHERE org_id = $1 AND id = $2";
+    Org Write REVOKE = "UPDATE api_tokens SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
+    Org Write REVOKE_OF_USER = "UPDATE api_tokens SET revoked_at = $3
+        WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL";
+    Org Upkeep USED = "UPDATE api_tokens SET last_used_at = $3 WHERE org_id = $1 AND id = $2";
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Token {
+    pub id: TokenId,
+    pub user: UserId,
+    pub name: DisplayName,
+    /// The first characters, by which users recognize a token.
+    pub prefix: String,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// The caller that a token authenticates.
+#[derive(Debug, Clone)]
+pub struct TokenCaller {
+    pub token: TokenId,
+    pub org: OrgId,
+    pub org_slug: Slug,
+    pub user: UserId,
+    pub user_name: DisplayName,
+    pub is_service: bool,
+    pub role: Role,
+    pub last_used_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
+}
+from_row!(TokenCaller { token, org, org_slug, user, user_name, is_service, role, last_used_at, expires_at });
+
+pub fn caller(db: &mut impl Read, hash: &[u8], now: Timestamp) -> Result<Option<TokenCaller>, StoreError> {
+    db.fetch_optional(&CALLER_BY_HASH, &[hash.into(), now.into()])
+}
+
+pub fn by_id(db: &mut impl Read, id: TokenId) -> Result<Option<Token>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+/// Lists tokens that are not revoked, of one user or of the whole organization.
+pub fn list(
+    db: &mut impl Read,
+    of: Option<UserId>,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Token>, StoreError> {
+    let filter = [of.map(text).into()];
+    let total = fetch_bounded_count(db, &COUNT, &filter)?;
+    Ok(fetch_page(db, &LIST, &filter, from.by_id(), limit)?.with_total(total))
+}
+
+/// The current role of a token and its expiry. `None` if the token is no longer valid or its user is no member.
+pub fn standing(db: &mut impl Read, id: TokenId) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
+    let now = db.now();
+    db.fetch_optional(&STANDING, &[text(id), now.into()])
+}
+
+pub fn count_of_user(db: &mut impl Read, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
+    db.fetch_count(&COUNT_OF_USER, &[text(user), now.into()])
+}
+
+/// Inserts a token. The actor of the transaction is stored as its creator.
+pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreError> {
+    let mut params = Vec::new();
+    token.to_params(&mut params)?;
+    (hash, tx.actor()).to_params(&mut params)?;
+    tx.execute_one(&INSERT, &params)
+}
+
+/// The creator of a token, which may be revoked. `None` if it was not stored.
+pub fn creator(db: &mut impl Read, id: TokenId) -> Result<Option<Actor>, StoreError> {
+    Ok(db.fetch_optional(&CREATOR, &[text(id)])?.flatten())
+}
+
+pub fn revoke(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute_one(&REVOKE, &[text(id), now.into()])
+}
+
+pub fn revoke_all_of(tx: &mut Tx<'_>, user: UserId) -> Result<u64, StoreError> {
+    let now = tx.now();
+    tx.execute(&REVOKE_OF_USER, &[text(user), now.into()])
+}
+
+/// Stores that a token was used now.
+pub fn used(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&USED, &[text(id), now.into()]).map(drop)
+}

@@ -1,0 +1,92 @@
+//! Users: people, who log in, and service accounts, which have tokens only.
+
+use berth_core::id::UserId;
+use berth_core::name::{DisplayName, Email};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::value::{Value, text};
+use crate::sql::{FromRow, RowReader, TableRow as _, ToParams, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Instance User in users {
+    key: [id],
+    update: [name, account: (kind, owner_id, password_hash, password_is_generated)],
+    derived: [email_key = |it| it.email.key()],
+    insert: [email, created_at],
+});
+
+statements! {
+    Instance Read BY_ID => User::TABLE.select("WHERE id = $1");
+    Instance Read BY_EMAIL => User::TABLE.select("WHERE email_key = $1");
+    // An account belongs to no organization: the caller records the events.
+    Instance Upkeep PUT => User::TABLE.upsert("");
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct User {
+    pub id: UserId,
+    pub email: Email,
+    pub name: DisplayName,
+    pub account: Account,
+    pub created_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Account {
+    Person {
+        /// Argon2id, in PHC form.
+        password_hash: String,
+        password_is_generated: bool,
+    },
+    Service {
+        owner: UserId,
+    },
+}
+
+impl Account {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Account::Person { .. } => "person",
+            Account::Service { .. } => "service",
+        }
+    }
+}
+
+impl FromRow for Account {
+    fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
+        let kind: String = row.take()?;
+        if kind == "service" {
+            let owner = row.take()?;
+            row.skip(2);
+            return Ok(Account::Service { owner });
+        }
+        row.skip(1);
+        let (password_hash, password_is_generated) = row.take()?;
+        Ok(Account::Person { password_hash, password_is_generated })
+    }
+}
+
+impl ToParams for Account {
+    fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
+        let (owner, hash, is_generated) = match self {
+            Account::Person { password_hash, password_is_generated } => {
+                (None, Some(password_hash), *password_is_generated)
+            }
+            Account::Service { owner } => (Some(owner), None, false),
+        };
+        (self.kind(), owner, hash, is_generated).to_params(params)
+    }
+}
+
+pub fn by_id(db: &mut impl Read, id: UserId) -> Result<Option<User>, StoreError> {
+    db.fetch_optional(&BY_ID, &[text(id)])
+}
+
+pub fn by_email(db: &mut impl Read, email: &Email) -> Result<Option<User>, StoreError> {
+    db.fetch_optional(&BY_EMAIL, &[email.key().into()])
+}
+
+pub fn put(tx: &mut Tx<'_>, user: &User) -> Result<(), StoreError> {
+    tx.put(&PUT, user)
+}
