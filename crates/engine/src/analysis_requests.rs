@@ -59,7 +59,7 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
 
 /// Skips the analysis if too many are pending, so that the failure itself is still recorded.
 fn request_unasked(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
-    if listed::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+    if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
         tracing::warn!(deployment = %run.deployment, "too many pending analyses; failure is not analyzed");
         return Ok(());
     }

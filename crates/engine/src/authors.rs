@@ -6,9 +6,7 @@
 use berth_core::deployment::StagesDeployment;
 use berth_core::deployment::run::{Source, StageKind, StageStatus};
 use berth_core::id::{DeploymentId, OrgId, RepositoryId};
-use berth_store::query::deployed;
-use berth_store::records::{deployment, stage as stages};
-use berth_store::tables::{change_authors, plan};
+use berth_store::tables::{change_authors, current_deployment, deployment, plan, stage};
 use berth_store::{Context, Read};
 
 use super::aggregate::DeploymentAggregate;
@@ -72,13 +70,13 @@ fn base(
                 StageKind::Stage | StageKind::Environment => aggregate.plan.stages.get(stage),
             };
             let Some(planned) = planned else { return Ok(None) };
-            let Some((current, _)) = stages::by_name(db, deployment.pipeline, &planned.name)?.current else {
+            let Some((current, _)) = stage::by_name(db, deployment.pipeline, &planned.name)?.current else {
                 return Ok(None);
             };
             Ok(deployment::stages_by_id(db, current)?.and_then(|it: StagesDeployment| it.resolved_commit))
         }
         LoadedDeployment::Environment { deployment, .. } => {
-            let Some(current) = deployed::in_environment(db, deployment.target.environment)? else {
+            let Some(current) = current_deployment::of_environment(db, deployment.target.environment)? else {
                 return Ok(None);
             };
             let planned = plan::by_id(db, current.deployment)?.and_then(|plan| plan.source);

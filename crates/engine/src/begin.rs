@@ -14,10 +14,9 @@ use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::pipeline::grammar::StageName;
 use berth_store::pagination::Batch;
-use berth_store::query::runs;
-use berth_store::records::deployment;
+use berth_store::tables::deployment;
 use berth_store::tables::plan::{self, Build, BuildKey};
-use berth_store::tables::{environment, secret};
+use berth_store::tables::{environment, schedule, secret};
 use berth_store::{Context, Read, Tx};
 use tokio::task::JoinHandle;
 
@@ -114,7 +113,7 @@ fn fail_in(
 
 /// Starts queued deployments to stages, oldest first, and returns the tasks that do so.
 pub async fn begin_stage_deployments(services: &Arc<Services>) -> Result<Vec<JoinHandle<()>>, EngineError> {
-    let read = services.store.read(None, |db| Ok::<_, EngineError>(runs::to_plan(db, BEGIN)?));
+    let read = services.store.read(None, |db| Ok::<_, EngineError>(schedule::to_plan(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, id)| {
         let here = services.clone();
         spawn_beginning(services, org, id, async move { begin_stage_deployment(&here, org, id).await })

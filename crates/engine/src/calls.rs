@@ -13,8 +13,10 @@ use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::fence::Fence;
 use berth_core::id::OrgId;
 use berth_core::runner::{EXPOSED_BYTES_MAX, EXPOSED_MAX};
-use berth_store::query::runs::{self, Live};
-use berth_store::records::run::AttemptNote;
+use berth_store::tables::attempt;
+use berth_store::tables::attempt::AttemptDetails;
+use berth_store::tables::attempt::LiveAttempt;
+use berth_store::tables::schedule;
 
 use super::assign::assign;
 use super::grant::{Asking, Granted, grant_ready};
@@ -46,7 +48,7 @@ pub(super) fn look(services: &Services, asking: &Asking<'_>) -> Result<Option<Ve
 pub(super) fn next_look(services: &Services) -> Duration {
     let next = services.store.read_blocking(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>(runs::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros()))
+        Ok::<_, EngineError>(schedule::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros()))
     });
     let micros = next.ok().flatten().and_then(|micros| u64::try_from(micros).ok());
     micros.map_or(LOOK_EVERY, |micros| LOOK_EVERY.min(Duration::from_micros(micros)))
@@ -78,7 +80,7 @@ pub(super) fn assigned(services: &Services, granted: &Granted) -> Result<Option<
                     nonce: granted.attempt.nonce.clone(),
                 },
                 ending: Ending::Over(ended),
-                note: AttemptNote { isolation: "none", network: None, exposed: Vec::new(), log_bytes: 0 },
+                note: AttemptDetails { isolation: "none", network: None, exposed: Vec::new(), log_bytes: 0 },
                 next: None,
             };
             store_report(services, said).map(|_| None)
@@ -104,10 +106,10 @@ pub(super) fn orders(
 ) -> Result<Vec<Told>, EngineError> {
     let plans = services.engine.plans();
     let runner = runner.to_owned();
-    let live = services
-        .store
-        .read_blocking(None, move |db| Ok::<_, EngineError>(runs::live_of(db, &runner, LIVE_MAX)?))?;
-    let is_named = |it: &Live| attempts.iter().any(|named| named.nonce == it.nonce);
+    let live = services.store.read_blocking(None, move |db| {
+        Ok::<_, EngineError>(attempt::live_of_runner(db, &runner, LIVE_MAX)?)
+    })?;
+    let is_named = |it: &LiveAttempt| attempts.iter().any(|named| named.nonce == it.nonce);
     let since = live.into_iter().filter(|it| !is_named(it)).map(Named::from);
     let all: Vec<Named> = attempts.iter().cloned().chain(since).collect();
     let mut told = Vec::with_capacity(all.len());
@@ -153,7 +155,7 @@ pub(super) fn report(
     let said = Said {
         attempt,
         ending: ending(&report.outcome),
-        note: AttemptNote {
+        note: AttemptDetails {
             isolation: isolation(report.isolation),
             network: report.network.map(domain_network),
             exposed: exposed(&report.exposed),
@@ -203,7 +205,7 @@ pub(super) fn artifact_path(services: &Services, it: &Named, name: &str) -> Resu
     let plan = plan_of(services, it)?;
     let id = it.deployment;
     let run = services.store.read_blocking(Some(it.org), move |db| {
-        Ok::<_, EngineError>(berth_store::records::run::by_id(db, id)?)
+        Ok::<_, EngineError>(berth_store::tables::run::by_id(db, id)?)
     });
     let run = run.map_err(unavailable)?.ok_or_else(unknown)?;
     let step = run.steps.iter().find(|step| step.id == it.step).ok_or_else(unknown)?;
@@ -223,7 +225,7 @@ pub(super) fn plan_of(services: &Services, it: &Named) -> Result<Arc<Plan>, Link
 pub(super) fn artifact_of(services: &Services, it: &Named, name: &str) -> Result<String, LinkError> {
     let (id, wanted) = (it.deployment, name.to_owned());
     let found = services.store.read_blocking(Some(it.org), move |db| {
-        let run = berth_store::records::run::by_id(db, id)?;
+        let run = berth_store::tables::run::by_id(db, id)?;
         let steps = run.into_iter().flat_map(|run| run.steps);
         match steps.rev().find_map(|step| step.artifacts.get(&wanted).cloned()) {
             Some(kept) => Ok::<_, EngineError>(Some(kept)),

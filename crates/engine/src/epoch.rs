@@ -28,7 +28,7 @@ impl Far {
     /// Handles the highest epoch or fence that a runner has seen. After it returns, no server issues a fence below it.
     pub async fn hears(&self, witness: Witness) -> Result<(), EngineError> {
         // Read first, because the write locks the whole installation.
-        let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((everywhere::epoch(db)?, db.now()));
+        let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((instance::epoch(db)?, db.now()));
         let (own, now) = self.services.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
         match heard_epoch(own, witness, now) {

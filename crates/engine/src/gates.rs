@@ -10,8 +10,8 @@ use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::Requires;
 use berth_core::time::Timestamp;
-use berth_store::query::runs;
 use berth_store::tables::approval as approval_table;
+use berth_store::tables::schedule;
 use berth_store::{Context, Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -48,7 +48,8 @@ pub fn asked(
     else {
         return Ok(Asked::Enough);
     };
-    let latest = approvals::latest(db, aggregate.run.deployment, &aggregate.run.stages[stage].name, None)?;
+    let latest =
+        approval_table::latest(db, aggregate.run.deployment, &aggregate.run.stages[stage].name, None)?;
     let digest = bound(aggregate, stage, None);
     Ok(match latest {
         Some(it) if it.status == Status::Pending && it.digest == digest => Asked::Waits(Box::new(it)),
@@ -102,7 +103,7 @@ pub fn is_kept(
     if !aggregate.plan.has_approvals() {
         return Ok(false);
     }
-    let latest = approvals::latest(db, aggregate.run.deployment, stage, None)?;
+    let latest = approval_table::latest(db, aggregate.run.deployment, stage, None)?;
     let counts = |it: &Approval| matches!(it.status, Status::Pending | Status::Approved) && it.given() > 0;
     Ok(latest.as_ref().is_some_and(counts))
 }
@@ -145,7 +146,7 @@ pub(super) fn settle(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Re
     if !aggregate.plan.has_approvals() {
         return Ok(());
     }
-    for open in approvals::open(tx, aggregate.run.deployment)? {
+    for open in approval_table::open(tx, aggregate.run.deployment)? {
         if !is_awaited(aggregate, &open) {
             let decision = approval::lapse(&open, Lapse::Over, tx.now());
             tx.commit(decision)?;
@@ -177,7 +178,7 @@ fn is_awaited(aggregate: &DeploymentAggregate, approval: &Approval) -> bool {
 fn ask_about_step(tx: &mut Tx<'_>, aggregate: &DeploymentAggregate, at: usize) -> Result<(), EngineError> {
     let (step, stage) = (&aggregate.run.steps[at], aggregate.run.steps[at].stage);
     let (name, digest) = (&aggregate.run.stages[stage].name, bound(aggregate, stage, Some(at)));
-    let latest = approvals::latest(tx, aggregate.run.deployment, name, Some(step.id))?;
+    let latest = approval_table::latest(tx, aggregate.run.deployment, name, Some(step.id))?;
     if let Some(open) = latest.filter(|it| it.status == Status::Pending) {
         if open.digest == digest {
             return Ok(());
@@ -282,7 +283,7 @@ pub fn to_ask_again(
         if !is_in || !aggregate.plan.step(step).is_approval() {
             continue;
         }
-        let latest = approvals::latest(db, aggregate.run.deployment, stage, Some(step.id))?;
+        let latest = approval_table::latest(db, aggregate.run.deployment, stage, Some(step.id))?;
         let digest = bound(aggregate, step.stage, Some(at));
         // A step without an approval was bypassed.
         if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &electorate)) {
@@ -296,7 +297,7 @@ pub fn to_ask_again(
 pub async fn pass_time(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, EngineError>((approval_table::due(db, now, DUE_MAX)?, runs::waking(db, now, DUE_MAX)?))
+        Ok::<_, EngineError>((approval_table::due(db, now, DUE_MAX)?, schedule::waking(db, now, DUE_MAX)?))
     });
     let (late, waking) = read.await?;
     let mut has_moved = false;

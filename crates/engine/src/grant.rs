@@ -11,8 +11,7 @@ use berth_core::environment::fence::Fence;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::time::Timestamp;
-use berth_store::query::runs;
-use berth_store::tables::secret;
+use berth_store::tables::{attempt, schedule, secret};
 use berth_store::{Context, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -77,7 +76,7 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
         let from = after;
         let page = services.store.read_blocking(None, move |db| {
             let now = db.now();
-            Ok::<_, EngineError>(runs::ready(db, now, from, READY_MAX)?)
+            Ok::<_, EngineError>(schedule::ready(db, now, from, READY_MAX)?)
         })?;
         after = page.last().map(|last| (last.ready_at, last.deployment));
         let is_last = page.len() < usize::try_from(READY_MAX).unwrap_or(usize::MAX);
@@ -115,9 +114,9 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
 /// Returns attempts that were already granted under these nonces, because the response with them was lost.
 pub(super) fn again(services: &Services, asking: &Asking<'_>) -> Result<Given, EngineError> {
     let runner = asking.runner.to_owned();
-    let live = services
-        .store
-        .read_blocking(None, move |db| Ok::<_, EngineError>(runs::live_of(db, &runner, LIVE_MAX)?))?;
+    let live = services.store.read_blocking(None, move |db| {
+        Ok::<_, EngineError>(attempt::live_of_runner(db, &runner, LIVE_MAX)?)
+    })?;
     let mut given = Given::default();
     for it in live.into_iter().filter(|it| asking.nonces.contains(&it.nonce)) {
         let nonces = [it.nonce];

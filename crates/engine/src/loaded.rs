@@ -7,8 +7,7 @@ use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::CommitId;
 use berth_core::pipeline::state::{Pipeline, Status};
 use berth_store::Read;
-use berth_store::records::deployment;
-use berth_store::tables::{environment, pipeline};
+use berth_store::tables::{deployment, environment, pipeline};
 
 use crate::error::EngineError;
 use crate::plans::Plans;

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use berth_core::deployment::run::Outcome;
-use berth_store::query::runs::{self, Live};
+use berth_store::tables::attempt;
+use berth_store::tables::attempt::LiveAttempt;
 use berth_store::{Context, Store};
 
 use super::aggregate::DeploymentAggregate;
@@ -55,7 +56,7 @@ struct Watch {
 
 impl Watches {
     /// Returns the attempts that are lost by now and drops entries that are not in `live`.
-    fn lost(&mut self, live: Vec<Live>, boot: &str, rule: Rule, now: Instant) -> Vec<Live> {
+    fn lost(&mut self, live: Vec<LiveAttempt>, boot: &str, rule: Rule, now: Instant) -> Vec<LiveAttempt> {
         let Rule { after, is_alone } = rule;
         let mut before = std::mem::take(&mut self.watched);
         let looked_at = self.looked_at.replace(now);
@@ -85,7 +86,7 @@ impl Watches {
 
 /// Reports lost attempts. A failed report is retried in the next pass.
 pub async fn reap(services: &Services) -> Result<(), EngineError> {
-    let live = services.store.read(None, |db| Ok::<_, EngineError>(runs::live(db, LIVE_MAX)?)).await?;
+    let live = services.store.read(None, |db| Ok::<_, EngineError>(attempt::live(db, LIVE_MAX)?)).await?;
     let rule = Rule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
     let lost = services.engine.watches.lock().lost(live, services.engine.boot(), rule, Instant::now());
     for attempt in lost {
@@ -101,11 +102,11 @@ pub async fn reap(services: &Services) -> Result<(), EngineError> {
 /// Reports the end of an attempt on behalf of its runner.
 pub(super) async fn report_ended(
     services: &Services,
-    lost: Live,
+    lost: LiveAttempt,
     outcome: Outcome,
 ) -> Result<(), EngineError> {
     let plans = services.engine.plans().clone();
-    let Live { org, deployment, step, number, .. } = lost;
+    let LiveAttempt { org, deployment, step, number, .. } = lost;
     let named = Named::from(lost);
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, deployment)? else {
@@ -129,7 +130,7 @@ pub(super) async fn report_ended(
 pub fn end_all(store: &Store) -> Result<usize, EngineError> {
     let (plans, mut ended) = (Plans::default(), 0);
     loop {
-        let live = store.read_blocking(None, |db| Ok::<_, EngineError>(runs::live(db, LIVE_MAX)?))?;
+        let live = store.read_blocking(None, |db| Ok::<_, EngineError>(attempt::live(db, LIVE_MAX)?))?;
         if live.is_empty() {
             return Ok(ended);
         }
@@ -159,9 +160,9 @@ mod tests {
     const ALONE: Rule = Rule { after: RUNNER_LOST, is_alone: true };
     const SHARED: Rule = Rule { after: RUNNER_LOST, is_alone: false };
 
-    fn attempt(runner: &str, nonce: &str, renewal: i64) -> Live {
+    fn attempt(runner: &str, nonce: &str, renewal: i64) -> LiveAttempt {
         let at = Timestamp::from_micros(1);
-        Live {
+        LiveAttempt {
             org: OrgId::from_parts(at, [0; 10]),
             deployment: DeploymentId::from_parts(at, [0; 10]),
             step: StepRunId::from_parts(at, [0; 10]),
@@ -173,7 +174,7 @@ mod tests {
         }
     }
 
-    fn nonces(lost: &[Live]) -> Vec<&str> {
+    fn nonces(lost: &[LiveAttempt]) -> Vec<&str> {
         lost.iter().map(|it| it.nonce.as_str()).collect()
     }
 
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
         let (mut watches, start) = (Watches::default(), Instant::now());
-        let mut at = |seconds: u64, found: Vec<Live>| {
+        let mut at = |seconds: u64, found: Vec<LiveAttempt>| {
             let lost = watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds));
             nonces(&lost).concat()
         };
@@ -221,7 +222,7 @@ mod tests {
     fn each_is_lost_after_what_its_runner_was_told_whatever_the_server_that_looks_would_say() {
         let (mut watches, start) = (Watches::default(), Instant::now());
         let mut at = |seconds: u64| {
-            let told = |nonce, s: i64| Live { lost_ms: Some(1_000 * s), ..attempt("x", nonce, 1) };
+            let told = |nonce, s: i64| LiveAttempt { lost_ms: Some(1_000 * s), ..attempt("x", nonce, 1) };
             let found = vec![told("patient", 90), told("hasty", 6), attempt("y", "old", 1)];
             nonces(&watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds))).join(" ")
         };

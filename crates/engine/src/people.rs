@@ -10,7 +10,7 @@ use berth_core::event::{Actor, ActorKind};
 use berth_core::id::{DeploymentId, UserId};
 use berth_store::Read;
 use berth_store::pagination::From;
-use berth_store::records::deployment as deployments;
+use berth_store::tables::deployment;
 use berth_store::tables::member::{self, MemberView};
 use berth_store::tables::user::{self, Account, User};
 use berth_store::tables::{change_authors, plan, token};
@@ -102,7 +102,7 @@ impl Members {
         deployment: DeploymentId,
         stage: &str,
     ) -> Result<Electorate, EngineError> {
-        let found = deployments::by_id(db, deployment)?;
+        let found = deployment::by_id(db, deployment)?;
         let found = found.ok_or_else(|| EngineError::bug("an approval without a deployment"))?;
         let mut starters = people_behind(db, &found.requested_by)?;
         if let Target::Stages(it) = &found.target {

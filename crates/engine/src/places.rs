@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 
 use berth_core::id::OrgId;
-use berth_store::query::runs;
-use berth_store::tables::organization;
+use berth_store::tables::{attempt, organization};
 
 use crate::error::EngineError;
 use crate::grant::Asking;
@@ -26,7 +25,7 @@ impl Places {
         }
         services.store.read_blocking(None, move |db| {
             let mut taken: HashMap<OrgId, usize> = HashMap::new();
-            let live = runs::live_of(db, &runner, LIVE_MAX)?;
+            let live = attempt::live_of_runner(db, &runner, LIVE_MAX)?;
             for attempt in &live {
                 *taken.entry(attempt.org).or_default() += 1;
             }

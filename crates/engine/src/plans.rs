@@ -7,8 +7,7 @@ use std::sync::Arc;
 use berth_core::deployment::run::{Plan, Run};
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_store::Read;
-use berth_store::records::run;
-use berth_store::tables::plan;
+use berth_store::tables::{plan, run};
 use quick_cache::sync::Cache;
 
 use crate::error::EngineError;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use berth_api::runner::Assignment;
 use berth_core::id::OrgId;
 use berth_store::StoreError;
-use berth_store::query::runs::{self, Ready};
+use berth_store::tables::schedule;
+use berth_store::tables::schedule::ReadyDeployment;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -47,23 +48,23 @@ impl Default for ReadyQueue {
 /// A snapshot of the list.
 #[derive(Default)]
 pub(super) struct ReadySteps {
-    ready: Vec<Ready>,
+    ready: Vec<ReadyDeployment>,
     /// Entries that no runner with the same labels has tried yet, by organization and label set.
-    untried: Mutex<HashMap<(OrgId, u64), VecDeque<Ready>>>,
+    untried: Mutex<HashMap<(OrgId, u64), VecDeque<ReadyDeployment>>>,
 }
 
 impl ReadySteps {
-    fn next(&self, org: OrgId, labels: &[String], unfit: &Unfit) -> Option<Ready> {
+    fn next(&self, org: OrgId, labels: &[String], unfit: &Unfit) -> Option<ReadyDeployment> {
         let mut untried = self.untried.lock();
         let of_kind = untried.entry((org, kind(labels))).or_insert_with(|| {
-            let fits = |it: &&Ready| it.org == org && !unfit.is_known(it, labels);
+            let fits = |it: &&ReadyDeployment| it.org == org && !unfit.is_known(it, labels);
             self.ready.iter().filter(fits).copied().collect()
         });
         of_kind.pop_front()
     }
 
     /// Returns an entry for the next runner with the same labels.
-    fn put_back(&self, it: Ready, labels: &[String]) {
+    fn put_back(&self, it: ReadyDeployment, labels: &[String]) {
         let mut untried = self.untried.lock();
         untried.entry((it.org, kind(labels))).or_default().push_front(it);
     }
@@ -177,13 +178,13 @@ pub async fn refresh(services: Arc<Services>) {
 }
 
 /// Returns all ready steps and the time until the next one becomes ready.
-async fn read(services: &Services) -> Result<(Vec<Ready>, Duration), EngineError> {
+async fn read(services: &Services) -> Result<(Vec<ReadyDeployment>, Duration), EngineError> {
     services
         .store
         .read(None, |db| {
             let (now, mut after, mut all) = (db.now(), None, Vec::new());
             for _ in 0..PAGES_MAX {
-                let page = runs::ready(db, now, after, READY_MAX)?;
+                let page = schedule::ready(db, now, after, READY_MAX)?;
                 after = page.last().map(|last| (last.ready_at, last.deployment));
                 let is_last = page.len() < usize::try_from(READY_MAX).unwrap_or(usize::MAX);
                 all.extend(page);
@@ -191,7 +192,7 @@ async fn read(services: &Services) -> Result<(Vec<Ready>, Duration), EngineError
                     break;
                 }
             }
-            let next = runs::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros());
+            let next = schedule::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros());
             let next = next.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
             Ok::<_, EngineError>((all, next.unwrap_or(LOOK_EVERY)))
         })

@@ -85,7 +85,7 @@ fn due(db: &mut impl Read, plans: &Plans, pending: &Approval) -> Result<Due, Eng
 }
 
 fn grant(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineError> {
-    let Some(pending) = records::by_id(tx, id)? else { return Ok(()) };
+    let Some(pending) = approval_table::by_id(tx, id)? else { return Ok(()) };
     let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, pending.deployment)? else {
         return Ok(());
     };

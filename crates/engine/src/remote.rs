@@ -10,8 +10,7 @@ use berth_api::runner::{LinkError, Order, Outcome, Report, Reported, Told};
 use berth_core::deployment::run::Outcome as Ended;
 use berth_core::id::OrgId;
 use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
-use berth_store::query::runs;
-use berth_store::tables::runner;
+use berth_store::tables::{attempt, runner};
 use berth_store::{Context, StoreError};
 use tokio::time::Instant;
 
@@ -187,7 +186,8 @@ impl Far {
         self.services.store.transact(context, move |tx| runner::hello(tx, id, &said)).await?;
         let Some(left) = left.filter(|left| left.boot != boot) else { return Ok(()) };
         let before = mark(id, &left.boot);
-        let live = self.services.store.read(None, move |db| runs::live_of(db, &before, LIVE_MAX)).await?;
+        let live =
+            self.services.store.read(None, move |db| attempt::live_of_runner(db, &before, LIVE_MAX)).await?;
         for it in live {
             // The runner records each attempt before it starts it, so unrecorded ones never started.
             let outcome = match left.begun.contains(&it.nonce) {
@@ -235,8 +235,11 @@ impl Far {
             return Err(unknown());
         }
         let nonce = nonce.to_owned();
-        let found =
-            self.services.store.read(Some(self.who.org), move |db| runs::live_by_nonce(db, &nonce)).await?;
+        let found = self
+            .services
+            .store
+            .read(Some(self.who.org), move |db| attempt::live_by_nonce(db, &nonce))
+            .await?;
         found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from).ok_or_else(unknown)
     }
 
@@ -249,7 +252,8 @@ impl Far {
         let lost_ms = self.who.runner.lost_ms;
         let again = self.blocking(move |services| {
             let (of, nonces) = (runner.clone(), [it.nonce]);
-            let live = services.store.read_blocking(None, move |db| runs::live_of(db, &of, LIVE_MAX))?;
+            let live =
+                services.store.read_blocking(None, move |db| attempt::live_of_runner(db, &of, LIVE_MAX))?;
             // Ended attempts are not granted again.
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
@@ -311,7 +315,7 @@ fn find(
         return Ok(None);
     }
     let nonce = nonce.to_owned();
-    let found = services.store.read_blocking(Some(org), move |db| runs::by_nonce(db, &nonce))?;
+    let found = services.store.read_blocking(Some(org), move |db| attempt::by_nonce(db, &nonce))?;
     Ok(found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from))
 }
 

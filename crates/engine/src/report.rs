@@ -7,8 +7,9 @@ use berth_core::deployment::run::{Outcome, Parking, Run, park, report};
 use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
-use berth_store::query::runs::Live;
-use berth_store::records::run::{self, AttemptNote};
+use berth_store::tables::attempt;
+use berth_store::tables::attempt::AttemptDetails;
+use berth_store::tables::attempt::LiveAttempt;
 use berth_store::{Context, Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -28,9 +29,9 @@ pub(super) struct Named {
     pub(super) nonce: String,
 }
 
-impl From<Live> for Named {
-    fn from(it: Live) -> Self {
-        let Live { org, deployment, step, number, nonce, .. } = it;
+impl From<LiveAttempt> for Named {
+    fn from(it: LiveAttempt) -> Self {
+        let LiveAttempt { org, deployment, step, number, nonce, .. } = it;
         Self { org, deployment, step, number, nonce }
     }
 }
@@ -38,7 +39,7 @@ impl From<Live> for Named {
 pub(super) struct Said {
     pub(super) attempt: Named,
     pub(super) ending: Ending,
-    pub(super) note: AttemptNote,
+    pub(super) note: AttemptDetails,
     /// The runner's request for the next step.
     pub(super) next: Option<Next>,
 }
@@ -106,7 +107,7 @@ pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, En
         }
         // A late report about an earlier call must not overwrite the note of the next one.
         if is_its {
-            run::note(tx, it.deployment, it.step, it.number, &said.note)?;
+            attempt::set_details(tx, it.deployment, it.step, it.number, &said.note)?;
         }
         aggregate.write(tx)?;
         Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence, next: granted }, aggregate.run)))
@@ -225,7 +226,8 @@ pub(super) fn renew(services: &Services, attempts: &[Named]) -> Result<(), Engin
     }
     for (org, attempts) in by_org {
         services.store.transact_blocking(Context::system(Some(org)), move |tx| {
-            let renew = |it: &Named| run::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
+            let renew =
+                |it: &Named| attempt::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
             attempts.iter().try_for_each(renew).map_err(EngineError::from)
         })?;
     }

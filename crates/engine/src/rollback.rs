@@ -12,8 +12,9 @@ use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::state;
-use berth_store::records::{deployment, run, stage as stages};
-use berth_store::tables::{approval, pipeline, plan, retention, secret};
+use berth_store::tables::{
+    approval, deployment, pipeline, plan, retention, run, secret, stage as stage_table, stage_end,
+};
 use berth_store::{Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
@@ -87,7 +88,7 @@ impl RollbackPlan {
         let cmd = RollBack { id, number, stage: &asked.stage, of: asked.of, to: &to, by, reason };
         let decision = transitions::roll_back(cmd, tx.now());
         let queued = tx.commit(decision)?;
-        let place = stages::by_name(tx, asked.pipeline, &asked.stage)?;
+        let place = stage_table::by_name(tx, asked.pipeline, &asked.stage)?;
         let pause = Pause { by: asked.by, at: tx.now(), reason: asked.reason, rollback: id };
         tx.commit(stage::pause(&place, pause))?;
         let decision = transitions::begin(&queued, to.resolved_commit, tx.now());
@@ -103,14 +104,14 @@ impl RollbackPlan {
 
 fn target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, EngineError> {
     let Some(named) = asked.to else {
-        let past = stages::past(db, asked.pipeline, &asked.stage, PAST_MAX)?;
+        let past = stage_end::list_of_stage(db, asked.pipeline, &asked.stage, PAST_MAX)?;
         return Ok(stage::way_back(asked.of, &past)?);
     };
     if named == asked.of {
         let text = "the deployment named in `to` is the one that is to be taken back; name an earlier one";
         return Err(Refusal::InvalidState(text.into()).into());
     }
-    match stages::origin_of(db, asked.pipeline, &asked.stage, named)? {
+    match stage_end::find_origin(db, asked.pipeline, &asked.stage, named)? {
         Some(_) => Ok(named),
         None => {
             let text = "the deployment named in `to` has not succeeded in this stage; name one that has";
@@ -179,7 +180,7 @@ fn origin(
     stage: &str,
     to: DeploymentId,
 ) -> Result<DeploymentId, EngineError> {
-    Ok(stages::origin_of(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
+    Ok(stage_end::find_origin(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
 }
 
 /// The digest of an artifact that an earlier stage of the rollback's target stored. `None` if the deployment is not a
@@ -206,7 +207,7 @@ pub(super) fn note_end(
     let it = &run.stages[index];
     let (origin, of, is_last) = match &deployment.target.trigger {
         Trigger::Rollback { to, of, .. } => {
-            let found = stages::origin_of(tx, deployment.pipeline, &it.name, *to)?;
+            let found = stage_end::find_origin(tx, deployment.pipeline, &it.name, *to)?;
             let (origin, is_last) = found.unwrap_or((*to, false));
             (origin, Some(*of), is_last)
         }
@@ -224,7 +225,7 @@ pub(super) fn note_end(
         committed_at: plan.source.as_ref().and_then(|source| source.committed_at),
         is_last,
     };
-    let place = stages::by_name(tx, deployment.pipeline, &it.name)?;
+    let place = stage_table::by_name(tx, deployment.pipeline, &it.name)?;
     tx.commit(stage::ended(&place, end))?;
     Ok(())
 }

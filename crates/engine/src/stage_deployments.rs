@@ -13,7 +13,7 @@ use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::{CommitId, Reason};
 use berth_core::pipeline::state::Pipeline;
 use berth_store::Tx;
-use berth_store::records::deployment;
+use berth_store::tables::deployment;
 
 use crate::aggregate::DeploymentAggregate;
 use crate::error::EngineError;

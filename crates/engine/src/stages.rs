@@ -7,9 +7,7 @@ use berth_core::deployment::stages as transitions;
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::Requires;
 use berth_store::pagination::Batch;
-use berth_store::query::runs;
-use berth_store::records::stage as stages;
-use berth_store::tables::environment;
+use berth_store::tables::{environment, schedule, stage};
 use berth_store::{Context, Read, Tx};
 use futures_util::{StreamExt as _, stream};
 
@@ -33,7 +31,7 @@ const READ_AT_ONCE: usize = 16;
 /// Cancels the runs of cancelling deployments to environments. Ends deployments that have no run.
 pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
-        Ok::<_, EngineError>((runs::cancelling(db, CANCELLING)?, runs::without_run(db, LOOK_MAX)?))
+        Ok::<_, EngineError>((schedule::cancelling(db, CANCELLING)?, schedule::without_run(db, LOOK_MAX)?))
     });
     let (told, without_run) = read.await?;
     for (org, id, _) in told {
@@ -70,7 +68,7 @@ pub async fn enter_stages(services: &Services) -> Result<(), EngineError> {
     for _ in 0..PAGES_MAX {
         let from = after;
         let read =
-            services.store.read(None, move |db| Ok::<_, EngineError>(runs::queued(db, from, LOOK_MAX)?));
+            services.store.read(None, move |db| Ok::<_, EngineError>(schedule::queued(db, from, LOOK_MAX)?));
         let page = read.await?;
         after = page.last().map(|(_, id, at)| (*at, *id));
         let is_last = page.len() < usize::try_from(LOOK_MAX).unwrap_or(usize::MAX);
@@ -139,7 +137,7 @@ fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Move
     let LoadedDeployment::Stages { deployment, is_paused: false } = &aggregate.deployment else {
         return Ok(Move::Stay);
     };
-    let others = runs::contenders(db, deployment.pipeline, stage, deployment.id)?;
+    let others = schedule::contenders(db, deployment.pipeline, stage, deployment.id)?;
     let is_rollback = deployment.target.trigger.rollback_of().is_some();
     let (is_kept, passes) = (gates::is_kept(db, aggregate, stage)?, aggregate.deployment.has_bypass());
     let waits = Waits { number: deployment.number, is_kept, passes };
@@ -148,7 +146,7 @@ fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Move
     Ok(match said {
         Entry::Behind(_) => Move::Stay,
         Entry::SupersededBy(newer) => Move::GiveWay(newer),
-        Entry::Free if !passes && stages::by_name(db, deployment.pipeline, stage)?.pause.is_some() => {
+        Entry::Free if !passes && stage::by_name(db, deployment.pipeline, stage)?.pause.is_some() => {
             Move::Stay
         }
         Entry::Free => match authors::unread(db, aggregate, index)? {

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
 use berth_core::id::DeploymentId;
-use berth_store::query::runs::Ready;
+use berth_store::tables::schedule::ReadyDeployment;
 use quick_cache::sync::Cache;
 
 /// Time to live of an entry; bounds the delay after changes elsewhere, such as a resumed pipeline.
@@ -30,12 +30,12 @@ impl Default for Unfit {
 }
 
 impl Unfit {
-    pub(super) fn is_known(&self, it: &Ready, labels: &[String]) -> bool {
+    pub(super) fn is_known(&self, it: &ReadyDeployment, labels: &[String]) -> bool {
         let known = self.0.get(&(it.deployment, kind(labels)));
         known.is_some_and(|known| known.version == it.version && Instant::now() < known.until)
     }
 
-    pub(super) fn note(&self, it: &Ready, labels: &[String], is_for_others: bool) {
+    pub(super) fn note(&self, it: &ReadyDeployment, labels: &[String], is_for_others: bool) {
         let remembered = if is_for_others { REMEMBERED_FOR_OTHERS } else { REMEMBERED };
         let new = Known { version: it.version, until: Instant::now() + remembered };
         self.0.insert((it.deployment, kind(labels)), new);

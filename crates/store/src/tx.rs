@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::job::Begun;
 use crate::sql::value::{Row, Value, text};
 use crate::sql::{Conn, FromRow, Kind, Scope, Statement, ToParams};
-use crate::{entropy, outbox, records, tables};
+use crate::{entropy, outbox, tables};
 
 /// The organization and the actor of a transaction.
 #[derive(Debug, Clone)]
@@ -255,14 +255,12 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Environment(it)) => tables::environment::put(self, &it)?,
                 Change::Put(Record::Session(it)) => tables::session::put(self, &it)?,
                 Change::Put(Record::Ticket(it)) => tables::ticket::put(self, &it)?,
-                Change::Put(Record::EnvironmentDeployment(it)) => {
-                    records::deployment::put_environment(self, &it)?;
-                }
-                Change::Put(Record::StagesDeployment(it)) => records::deployment::put_stages(self, &it)?,
-                Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
+                Change::Put(Record::EnvironmentDeployment(it)) => tables::deployment::put(self, &it)?,
+                Change::Put(Record::StagesDeployment(it)) => tables::deployment::put(self, &it)?,
+                Change::Put(Record::Run(it)) => tables::run::put(self, &it)?,
                 Change::Put(Record::Approval(it)) => tables::approval::put(self, &it)?,
-                Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,
-                Change::Put(Record::StageEnd(it)) => records::stage::put_end(self, &it)?,
+                Change::Put(Record::Stage(it)) => tables::stage::put(self, &it)?,
+                Change::Put(Record::StageEnd(it)) => tables::stage_end::put(self, &it)?,
                 Change::Put(Record::Analysis(it)) => tables::analysis::put(self, &it)?,
                 Change::Put(Record::FixPullRequest(it)) => tables::fix_pull_request::put(self, &it)?,
             }

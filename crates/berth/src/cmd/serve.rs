@@ -188,7 +188,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
-    let all = runtime.block_on(store.read(None, |db| everywhere::organizations(db, None)))?;
+    let all = runtime.block_on(store.read(None, |db| organization::organizations(db, None)))?;
     // The demo's second organization does not count.
     let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
     anyhow::ensure!(

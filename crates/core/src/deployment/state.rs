@@ -212,6 +212,18 @@ impl Deployment {
     }
 }
 
+impl From<EnvironmentTarget> for Target {
+    fn from(target: EnvironmentTarget) -> Self {
+        Target::Environment(target)
+    }
+}
+
+impl From<StagesTarget> for Target {
+    fn from(target: StagesTarget) -> Self {
+        Target::Stages(target)
+    }
+}
+
 impl From<EnvironmentDeployment> for Deployment {
     fn from(deployment: EnvironmentDeployment) -> Self {
         deployment.with_target(Target::Environment)

@@ -13,9 +13,8 @@ use berth_engine::limits::ANALYSES_WAITING_MAX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
-use berth_store::records::{deployment, run};
 use berth_store::tables::analysis::{self, Sent};
-use berth_store::tables::{analysis_settings, organization, plan, secret};
+use berth_store::tables::{analysis_settings, deployment, organization, plan, run, secret};
 
 use super::{Answer, App, Outcome, Page, fixes, organization_subject};
 use crate::auth::authorize::Authorized;

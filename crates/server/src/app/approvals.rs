@@ -14,8 +14,7 @@ use berth_core::pipeline::seconds::Seconds;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
-use berth_store::records::deployment;
-use berth_store::tables::approval;
+use berth_store::tables::{approval, deployment};
 
 pub use berth_store::tables::approval::Filter as ApprovalFilter;
 

@@ -14,7 +14,8 @@ use berth_engine::git::{GitError, Sha};
 use berth_engine::limits::GIT_AT_ONCE;
 use berth_store::Read;
 use berth_store::pagination::From;
-use berth_store::query::deployed::{self, Current};
+use berth_store::tables::current_deployment;
+use berth_store::tables::current_deployment::CurrentDeployment;
 use berth_store::tables::{environment, pipeline, plan};
 use futures_util::{StreamExt as _, stream};
 use quick_cache::sync::Cache;
@@ -161,7 +162,7 @@ pub(super) fn in_stages(
     db: &mut impl Read,
     pipeline: &Pipeline,
 ) -> Result<(Vec<wire::Stage>, i64), AppError> {
-    let found = deployed::stages(db, pipeline)?;
+    let found = current_deployment::of_stages(db, pipeline)?;
     let version = found.iter().map(|it| it.version).sum();
     let stages = found.into_iter().map(|it| wire::Stage {
         name: it.name,
@@ -183,7 +184,7 @@ fn in_environment(
 ) -> Result<DeployedEnvironment, AppError> {
     let it = &lock.environment;
     let mut found = match it.deployed_commit {
-        Some(_) => deployed::in_environment(db, it.id)?,
+        Some(_) => current_deployment::of_environment(db, it.id)?,
         None => None,
     };
     // Its head has the commit as it was sent; its plan knows which one that was.
@@ -207,7 +208,7 @@ fn in_environment(
     })
 }
 
-fn current(it: Current) -> wire::Current {
+fn current(it: CurrentDeployment) -> wire::Current {
     wire::Current {
         commit_id: it.commit,
         deployment_id: it.deployment.to_string(),

@@ -4,8 +4,7 @@ use berth_api::insights as wire;
 use berth_core::access::permit;
 use berth_core::insights::{Day, Measures, measure};
 use berth_core::time::Timestamp;
-use berth_store::query::insights;
-use berth_store::tables::pipeline;
+use berth_store::tables::{pipeline, stage_end};
 
 use super::{Answer, App};
 use crate::auth::authorize::Authorized;
@@ -43,7 +42,7 @@ impl App {
                 }
             };
             // One more than is looked at tells whether there are more.
-            let mut seen = insights::last_stages(db, pipeline, from, to, DELIVERY_ROWS_MAX + 1)?;
+            let mut seen = stage_end::list_last_stages(db, pipeline, from, to, DELIVERY_ROWS_MAX + 1)?;
             let most = usize::try_from(DELIVERY_ROWS_MAX).unwrap_or(usize::MAX);
             let is_cut = seen.len() > most;
             seen.drain(..seen.len().saturating_sub(most));

@@ -9,7 +9,8 @@ use berth_core::access::permit;
 use berth_core::id::DeploymentId;
 use berth_engine::logs::{Group, GroupState, Line, Log, LogError, LogKey, LogStream, Query};
 use berth_store::Read;
-use berth_store::query::attempts::{self, Step};
+use berth_store::tables::run::StepLocation;
+use berth_store::tables::{attempt, run};
 use futures_util::Stream;
 
 use super::follow::Right;
@@ -120,7 +121,7 @@ impl App {
             let missing = || AppError::not_found("step");
             let deployment: DeploymentId = asked.deployment.parse().map_err(|_| missing())?;
             let step = find_step(db, deployment, &asked)?.ok_or_else(missing)?;
-            let attempt = attempts::attempt(db, deployment, step.id, asked.attempt)?;
+            let attempt = attempt::find_state(db, deployment, step.id, asked.attempt)?;
             if attempt.is_none() && asked.attempt.is_some() {
                 return Err(AppError::not_found("attempt"));
             }
@@ -140,13 +141,13 @@ fn find_step(
     db: &mut impl Read,
     deployment: DeploymentId,
     asked: &LogAsked,
-) -> Result<Option<Step>, AppError> {
-    let mut steps = attempts::steps(db, deployment, &asked.step)?;
+) -> Result<Option<StepLocation>, AppError> {
+    let mut steps = run::find_steps(db, deployment, &asked.step)?;
     if asked.stage.is_none() && steps.len() < 2 {
         return Ok(steps.pop());
     }
-    let stages = attempts::stages(db, deployment)?;
-    let stage_of = |step: &Step| stages.get(step.stage).map(String::as_str).unwrap_or_default();
+    let stages = run::stage_names(db, deployment)?;
+    let stage_of = |step: &StepLocation| stages.get(step.stage).map(String::as_str).unwrap_or_default();
     if let Some(stage) = &asked.stage {
         return Ok(steps.into_iter().find(|step| stage_of(step) == stage));
     }

@@ -14,8 +14,7 @@ use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
-use berth_store::records::stage;
-use berth_store::tables::{pipeline, repository};
+use berth_store::tables::{pipeline, repository, stage};
 use berth_store::{Read, Tx};
 
 use super::deployed::{BEHIND_WAIT, Tracked, in_stages};

@@ -93,7 +93,7 @@ async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<()
             let decision = environment::settle(&lock, &tx.moment()?);
             if decision.changes.is_empty() {
                 // The timer was set too early. Without a correction it would stay due forever.
-                records::environment::reschedule(tx, &lock.environment, environment::due_at(&lock))?;
+                tables::environment::reschedule(tx, &lock.environment, environment::due_at(&lock))?;
             }
             Ok::<_, AppError>(tx.commit(decision)?)
         })

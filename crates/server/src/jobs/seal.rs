@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_engine::Services;
-use berth_store::query::attempts;
+use berth_store::tables::attempt;
 
 use crate::error::AppError;
 use crate::worker::{Job, Turn};
@@ -40,7 +40,7 @@ async fn seal_left(services: &Services) -> Result<(), AppError> {
     let found = found.map_err(|_| AppError::bug("looking for logs broke"))?;
     for key in found.map_err(|error| AppError::bug(error.to_string()))? {
         let read = services.store.read(Some(key.org), move |db| {
-            Ok::<_, AppError>(attempts::attempt(db, key.deployment, key.step, Some(key.attempt))?)
+            Ok::<_, AppError>(attempt::find_state(db, key.deployment, key.step, Some(key.attempt))?)
         });
         if read.await?.is_some_and(|attempt| attempt.has_ended) {
             services.logs.seal_later(&key);

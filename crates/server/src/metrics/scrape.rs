@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use berth_core::runner::State;
 use berth_store::commit_stats::{BOUNDS_US, Counted};
-use berth_store::query::measured::{Measured, measured};
+use berth_store::tables::gauges;
+use berth_store::tables::gauges::InstanceGauges;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
@@ -39,7 +40,7 @@ pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, f
         let free = info.f_bavail * info.f_frsize;
         gauge("berth_data_free_bytes", "Free space where the data directory is", free);
     }
-    let looked = jobs.services.store.read(None, |db| Ok::<_, AppError>((measured(db)?, db.now()))).await;
+    let looked = jobs.services.store.read(None, |db| Ok::<_, AppError>((gauges::load(db)?, db.now()))).await;
     gauge("berth_database_up", "Whether the database answers", looked.is_ok().into());
     let counted = jobs.services.store.commits();
     gauge("berth_database_queue_length", "Changes that wait for a writer", counted.waiting);
@@ -66,9 +67,9 @@ pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, f
     Ok(body)
 }
 
-fn register_measured(registry: &mut Registry, found: &Measured) {
+fn register_measured(registry: &mut Registry, found: &InstanceGauges) {
     for (name, help, value) in [
-        ("berth_sessions_held", "Environments that are claimed", found.held_sessions),
+        ("berth_sessions_held", "Environments that are claimed", found.open_sessions),
         ("berth_tickets_waiting", "Tickets in the queues of environments", found.waiting_tickets),
         ("berth_steps_running", "Steps that run now", found.running_steps),
         (
@@ -78,7 +79,7 @@ fn register_measured(registry: &mut Registry, found: &Measured) {
         ),
         ("berth_deployments_queued", "Deployments that wait to enter a stage", found.queued_deployments),
         ("berth_webhooks_failing", "Webhooks whose last delivery failed", found.failing_webhooks),
-        ("berth_webhooks_inactive", "Webhooks that are switched off", found.silent_webhooks),
+        ("berth_webhooks_inactive", "Webhooks that are switched off", found.inactive_webhooks),
     ] {
         registry.register(name, help, ConstGauge::new(value));
     }

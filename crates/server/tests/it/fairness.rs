@@ -9,8 +9,7 @@ use berth_core::id::{OrgId, RepositoryId};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_engine::limits::DEFINITIONS_AT_ONCE;
 use berth_server::jobs;
-use berth_store::query::runs;
-use berth_store::tables::repository;
+use berth_store::tables::{attempt, repository};
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -240,7 +239,7 @@ async fn long_steps_of_one_organization_leave_places_of_the_servers_runner_to_ot
     }
     let at_work = AtWork::begin(&world.app);
     let running = async || {
-        let live = world.app.store().read(None, |db| runs::live(db, 100));
+        let live = world.app.store().read(None, |db| attempt::live(db, 100));
         live.await.unwrap().len()
     };
     let share = PLACES - PLACES / 4;

@@ -14,8 +14,7 @@ use berth_core::name::{CommitId, Email, EnvName};
 use berth_core::time::Timestamp;
 use berth_server::app::App;
 use berth_store::feed::{Follower, Heard};
-use berth_store::records::deployment;
-use berth_store::tables::{environment, session, user};
+use berth_store::tables::{deployment, environment, session, user};
 use berth_store::{Context, StoreError};
 use serde_json::json;
 

@@ -65,6 +65,7 @@ macro_rules! integers {
 integers! {
     i64: Some, |it| *it;
     u16: |number| u16::try_from(number).ok(), |it| i64::from(*it);
+    usize: |number| usize::try_from(number).ok(), |it| i64::try_from(*it).unwrap_or(i64::MAX);
     u32: |number| u32::try_from(number).ok(), |it| i64::from(*it);
     bool: |number| Some(number != 0), |it| i64::from(*it);
     Timestamp: |number| Some(Timestamp::from_micros(number)), |it| it.as_micros();
@@ -170,6 +171,28 @@ macro_rules! json_columns {
     )+};
 }
 pub(crate) use json_columns;
+
+/// Declares collections that are stored as JSON, or as null if they are empty.
+macro_rules! sparse_json_columns {
+    ($($type:ty),+ $(,)?) => {$(
+        impl $crate::sql::FromValue for $type {
+            fn from_value(value: $crate::sql::value::Value) -> Result<Self, String> {
+                if value == $crate::sql::value::Value::Null {
+                    return Ok(Self::default());
+                }
+                let text = <String as $crate::sql::FromValue>::from_value(value)?;
+                serde_json::from_str(&text).map_err(|error| error.to_string())
+            }
+        }
+        impl $crate::sql::ToValue for $type {
+            fn to_value(&self) -> Result<$crate::sql::value::Value, $crate::error::StoreError> {
+                let json = (!self.is_empty()).then(|| $crate::sql::value::to_json(self)).transpose()?;
+                Ok(json.into())
+            }
+        }
+    )+};
+}
+pub(crate) use sparse_json_columns;
 
 fn unexpected(wanted: &str, found: &Value) -> String {
     let found = match found {

@@ -9,7 +9,7 @@ mod table;
 pub(crate) mod value;
 
 pub use column::{FromValue, ToValue};
-pub(crate) use column::{json_columns, word_columns};
+pub(crate) use column::{json_columns, sparse_json_columns, word_columns};
 pub use row::{FromRow, RowReader, ToParams};
 pub(crate) use row::{TableRow, column_group, from_row};
 pub(crate) use table::{SqlText, Table, sql, table};
@@ -119,16 +119,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::audit::terms::STATEMENTS,
         crate::idempotency::STATEMENTS,
         crate::outbox::STATEMENTS,
-        crate::query::attempts::STATEMENTS,
-        crate::query::deployed::STATEMENTS,
-        crate::query::deployments::STATEMENTS,
         crate::admin::integrity::STATEMENTS,
-        crate::query::insights::STATEMENTS,
-        crate::query::measured::STATEMENTS,
-        crate::query::runs::STATEMENTS,
-        crate::records::deployment::STATEMENTS,
-        crate::records::run::STATEMENTS,
-        crate::records::stage::STATEMENTS,
         crate::tables::analysis::STATEMENTS,
         crate::tables::analysis_settings::STATEMENTS,
         crate::tables::approval::STATEMENTS,
@@ -159,6 +150,15 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::tables::token::STATEMENTS,
         crate::tables::user::STATEMENTS,
         crate::tables::webhook::STATEMENTS,
+        crate::tables::attempt::STATEMENTS,
+        crate::tables::current_deployment::STATEMENTS,
+        crate::tables::deployment::STATEMENTS,
+        crate::tables::deployment_list::STATEMENTS,
+        crate::tables::gauges::STATEMENTS,
+        crate::tables::run::STATEMENTS,
+        crate::tables::schedule::STATEMENTS,
+        crate::tables::stage::STATEMENTS,
+        crate::tables::stage_end::STATEMENTS,
         crate::audit::append::STATEMENTS,
     ]
     .into_iter()

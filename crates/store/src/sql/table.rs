@@ -40,17 +40,18 @@ impl Table {
             .then(rest)
     }
 
-    /// `UPDATE <table> SET <update columns> <rest>`, where `rest` has the condition. Takes the first
+    /// `UPDATE <table> SET <update and derived columns> <rest>`, where `rest` has the condition. Takes the first
     /// [`Table::update_params`] parameters of the insert.
     pub(crate) const fn update(&self, rest: &str) -> SqlText {
         let keys = count(self.owner) + count(self.key);
-        let text = sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update], Item::Set, keys);
+        let text =
+            sql("UPDATE ").then(self.name).then(" SET ").list(&[self.update, self.derived], Item::Set, keys);
         text.then(" ").then(rest)
     }
 
-    /// How many parameters [`Table::update`] takes, without that of the organization.
+    /// How many parameters [`Table::update`] takes, without those of the organization and a parent record.
     pub(crate) const fn update_params(&self) -> usize {
-        count(self.key) + count(self.update)
+        count(self.key) + count(self.update) + count(self.derived)
     }
 }
 
@@ -262,8 +263,8 @@ mod tests {
             SELECT b.isbn, b.title, b.pages, b.place, b.year, b.loans
             INSERT INTO books (org_id, isbn, title, pages, search_key, place, year) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
             INSERT INTO books (org_id, isbn, title, pages, search_key, place, year) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (org_id, isbn) DO UPDATE SET title = excluded.title, pages = excluded.pages, search_key = excluded.search_key WHERE books.pages IS NULL
-            UPDATE books SET title = $3, pages = $4 WHERE org_id = $1 AND isbn = $2"#]].assert_eq(&texts.join("\n"));
-        assert_eq!(table.update_params(), 3);
+            UPDATE books SET title = $3, pages = $4, search_key = $5 WHERE org_id = $1 AND isbn = $2"#]].assert_eq(&texts.join("\n"));
+        assert_eq!(table.update_params(), 4);
     }
 
     #[test]

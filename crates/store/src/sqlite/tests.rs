@@ -9,8 +9,7 @@ use expect_test::{Expect, expect};
 
 use super::*;
 use crate::job::Begun;
-use crate::records::deployment;
-use crate::tables::{environment, session, ticket};
+use crate::tables::{deployment, environment, session, ticket};
 use crate::tx::{Context, Tx, TxState};
 
 /// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
@@ -221,7 +220,7 @@ fn ended_session_does_not_change() {
     let id = "dep_00000000000000000000000001".parse().unwrap();
     let mut done = deployment::by_id(&mut tx, id).unwrap().unwrap().into_environment().unwrap();
     done.finished_at = None;
-    check_lost(deployment::put_environment(&mut tx, &done));
+    check_lost(deployment::put(&mut tx, &done));
 }
 
 fn check_lost(written: Result<(), StoreError>) {

@@ -1,9 +1,9 @@
 //! Analyses of failed steps, and the exact requests that were sent to models for them.
 
 use berth_core::analysis::{Analysis, Answer, State, SuggestedFix, Usage};
+use berth_core::deployment::run::StageRun;
 use berth_core::id::{AnalysisId, DeploymentId, OrgId, PipelineId, StepRunId};
 use berth_core::pipeline::grammar::StepId;
-use berth_core::run::StageRun;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;

@@ -7,10 +7,10 @@ use berth_core::name::{CommitId, EnvName, Slug};
 use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
 use berth_core::time::Timestamp;
 
+use super::deployment;
 use super::{first_after, ticket};
 use crate::error::StoreError;
 use crate::pagination::Batch;
-use crate::records::deployment;
 use crate::sql::value::{Row, Value, text};
 use crate::sql::{
     FromValue, RowReader, SqlText, TableRow as _, ToParams as _, ToValue, column_group, json_columns, sql,
@@ -109,8 +109,11 @@ fn lock(db: &mut impl Read, row: Row) -> Result<Lock, StoreError> {
     let session = row.take_joined()?;
     let agenda = &environment.agenda;
     let tickets = if agenda.waiting > 0 { ticket::waiting_for(db, environment.id)? } else { Vec::new() };
-    let deployments =
-        if agenda.unfinished > 0 { deployment::unfinished_in(db, environment.id)? } else { Vec::new() };
+    let deployments = if agenda.unfinished > 0 {
+        deployment::unfinished_of_environment(db, environment.id)?
+    } else {
+        Vec::new()
+    };
     let tracked = match environment.configuration.on_release {
         OnRelease::DeployTracked => tracked_commit(db, environment.pipeline)?,
         OnRelease::None => None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::run::Plan;
-use berth_core::deployment::run::begin::Built;
+use berth_core::deployment::run::begin::{Built, Left};
 use berth_core::id::{DeploymentId, PipelineId};
 
 use crate::error::StoreError;

@@ -8,7 +8,7 @@ use berth_core::time::Timestamp;
 use super::{PAGE_ROWS, first_after};
 use crate::error::StoreError;
 use crate::sql::value::{Value, text};
-use crate::sql::{from_row, json_columns, statements};
+use crate::sql::{from_row, statements};
 use crate::tx::{Read, Tx};
 
 statements! {
@@ -78,7 +78,6 @@ pub struct LeftBehind {
     pub artifacts: BTreeMap<String, String>,
 }
 from_row!(LeftBehind { deployment, stage, position, artifacts });
-json_columns!(BTreeMap<String, String>);
 
 /// Deployments that ended before this time and have logs, oldest first.
 pub fn old_logs(

@@ -18,9 +18,9 @@ use berth_core::registry::{Registry, RegistryName};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_core::time::Timestamp;
 use berth_store::pagination::Batch;
-use berth_store::query::runs;
-use berth_store::records::deployment;
-use berth_store::tables::{registry, repository};
+use berth_store::tables::{
+    analysis, deployment, environment, fix_pull_request, registry, repository, schedule,
+};
 use berth_store::{Context, StoreError, Tx};
 use proptest::prelude::*;
 
@@ -186,7 +186,7 @@ fn due_registries_are_shared_among_organizations() {
 
 #[test]
 fn rollouts_to_plan_are_shared_among_organizations() {
-    check(add_rollout, |tx, batch| runs::to_plan(tx, batch));
+    check(add_rollout, |tx, batch| schedule::to_plan(tx, batch));
 }
 
 #[test]

@@ -156,6 +156,10 @@ impl StepStatus {
         }
     }
 
+    pub const fn is_final(self) -> bool {
+        self.is_passed() || matches!(self, StepStatus::Failed | StepStatus::Cancelled)
+    }
+
     /// Steps that need it may start.
     pub const fn is_passed(self) -> bool {
         matches!(self, StepStatus::Succeeded | StepStatus::Skipped)

@@ -16,10 +16,8 @@ use berth_core::runner::ONLINE_S;
 use berth_engine::gates::{self, Asked};
 use berth_engine::{DeploymentAggregate, LoadedDeployment, authors, is_for, tally};
 use berth_store::Read;
-use berth_store::query::runs;
-use berth_store::records::stage as stages;
 use berth_store::tables::plan::{self, Build, BuildKey};
-use berth_store::tables::{approval, pipeline, runner};
+use berth_store::tables::{approval, pipeline, runner, schedule, stage};
 
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
@@ -117,9 +115,9 @@ pub(super) fn in_run(
         found.extend(gated(db, aggregate, index)?);
         let is_rollback = deployment.target.trigger.rollback_of().is_some();
         let passes = is_rollback || aggregate.deployment.has_bypass();
-        let pause = stages::by_name(db, deployment.pipeline, stage)?.pause.filter(|_| !passes);
+        let pause = stage::by_name(db, deployment.pipeline, stage)?.pause.filter(|_| !passes);
         found.extend(pause.map(|pause| paused(&pause, stage)));
-        let others = runs::contenders(db, deployment.pipeline, stage, deployment.id)?;
+        let others = schedule::contenders(db, deployment.pipeline, stage, deployment.id)?;
         let waits =
             Waits { number: deployment.number, is_kept: true, passes: aggregate.deployment.has_bypass() };
         let said = if is_rollback { entry_back(deployment.number, &others) } else { entry(waits, &others) };

@@ -13,11 +13,11 @@ use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::Read;
 use berth_store::pagination::From;
-use berth_store::query::deployments;
-use berth_store::records::{deployment, run};
+use berth_store::tables::{deployment, deployment_list, run};
+
+pub use berth_store::tables::deployment_list::DeploymentFilter;
 use berth_store::tables::{environment, pipeline};
 
-pub use berth_store::query::deployments::Filter as DeploymentFilter;
 pub use operate::{NewDeployment, SoakEnd};
 pub use rollback::NewRollback;
 
@@ -63,7 +63,7 @@ impl App {
                 let found = pipeline::find(db, named.key())?.ok_or_else(|| named.missing())?;
                 filter.pipeline = Some(found.id);
             }
-            let found = deployments::list(db, &filter, &from, limit, with_total)?;
+            let found = deployment_list::list(db, &filter, &from, limit, with_total)?;
             let items = found.items.iter().map(|it| listed(db, it)).collect::<Result<_, AppError>>()?;
             Ok(berth_store::pagination::Slice { items, total: found.total, has_more: found.has_more })
         });

@@ -15,8 +15,7 @@ use berth_core::name::CommitId;
 use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans, gates, people_behind};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::runs;
-use berth_store::tables::{environment, session};
+use berth_store::tables::{environment, schedule, session};
 
 use super::operate::SINCE_MAX;
 use super::{answer, changed, find, location};
@@ -62,7 +61,7 @@ fn in_stages(
     // Whether it may be retried at all is said first.
     retry::retry(&aggregate.run, &aggregate.plan, stage, from, &BTreeSet::new(), tx.now())?;
     if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
-        let since = runs::entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
+        let since = schedule::entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
         if let Some(other) = since {
             let text = format!(
                 "#{other} has been in this stage since; deploy {} again if that is what you want",

@@ -10,8 +10,7 @@ use berth_core::name::Reason;
 use berth_engine::{RollbackPlan, RollbackRequest};
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::runs;
-use berth_store::records::run;
+use berth_store::tables::{run, schedule};
 
 use super::operate::SINCE_MAX;
 use super::{changed, find, location};
@@ -70,7 +69,7 @@ fn check_is_latest(db: &mut impl Read, of: &StagesDeployment, stage: &str) -> Re
         let text = "this deployment has not been in the stage: there is nothing of it to take back";
         return Err(Refusal::InvalidState(text.into()).into());
     }
-    match runs::entered_since(db, of, &stages, stage, SINCE_MAX)? {
+    match schedule::entered_since(db, of, &stages, stage, SINCE_MAX)? {
         None => Ok(()),
         Some(other) => {
             let text = format!("#{other} has been in this stage since; roll that one back instead");

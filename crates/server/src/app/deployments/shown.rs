@@ -12,7 +12,8 @@ use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
 use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
 use berth_store::Read;
-use berth_store::records::run::{self, Told};
+use berth_store::tables::attempt;
+use berth_store::tables::attempt::AttemptReport;
 use berth_store::tables::{approval, environment};
 
 use super::blocked;
@@ -38,7 +39,7 @@ pub(super) fn in_full(
     let mut body = head(it, lock.as_ref());
     let mut variants = Vec::new();
     if let Some(aggregate) = DeploymentAggregate::load(db, plans, it.id)? {
-        let told = run::attempts(db, it.id)?;
+        let told = attempt::list_of_run(db, it.id)?;
         body.stages = stages(&aggregate.run, &aggregate.plan, told);
         if aggregate.run.status() == RunStatus::Waiting && body.status == wire::DeploymentStatus::Running {
             body.status = wire::DeploymentStatus::Waiting;
@@ -210,7 +211,7 @@ fn unbegun(name: &str, status: &DeploymentStatus) -> wire::Stage {
     }
 }
 
-fn stages(run: &Run, plan: &Plan, told: Vec<Told>) -> Vec<wire::Stage> {
+fn stages(run: &Run, plan: &Plan, told: Vec<AttemptReport>) -> Vec<wire::Stage> {
     let mut attempts: BTreeMap<StepRunId, Vec<wire::Attempt>> = BTreeMap::new();
     for it in told {
         attempts.entry(it.attempt.step).or_default().push(attempt(&it));
@@ -296,7 +297,7 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
     }
 }
 
-fn attempt(it: &Told) -> wire::Attempt {
+fn attempt(it: &AttemptReport) -> wire::Attempt {
     let end = it.attempt.end.as_ref();
     let (failure, exit_code) = match end.map(|end| &end.outcome) {
         Some(Outcome::Failed { failure, exit_code }) => (Some(failure), *exit_code),

@@ -11,8 +11,7 @@ use berth_core::event::ActorKind;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
 use berth_store::idempotency::OnceKey;
-use berth_store::records::deployment;
-use berth_store::tables::{member, session, user};
+use berth_store::tables::{deployment, member, session, user};
 use berth_store::{Read, Tx};
 
 use super::view::tagged;

@@ -10,8 +10,7 @@ use berth_core::pipeline::model::StepType;
 use berth_engine::git::Sha;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
 use berth_store::Read;
-use berth_store::records::run;
-use berth_store::tables::{analysis, analysis_settings, plan};
+use berth_store::tables::{analysis, analysis_settings, attempt, plan, run};
 
 use super::files::CommitFiles;
 use super::model::{self, Facts, Preview};
@@ -227,7 +226,7 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
     let plan = plan::by_id(db, it.deployment)?.ok_or_else(missing)?;
     let step = found.steps.iter().find(|step| step.id == it.step).ok_or_else(missing)?;
     let planned = plan.step(step);
-    let attempts = run::attempts(db, it.deployment)?;
+    let attempts = attempt::list_of_run(db, it.deployment)?;
     let ended = attempts
         .into_iter()
         .find(|told| told.attempt.step == it.step && told.attempt.number == it.attempt)

@@ -2,8 +2,7 @@
 
 use berth_core::deployment::environment::grant::{Grant, grant};
 use berth_core::id::DeploymentId;
-use berth_store::records::deployment;
-use berth_store::tables::environment;
+use berth_store::tables::{deployment, environment};
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
 

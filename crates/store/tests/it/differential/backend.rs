@@ -18,7 +18,7 @@ use berth_core::pipeline::state::{self, Create, Defined, Outline};
 use berth_core::step::Network;
 use berth_core::world::World;
 use berth_sim::locks::{EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, cast, execute};
-use berth_store::records::deployment;
+use berth_store::tables::deployment;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::token::{self, Token};

@@ -10,8 +10,7 @@ use berth_core::event::{Actor, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::pipeline::model::OnRelease;
 use berth_sim::locks::{EnvironmentIndex, LockModel, Surroundings, cast};
-use berth_store::records::deployment;
-use berth_store::tables::{environment, event, session, ticket};
+use berth_store::tables::{deployment, environment, event, session, ticket};
 use berth_store::{StoreError, Tx};
 
 use super::backend::{Run, caller, slug};

@@ -1,15 +1,15 @@
-//! What may be granted, what runs, and what waits to be planned, of all organizations.
+//! Deployments that the scheduler can move on: to plan, to let into a stage, to grant steps of, to wake or to stop.
 
 use berth_core::deployment::run::enter::Contender;
 use berth_core::deployment::run::{StageRun, StageStatus};
 use berth_core::deployment::{StagesDeployment, Trigger};
-use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, StepRunId};
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::pagination::Batch;
-use crate::sql::statements;
-use crate::sql::value::{Row, text};
+use crate::sql::value::text;
+use crate::sql::{from_row, statements};
 use crate::tx::Read;
 
 statements! {
@@ -23,23 +23,13 @@ statements! {
             WHERE s.org_id = r.org_id AND s.deployment_id = r.deployment_id AND s.memory IS NOT NULL))
         ORDER BY r.ready_at, r.deployment_id LIMIT $4";
     Instance Read NEXT_READY = "SELECT MIN(ready_at) FROM runs WHERE ready_at > $1";
-    Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal, a.lost_ms
-        FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $1";
-    Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal, a.lost_ms
-        FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
-    // By the index of those that are under way.
-    Org Read LIVE_BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
-        WHERE org_id = $1 AND nonce = $2 AND ended_at IS NULL AND parked_at IS NULL";
-    // Ended or not: whose it is does not change.
-    Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
-        WHERE org_id = $1 AND nonce = $2";
-    // Told to stop, and not yet known to have stopped.
+    // Cancelled, but not known to have stopped.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM (SELECT org_id, id, environment_id, granted_at,
             ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY granted_at, id) AS place
           FROM deployments WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL
             AND status = 'cancelling') AS ranked
         WHERE place <= $1 ORDER BY place, granted_at, id LIMIT $2";
-    // Begun by a version that knew no runs.
+    // Started by a version without runs.
     Instance Read WITHOUT_RUN = "SELECT d.org_id, d.id, d.environment_id FROM deployments d
         WHERE d.environment_id IS NOT NULL AND d.granted_at IS NOT NULL AND d.finished_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
@@ -49,7 +39,7 @@ statements! {
           WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
             AND (p.status = 'active' OR d.bypass IS NOT NULL)) AS ranked
         WHERE place <= $1 ORDER BY place, created_at, id LIMIT $2";
-    // Those that wait for a stage are among those that run.
+    // Deployments that wait for a stage count as running.
     Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.created_at FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
@@ -59,7 +49,7 @@ statements! {
         ORDER BY d.created_at, d.id LIMIT $3";
     Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
         WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
-    // What had ended by then has not entered since.
+    // A deployment that finished before the time cannot have entered after it.
     Org Read ENTERED = "SELECT d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.id <> $3
@@ -71,128 +61,67 @@ statements! {
         ORDER BY d.number";
 }
 
-/// A deployment of which a step may be granted.
+/// A deployment with a step that can be granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ready {
+pub struct ReadyDeployment {
     pub org: OrgId,
     pub deployment: DeploymentId,
     pub ready_at: Timestamp,
     pub version: i64,
 }
+from_row!(ReadyDeployment { org, deployment, ready_at, version });
 
-/// Those that have waited for longest first; `after` is where the page before ended.
+/// Deployments with a step to grant, longest waiting first. `after` is the last one of the page before.
 pub fn ready(
     db: &mut impl Read,
     now: Timestamp,
     after: Option<(Timestamp, DeploymentId)>,
     limit: i64,
-) -> Result<Vec<Ready>, StoreError> {
-    let (from, last) = match after {
-        Some((at, id)) => (at, text(id)),
-        None => (Timestamp::from_micros(0), "".into()),
-    };
-    let read = |row: &Row| {
-        Ok(Ready {
-            org: row.parse(0)?,
-            deployment: row.parse(1)?,
-            ready_at: row.time(2)?,
-            version: row.int(3)?,
-        })
-    };
-    db.rows(&READY, &[now.into(), from.into(), last, limit.into()])?.iter().map(read).collect()
+) -> Result<Vec<ReadyDeployment>, StoreError> {
+    let (from, last) = after.map_or((0, String::new()), |(at, id)| (at.as_micros(), id.to_string()));
+    db.fetch_all(&READY, &[now.into(), from.into(), last.into(), limit.into()])
 }
 
-/// The first moment after this one at which something is ready.
+/// The next time after `now` at which a deployment becomes ready.
 pub fn next_ready(db: &mut impl Read, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-    let row = db.row(&NEXT_READY, &[now.into()])?;
-    row.map_or(Ok(None), |row| row.maybe(0, Row::time))
-}
-
-/// An attempt that may be running somewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Live {
-    pub org: OrgId,
-    pub deployment: DeploymentId,
-    pub step: StepRunId,
-    pub number: u32,
-    pub runner: String,
-    pub nonce: String,
-    /// Rises while its runner lives.
-    pub renewal: i64,
-    /// Silent for so long it is lost; `None` where its runner is of an older version.
-    pub lost_ms: Option<i64>,
-}
-
-pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<Live>, StoreError> {
-    db.rows(&LIVE, &[limit.into()])?.iter().map(one_live).collect()
-}
-
-/// Those of one runner.
-pub fn live_of(db: &mut impl Read, runner: &str, limit: i64) -> Result<Vec<Live>, StoreError> {
-    db.rows(&LIVE_OF, &[runner.into(), limit.into()])?.iter().map(one_live).collect()
-}
-
-/// An attempt that may be over by now.
-pub fn live_by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
-    db.row(&LIVE_BY_NONCE, &[nonce.into()])?.as_ref().map(one_live).transpose()
-}
-
-/// Nearly all that is asked for is under way; what is over has to be looked for.
-pub fn by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
-    if let Some(live) = live_by_nonce(db, nonce)? {
-        return Ok(Some(live));
-    }
-    db.row(&BY_NONCE, &[nonce.into()])?.as_ref().map(one_live).transpose()
-}
-
-fn one_live(row: &Row) -> Result<Live, StoreError> {
-    Ok(Live {
-        org: row.parse(0)?,
-        deployment: row.parse(1)?,
-        step: row.parse(2)?,
-        number: u32::try_from(row.int(3)?).unwrap_or(u32::MAX),
-        runner: row.text(4)?.to_owned(),
-        nonce: row.text(5)?.to_owned(),
-        renewal: row.int(6)?,
-        lost_ms: row.maybe(7, Row::int)?,
-    })
+    Ok(db.fetch_optional(&NEXT_READY, &[now.into()])?.flatten())
 }
 
 type InEnvironment = (OrgId, DeploymentId, EnvironmentId);
 
-/// Deployments in environments that were told to stop, of each organization.
+/// Deployments to environments that are cancelling, a share of the batch for each organization.
 pub fn cancelling(db: &mut impl Read, batch: Batch) -> Result<Vec<InEnvironment>, StoreError> {
-    db.rows(&CANCELLING, &[batch.share.into(), batch.total.into()])?.iter().map(triple).collect()
+    db.fetch_all(&CANCELLING, &[batch.share.into(), batch.total.into()])
 }
 
-/// Deployments in environments that nobody can go on with.
+/// Deployments to environments that have started but have no run, so that nothing can continue them.
 pub fn without_run(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>, StoreError> {
-    db.rows(&WITHOUT_RUN, &[limit.into()])?.iter().map(triple).collect()
+    db.fetch_all(&WITHOUT_RUN, &[limit.into()])
 }
 
-/// Rollouts that have not begun, of each organization, oldest first.
+/// Queued deployments through stages, oldest first, a share of the batch for each organization.
 pub fn to_plan(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
-    db.rows(&TO_PLAN, &[batch.share.into(), batch.total.into()])?.iter().map(pair).collect()
+    db.fetch_all(&TO_PLAN, &[batch.share.into(), batch.total.into()])
 }
 
-/// Rollouts that wait for a stage, and whether they wait for people.
+/// Deployments that wait to enter a stage, oldest first, with their creation time. `after` is the last one of the page
+/// before.
 pub fn queued(
     db: &mut impl Read,
     after: Option<(Timestamp, DeploymentId)>,
     limit: i64,
 ) -> Result<Vec<(OrgId, DeploymentId, Timestamp)>, StoreError> {
     let (at, id) = after.map_or((i64::MIN, String::new()), |(at, id)| (at.as_micros(), id.to_string()));
-    let read = |row: &Row| Ok((row.parse(0)?, row.parse(1)?, row.time(2)?));
-    db.rows(&QUEUED, &[at.into(), id.into(), limit.into()])?.iter().map(read).collect()
+    db.fetch_all(&QUEUED, &[at.into(), id.into(), limit.into()])
 }
 
-/// Deployments in which a soak is over, or the time of a step that runs elsewhere.
+/// Deployments with a timer that is due: the end of a soak, or the deadline of a parked custom step.
 pub fn waking(
     db: &mut impl Read,
     now: Timestamp,
     limit: i64,
 ) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
-    db.rows(&WAKING, &[now.into(), limit.into()])?.iter().map(pair).collect()
+    db.fetch_all(&WAKING, &[now.into(), limit.into()])
 }
 
 /// The status of a pipeline's other unfinished deployments in a stage.
@@ -202,17 +131,14 @@ pub fn contenders(
     stage: &str,
     without: DeploymentId,
 ) -> Result<Vec<Contender>, StoreError> {
-    let mut found = Vec::new();
-    for row in db.rows(&CONTENDERS, &[text(pipeline)])? {
-        let deployment = row.parse(0)?;
-        let stages: Vec<StageRun> = row.json(2)?;
+    let rows: Vec<(DeploymentId, i64, Vec<StageRun>, Trigger)> =
+        db.fetch_all(&CONTENDERS, &[text(pipeline)])?;
+    let contenders = rows.into_iter().filter(|(deployment, ..)| *deployment != without);
+    let contenders = contenders.map(|(deployment, number, stages, trigger)| {
         let status = stages.iter().find(|it| it.name == stage).map_or(StageStatus::Pending, |it| it.status);
-        if deployment != without {
-            let is_rollback = row.json::<Trigger>(3)?.rollback_of().is_some();
-            found.push(Contender { deployment, number: row.int(1)?, status, is_rollback });
-        }
-    }
-    Ok(found)
+        Contender { deployment, number, status, is_rollback: trigger.rollback_of().is_some() }
+    });
+    Ok(contenders.collect())
 }
 
 /// The number of the deployment that entered a stage last, if that was after `of` did. Compares times, because an older
@@ -227,21 +153,14 @@ pub fn entered_since(
     let own = stages.iter().find(|it| it.name == stage);
     // Without a start the deployment never entered the stage.
     let Some(since) = own.and_then(|it| it.started_at.or(it.finished_at)) else { return Ok(None) };
+    let params = [text(of.pipeline), text(of.id), since.into(), limit.into()];
+    let rows: Vec<(i64, Vec<StageRun>)> = db.fetch_all(&ENTERED, &params)?;
     let mut last = (since, of.number);
-    for row in db.rows(&ENTERED, &[text(of.pipeline), text(of.id), since.into(), limit.into()])? {
-        let stages: Vec<StageRun> = row.json(1)?;
+    for (number, stages) in rows {
         let entered = stages.iter().find(|it| it.name == stage && it.tries > 0).and_then(|it| it.started_at);
         if let Some(at) = entered {
-            last = last.max((at, row.int(0)?));
+            last = last.max((at, number));
         }
     }
     Ok(Some(last.1).filter(|number| *number != of.number))
-}
-
-fn pair(row: &Row) -> Result<(OrgId, DeploymentId), StoreError> {
-    Ok((row.parse(0)?, row.parse(1)?))
-}
-
-fn triple(row: &Row) -> Result<InEnvironment, StoreError> {
-    Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))
 }

@@ -1,8 +1,0 @@
-//! Queries over deployments.
-
-pub mod attempts;
-pub mod deployed;
-pub mod deployments;
-pub mod insights;
-pub mod measured;
-pub mod runs;

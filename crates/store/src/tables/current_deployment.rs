@@ -1,0 +1,78 @@
+//! The deployment that each stage and environment currently has.
+
+use berth_core::deployment::stages::stage::Pause;
+use berth_core::event::Actor;
+use berth_core::id::{DeploymentId, EnvironmentId};
+use berth_core::name::CommitId;
+use berth_core::pipeline::state::Pipeline;
+use berth_core::time::Timestamp;
+
+use super::stage;
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::sql::value::text;
+use crate::tx::Read;
+
+statements! {
+    Org Read BY_ID = "SELECT id, commit_id, resolved_commit, requested_by FROM deployments
+        WHERE org_id = $1 AND id = $2";
+    Org Read IN_ENVIRONMENT = "SELECT id, commit_id, resolved_commit, requested_by, finished_at FROM deployments
+        WHERE org_id = $1 AND environment_id = $2 AND status = 'succeeded' ORDER BY number DESC LIMIT 1";
+}
+
+/// The deployment that succeeded last.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CurrentDeployment {
+    pub deployment: DeploymentId,
+    /// The full hash, if known.
+    pub commit: String,
+    pub at: Timestamp,
+    pub by: Actor,
+}
+
+type Columns = (DeploymentId, CommitId, Option<String>, Actor);
+
+impl CurrentDeployment {
+    fn new((deployment, commit, resolved, by): Columns, at: Timestamp) -> Self {
+        Self { deployment, commit: resolved.unwrap_or_else(|| commit.to_string()), at, by }
+    }
+}
+
+/// A stage of a pipeline's current definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageOverview {
+    pub name: String,
+    /// Increases with every change of the stage.
+    pub version: i64,
+    pub current: Option<CurrentDeployment>,
+    pub pause: Option<Pause>,
+}
+
+/// The stages of the pipeline's definition, in order.
+pub fn of_stages(db: &mut impl Read, pipeline: &Pipeline) -> Result<Vec<StageOverview>, StoreError> {
+    let mut stages = stage::of_pipeline(db, pipeline.id)?;
+    let mut overviews = Vec::with_capacity(pipeline.outline.stages.len());
+    for name in &pipeline.outline.stages {
+        let index = stages.iter().position(|it| it.name == *name);
+        let stage = index.map(|index| stages.swap_remove(index));
+        let (version, since, pause) =
+            stage.map_or((0, None, None), |stage| (stage.version, stage.current, stage.pause));
+        let current = match since {
+            Some((deployment, at)) => {
+                let columns = db.fetch_optional(&BY_ID, &[text(deployment)])?;
+                columns.map(|columns| CurrentDeployment::new(columns, at))
+            }
+            None => None,
+        };
+        overviews.push(StageOverview { name: name.clone(), version, current, pause });
+    }
+    Ok(overviews)
+}
+
+pub fn of_environment(
+    db: &mut impl Read,
+    id: EnvironmentId,
+) -> Result<Option<CurrentDeployment>, StoreError> {
+    let found = db.fetch_optional(&IN_ENVIRONMENT, &[text(id)])?;
+    Ok(found.map(|(columns, at)| CurrentDeployment::new(columns, at)))
+}

@@ -1,0 +1,131 @@
+//! Runs: the progress of deployments, in one row per run and one per step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_core::deployment::run::{Attempt, Memory, Run, RunChange, StageRun, StepRun, StepStatus};
+use berth_core::id::{DeploymentId, StepRunId};
+
+use super::attempt;
+use crate::error::StoreError;
+use crate::sql::value::text;
+use crate::sql::{
+    Kind, Statement, TableRow as _, ToParams as _, json_columns, sparse_json_columns, statements, table,
+    word_columns,
+};
+use crate::tx::{Read, Tx};
+
+table!(Org Run in runs {
+    key: [deployment: deployment_id],
+    update: [stages, version],
+    derived: [
+        ready_at = |it| it.ready_at(),
+        queued_for = |it| it.queued_for().map(|(_, stage)| stage.to_owned()),
+        wakes_at = |it| it.wakes_at(),
+    ],
+    insert: [pipeline: pipeline_id],
+    unset: [steps],
+});
+table!(Org StepRun in step_runs of deployment_id {
+    key: [stage, index: position],
+    update: [
+        status, tries, failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at,
+        memory,
+    ],
+    insert: [id, step],
+    unset: [live],
+});
+json_columns!(Memory);
+sparse_json_columns!(BTreeMap<String, String>);
+word_columns!(StepStatus: StepStatus::ALL);
+
+statements! {
+    Org Read BY_ID => Run::TABLE.select("WHERE org_id = $1 AND deployment_id = $2 {for_update}");
+    Org Read VERSION = "SELECT version FROM runs WHERE org_id = $1 AND deployment_id = $2 {for_update}";
+    Org Read STAGES = "SELECT stages FROM runs WHERE org_id = $1 AND deployment_id = $2";
+    Org Read STEPS => StepRun::TABLE.select("WHERE org_id = $1 AND deployment_id = $2 ORDER BY stage, position");
+    Org Read FIND_STEPS = "SELECT id, stage, status FROM step_runs
+        WHERE org_id = $1 AND deployment_id = $2 AND (id = $3 OR step = $3) ORDER BY stage, position";
+    Org Write INSERT => Run::TABLE.insert("");
+    Org Write UPDATE => Run::TABLE.update("WHERE org_id = $1 AND deployment_id = $2 AND version = $8");
+    Org Write INSERT_STEP => StepRun::TABLE.insert("");
+    Org Write UPDATE_STEP => StepRun::TABLE.update(
+        "WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4");
+}
+
+/// Where a step is, and whether it can still run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepLocation {
+    pub id: StepRunId,
+    /// Index of the stage in [`stage_names`].
+    pub stage: usize,
+    /// The step runs again only if its stage is retried.
+    pub is_final: bool,
+}
+
+/// The version of a run, which increases with every change.
+pub fn version(db: &mut impl Read, id: DeploymentId) -> Result<Option<i64>, StoreError> {
+    db.fetch_optional(&VERSION, &[text(id)])
+}
+
+pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, StoreError> {
+    let Some(mut run) = db.fetch_optional::<Run>(&BY_ID, &[text(id)])? else { return Ok(None) };
+    let live = attempt::live_of_run(db, id)?;
+    let mut live: BTreeMap<StepRunId, Attempt> = live.into_iter().map(|it| (it.step, it)).collect();
+    let steps: Vec<StepRun> = db.fetch_all(&STEPS, &[text(id)])?;
+    run.steps = steps.into_iter().map(|it| Arc::new(StepRun { live: live.remove(&it.id), ..it })).collect();
+    Ok(Some(run))
+}
+
+/// The stages of a run; empty until the deployment has begun.
+pub fn stages(db: &mut impl Read, id: DeploymentId) -> Result<Vec<StageRun>, StoreError> {
+    Ok(db.fetch_optional(&STAGES, &[text(id)])?.unwrap_or_default())
+}
+
+/// Names of the stages, in order.
+pub fn stage_names(db: &mut impl Read, id: DeploymentId) -> Result<Vec<String>, StoreError> {
+    Ok(stages(db, id)?.into_iter().map(|stage| stage.name).collect())
+}
+
+/// Finds steps by their id, or by their id in the definition, which each stage may have once.
+pub fn find_steps(
+    db: &mut impl Read,
+    deployment: DeploymentId,
+    name: &str,
+) -> Result<Vec<StepLocation>, StoreError> {
+    let rows: Vec<(_, _, StepStatus)> = db.fetch_all(&FIND_STEPS, &[text(deployment), name.into()])?;
+    Ok(rows
+        .into_iter()
+        .map(|(id, stage, status)| StepLocation { id, stage, is_final: status.is_final() })
+        .collect())
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError> {
+    let run = &change.run;
+    let mut params = Vec::new();
+    run.to_params(&mut params)?;
+    if change.since > 0 {
+        params.truncate(Run::TABLE.update_params());
+        params.push(change.since.into());
+    }
+    tx.execute_one(&statement_for(change, if change.since == 0 { &INSERT } else { &UPDATE }), &params)?;
+    for &index in &change.steps {
+        put_step(tx, change, &run.steps[index])?;
+    }
+    change.attempts.iter().try_for_each(|it| attempt::put(tx, change, it))
+}
+
+/// A quiet change, which appends no event, counts as upkeep.
+pub(super) const fn statement_for(change: &RunChange, statement: &Statement) -> Statement {
+    let kind = if change.is_quiet { Kind::Upkeep } else { statement.kind };
+    Statement { kind, ..*statement }
+}
+
+fn put_step(tx: &mut Tx<'_>, change: &RunChange, step: &StepRun) -> Result<(), StoreError> {
+    let mut params = vec![text(change.run.deployment)];
+    step.to_params(&mut params)?;
+    if change.since == 0 {
+        return tx.execute_one(&statement_for(change, &INSERT_STEP), &params);
+    }
+    tx.execute_one(&statement_for(change, &UPDATE_STEP), &params[..=StepRun::TABLE.update_params()])
+}

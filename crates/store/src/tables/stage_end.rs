@@ -1,0 +1,89 @@
+//! Ends of stages: how each try of a deployment in a stage ended. Rows are never changed.
+
+use berth_core::deployment::stages::stage::{Past, StageEnd};
+use berth_core::id::{DeploymentId, PipelineId};
+use berth_core::insights::Seen;
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::value::text;
+use crate::sql::{SqlText, TableRow as _, from_row, sql, statements, table};
+use crate::tx::{Read, Tx};
+
+table!(Org StageEnd in stage_ends {
+    key: [pipeline: pipeline_id, stage, deployment: deployment_id, tries],
+    insert: [is_success, at: ended_at, origin: origin_id, of: of_id, committed_at, is_last],
+});
+from_row!(Past { end, is_taken_back });
+from_row!(Seen { past, created_at });
+
+/// The columns of a [`Past`]: the end, and the number of rollbacks of it.
+const fn select_past(rest: &str) -> SqlText {
+    sql("SELECT ")
+        .columns(&StageEnd::TABLE, "e")
+        .then(
+            ", (SELECT CAST(COUNT(*) AS BIGINT) FROM stage_ends r WHERE r.org_id = e.org_id
+            AND r.pipeline_id = e.pipeline_id AND r.stage = e.stage AND r.of_id = e.deployment_id)",
+        )
+        .then(rest)
+}
+
+/// The ends of last stages, with the creation time of the deployment.
+const fn select_last_stages(condition: &str) -> SqlText {
+    select_past(
+        ", d.created_at FROM stage_ends e JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
+        WHERE e.org_id = $1 AND e.ended_at >= $2 AND e.ended_at < $3 AND e.is_last = 1 ",
+    )
+    .then(condition)
+    .then(" ORDER BY e.ended_at DESC LIMIT $4")
+}
+
+statements! {
+    Org Write INSERT => StageEnd::TABLE.insert("");
+    Org Read PAST => select_past(" FROM stage_ends e WHERE e.org_id = $1 AND e.pipeline_id = $2 AND e.stage = $3
+        ORDER BY e.ended_at DESC, e.deployment_id DESC LIMIT $4");
+    Org Read SUCCEEDED = "SELECT origin_id, is_last FROM stage_ends
+        WHERE org_id = $1 AND pipeline_id = $2 AND stage = $3 AND deployment_id = $4 AND is_success = 1";
+    Org Read LAST_STAGES => select_last_stages("");
+    Org Read LAST_STAGES_OF_PIPELINE => select_last_stages("AND e.pipeline_id = $5");
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, end: &StageEnd) -> Result<(), StoreError> {
+    tx.put(&INSERT, end)
+}
+
+/// The ends of a stage, newest first.
+pub fn list_of_stage(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    stage: &str,
+    limit: i64,
+) -> Result<Vec<Past>, StoreError> {
+    db.fetch_all(&PAST, &[text(pipeline), stage.into(), limit.into()])
+}
+
+/// The deployment whose plan ran when `deployment` succeeded in a stage, and whether that was the last stage.
+pub fn find_origin(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    stage: &str,
+    deployment: DeploymentId,
+) -> Result<Option<(DeploymentId, bool)>, StoreError> {
+    db.fetch_optional(&SUCCEEDED, &[text(pipeline), stage.into(), text(deployment)])
+}
+
+/// Ends of last stages from `from` until before `to`, oldest first. If there are more than `limit`, the newest ones.
+pub fn list_last_stages(
+    db: &mut impl Read,
+    pipeline: Option<PipelineId>,
+    from: Timestamp,
+    to: Timestamp,
+    limit: i64,
+) -> Result<Vec<Seen>, StoreError> {
+    let mut params = vec![from.into(), to.into(), limit.into()];
+    params.extend(pipeline.map(text));
+    let statement = if pipeline.is_some() { &LAST_STAGES_OF_PIPELINE } else { &LAST_STAGES };
+    let mut ends: Vec<Seen> = db.fetch_all(statement, &params)?;
+    ends.reverse();
+    Ok(ends)
+}
