@@ -85,7 +85,7 @@ impl App {
             .await
     }
 
-    /// Returns the principal's membership in the organization named in a path, by id or slug. `None`: no member.
+    /// Returns the principal's membership in the organization named in a path, by id or slug. `None`: not a member.
     pub async fn membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
         match &who.via {
             Via::Token { membership, .. } => {
