@@ -21,7 +21,7 @@ use crate::limits::{
     RUNNER_BODY_BYTES_MAX,
 };
 
-/// The body of a PUT or PATCH, or of a POST that is idempotent by itself.
+/// The body of a PUT or PATCH, or of a POST that is safe to repeat.
 pub(super) struct Sent<T>(pub(super) T);
 
 /// The body of a POST, with its idempotency key.

@@ -73,7 +73,7 @@ impl App {
         done
     }
 
-    /// Cancels a deployment: steps that have not started are skipped, running ones are stopped. Idempotent.
+    /// Cancels a deployment: pending steps do not start, running ones are stopped. Idempotent.
     pub async fn cancel_deployment(
         &self,
         who: &Authorized<permit::DeploymentsOperate>,

@@ -20,7 +20,7 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 pub struct NewRollback {
-    /// The deployment to return to. `None`: the last one that succeeded in the stage.
+    /// The deployment to return to. `None`: the last other one that succeeded in the stage.
     pub to: Option<DeploymentId>,
     pub reason: Option<Reason>,
 }

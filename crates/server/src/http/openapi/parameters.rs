@@ -93,7 +93,7 @@ const CONDITIONAL: &[&str] = &[
     "updateWebhook",
 ];
 
-/// POST operations without `Idempotency-Key`, because they are idempotent by themselves.
+/// POST operations without `Idempotency-Key`, because repeating them does no harm.
 const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization"];
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
