@@ -1,4 +1,4 @@
-//! Analyses: asked for, listed, viewed; and how they are made. Making them is the work of `analysis/`.
+//! Failure analyses: request, preview, list, view, and the settings. `jobs::analyze` produces them.
 
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
@@ -23,14 +23,15 @@ use crate::jobs::analyze::{Found, Lines, preview};
 use crate::wire::actor;
 
 pub struct NewSettings {
-    /// `None`: the rules alone.
+    /// `None`: only the built-in rules.
     pub model: Option<Model>,
     pub limits: Limits,
     pub permits_definition: bool,
 }
 
 impl App {
-    /// One for each attempt: asked for again, the one there is.
+    /// Requests an analysis of a failed step. There is one analysis per attempt; a repeated request returns the
+    /// existing one.
     pub async fn request_analysis(
         &self,
         who: &Authorized<permit::AnalysisRun>,
@@ -58,7 +59,7 @@ impl App {
         asked
     }
 
-    /// What would be sent to a model. Nothing is.
+    /// Returns the request that an analysis would send to the model, without sending it.
     pub async fn preview_analysis(
         &self,
         who: &Authorized<permit::AnalysisRun>,
@@ -190,7 +191,7 @@ fn nothing_failed() -> AppError {
     AppError::new(Code::InvalidState, "no step of this deployment has failed: there is nothing to look into")
 }
 
-/// The one that is meant, or the one that failed first: others may have failed because of it.
+/// Returns the named step, or by default the step that failed first, because later failures may be a consequence of it.
 fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, AppError> {
     let steps = || run.steps.iter().map(AsRef::as_ref);
     let is_meant = |step: &&StepRun| {
@@ -208,7 +209,7 @@ fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, App
     })
 }
 
-/// A viewer sees no source in any other place either.
+/// Removes source code from an analysis unless `is_shown`. Viewers have no access to source code.
 fn hide_source(mut analysis: wire::Analysis, is_shown: bool) -> wire::Analysis {
     if !is_shown {
         for request in &mut analysis.requests {

@@ -1,4 +1,4 @@
-//! What a use case hands back: a record with its status, or a slice of a list.
+//! Results of use cases: a record with a status code, or a page of a list.
 
 use berth_api::Replay;
 use berth_api::problem::Code;
@@ -7,17 +7,18 @@ use berth_store::pagination::{From, Slice};
 
 use crate::error::AppError;
 
-/// A fresh answer.
+/// A response with the data of its headers.
 #[derive(Debug)]
 pub struct Answer<T> {
     pub status: u16,
     pub location: Option<String>,
-    /// The record's version, for `ETag`.
+    /// The version of the record, for the `ETag`.
     pub version: Option<i64>,
-    /// What of the answer can change while the record does not.
+    /// Identifies the parts of the response that can change while the version of the record stays the same. Part of the
+    /// `ETag`.
     pub variant: Option<String>,
     pub body: T,
-    /// The body as it was kept for a repetition. Whoever changes the body takes it away.
+    /// The body as serialized for the stored response. Code that changes `body` has to set this to `None`.
     pub written: Option<String>,
 }
 
@@ -30,7 +31,7 @@ impl<T> Answer<T> {
         Self { status: 201, location: Some(location), ..Self::ok(body) }
     }
 
-    /// Work has been started.
+    /// 202: the work continues in the background.
     pub fn accepted(location: String, body: T) -> Self {
         Self { status: 202, ..Self::created(location, body) }
     }
@@ -40,7 +41,7 @@ impl<T> Answer<T> {
         Self { version: Some(version), ..self }
     }
 
-    /// The answer also depends on this: it becomes part of the tag, after the version.
+    /// Adds `variant` to the `ETag`, after the version.
     #[must_use]
     pub fn varying_by(self, variant: impl std::fmt::Display) -> Self {
         Self { variant: Some(variant.to_string()), ..self }
@@ -64,20 +65,20 @@ impl<T: Replay> Answer<T> {
     }
 }
 
-/// The answer to a request that may have been sent before.
+/// The result of a request that may be a retry with the same idempotency key.
 #[derive(Debug)]
 pub enum Outcome<T> {
     Fresh(Answer<T>),
     Replayed(StoredAnswer),
 }
 
-/// A slice of a list, with the position behind it.
+/// A page of a list, with the key to continue from.
 #[derive(Debug)]
 pub struct Page<T> {
     pub items: Vec<T>,
     pub total: Option<i64>,
     pub has_more: bool,
-    /// The key of the last item.
+    /// The key of the last item; the next page starts after it.
     pub last: Option<String>,
 }
 
@@ -95,7 +96,7 @@ impl<T> Page<T> {
         }
     }
 
-    /// A page of a list that is short enough to have been read whole.
+    /// Cuts a page out of a complete list. `all` must be sorted by key.
     pub fn of_all(all: Vec<T>, from: &From, limit: i64, key: impl Fn(&T) -> String) -> Self {
         let total = i64::try_from(all.len()).ok();
         let skip = match from {

@@ -1,4 +1,4 @@
-//! Approvals: listed, viewed, answered.
+//! Approvals: list, view, vote.
 
 use std::collections::BTreeSet;
 
@@ -25,9 +25,9 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::wire::actor;
 
-/// Members who may not approve that are named.
+/// Limit for the list of members excluded from approving.
 const EXCLUDED_MAX: usize = 50;
-/// Addresses of unknown authors that are named.
+/// Limit for the list of author addresses that belong to no member.
 const UNKNOWN_SHOWN_MAX: usize = 5;
 
 impl App {
@@ -60,7 +60,8 @@ impl App {
         .await
     }
 
-    /// One person's answer. Enough of them let the work start; one no ends it.
+    /// Records the vote of one user. The work starts once enough users have approved; a single rejection ends the
+    /// approval.
     pub async fn answer_approval(
         &self,
         who: &Authorized<permit::ApprovalsDecide>,
@@ -95,7 +96,7 @@ impl App {
                 }
             };
             let said = tx.commit(ruling)?;
-            // What ended before has been followed: whatever waits now waits for another answer.
+            // The effects of an approval that had already ended were applied when it ended.
             if found.status == Status::Pending {
                 let now = find(tx, &id)?;
                 gates::follow(tx, &mut aggregate, &now)?;
@@ -116,7 +117,7 @@ fn find(db: &mut impl Read, id: &str) -> Result<Approval, AppError> {
     approval::by_id(db, id.parse().map_err(|_| missing())?)?.ok_or_else(missing)
 }
 
-/// Whose word counts changes without a change of the approval itself.
+/// The `ETag` includes the vote count, because a change of members changes the count without changing the approval.
 fn answer(db: &mut impl Read, it: &Approval) -> Result<Answer<wire::Approval>, AppError> {
     let members = Members::load(db)?;
     let body = shown(db, &members, it)?;
@@ -125,19 +126,19 @@ fn answer(db: &mut impl Read, it: &Approval) -> Result<Answer<wire::Approval>, A
     Ok(Answer::ok(body).at_version(it.version).varying_by(variant))
 }
 
-/// What of an approval depends on the moment.
+/// The state of the vote. It depends on the current members while the approval is pending.
 struct Count {
     required: u32,
     raised_because: Option<String>,
     given: usize,
-    /// People whose yes counts.
+    /// Users whose approval counts.
     counted: BTreeSet<UserId>,
     excluded: Vec<String>,
     unreachable: Option<String>,
 }
 
 impl Count {
-    /// While it waits, members of today count.
+    /// Counts the votes of a pending approval against the current members.
     fn of_pending(
         db: &mut impl Read,
         members: &Members,
@@ -155,7 +156,7 @@ impl Count {
         Ok(Self { required, raised_because, given, counted: tally.counted, excluded, unreachable })
     }
 
-    /// As it was when it ended.
+    /// Returns the count as it was when the approval ended.
     fn of_ended(it: &Approval) -> Self {
         let counted = it.votes.iter().filter(|vote| !vote.is_void).map(|vote| vote.person);
         let text = "authors of part of the change were not known as members";

@@ -1,4 +1,4 @@
-//! Approvers: whether the members of today could give the approvals that a definition asks for.
+//! Checks whether the current members could give the approvals that a definition requires.
 
 use berth_core::approval::admits;
 use berth_core::pipeline::Definition;
@@ -8,7 +8,7 @@ use berth_store::Read;
 use crate::error::AppError;
 use berth_engine::Members;
 
-/// Rules of stages that cannot be fulfilled: where they stand, and why not.
+/// Returns the approval rules of stages that too few members can satisfy, as pairs of JSON pointer and message.
 pub(super) fn unfulfillable(
     db: &mut impl Read,
     definition: &Definition,

@@ -1,4 +1,4 @@
-//! Commits as requests name them: an abbreviation that several commits begin with is refused before anything changes.
+//! Validation of commit ids in requests. Rejects an ambiguous abbreviation before anything is written.
 
 use berth_api::problem::{Code, Problem};
 use berth_core::id::OrgId;
@@ -10,8 +10,8 @@ use super::App;
 use crate::error::{AppError, input_error};
 
 impl App {
-    /// What is wrong with this commit, as far as the copy of the pipeline's repository can tell. The deployment looks
-    /// again when it begins: the repository may have changed by then.
+    /// Returns the error to report if `commit` is an ambiguous abbreviation in the mirror of the pipeline's repository.
+    /// The commit is resolved again when the deployment starts, because the repository may have changed by then.
     pub(super) async fn ambiguity(
         &self,
         org: OrgId,

@@ -1,4 +1,4 @@
-//! Deliveries: looked at and sent again; and the try-out of a webhook.
+//! Webhook deliveries: list, redeliver, ping.
 
 use berth_api::problem::Code;
 use berth_api::webhook as wire;
@@ -18,7 +18,7 @@ use crate::integrations::webhooks::{Letter, ping};
 use crate::limits::ATTEMPTS_PER_DELIVERY_MAX;
 
 impl App {
-    /// Sends something harmless now and tells what came back.
+    /// Sends a test payload immediately and returns the response of the receiver.
     pub async fn ping_webhook(
         &self,
         who: &Authorized<permit::WebhooksWrite>,
@@ -41,7 +41,7 @@ impl App {
             }
             let now = db.now();
             let body = ping(&owner, &found, now);
-            // Not a delivery that is kept, but with an id of the same form.
+            // Pings are not stored as deliveries, but use an id of the same form.
             let mut entropy = Entropy::default();
             aws_lc_rs::rand::fill(&mut entropy)
                 .map_err(|_| AppError::bug("the system gave no random bytes"))?;
@@ -79,7 +79,7 @@ impl App {
         .await
     }
 
-    /// Sends a delivery again, from the beginning and with the same id.
+    /// Queues a delivery for redelivery with the same id. The retry schedule starts over.
     pub async fn redeliver(
         &self,
         who: &Authorized<permit::WebhooksWrite>,

@@ -1,4 +1,4 @@
-//! What is where: what stages and environments have, and how far that is behind the tracked branch.
+//! What is deployed in each stage and environment, and how many commits that is behind the tracked branch.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,12 +27,13 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::wire::actor;
 
-/// A request waits no longer for git to count; what is not known by then is null, and known the next time.
+/// How long a request waits for git to count commits. Counts that are not available by then are null in the response.
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
-/// Counts in the cache.
+/// Capacity of the cache of commit counts.
 const BEHIND_KNOWN_MAX: usize = 4_096;
 
-/// How many commits lie between two: it never changes, so that it is counted once.
+/// Cache of the number of commits between a commit and a branch head. Entries never become stale, so there is no
+/// invalidation.
 #[derive(Clone)]
 pub(crate) struct Behind(Arc<Cache<Pair, Option<u64>>>);
 
@@ -50,13 +51,13 @@ struct Pair {
 }
 
 impl Behind {
-    /// The outer `None`: nobody has counted yet.
+    /// The outer `None`: not in the cache. The inner `None`: git cannot count it.
     fn get(&self, pair: &Pair) -> Option<Option<u64>> {
         if pair.commit == pair.head { Some(Some(0)) } else { self.0.get(pair) }
     }
 }
 
-/// What the commits of a pipeline are compared with.
+/// The tracked branch head that deployed commits are compared with.
 pub(super) struct Tracked {
     repository: RepositoryId,
     head: Sha,
@@ -75,7 +76,7 @@ impl Tracked {
 }
 
 impl App {
-    /// Pipelines, each with what its stages and environments have.
+    /// Lists pipelines with what is deployed in their stages and environments.
     pub async fn list_deployed(
         &self,
         who: &Authorized<permit::DeploymentsRead>,
@@ -102,7 +103,7 @@ impl App {
         Ok(Page { items, total, has_more, last })
     }
 
-    /// Fills in how far each is behind, as far as that is known after waiting for so long.
+    /// Sets `behind_by` where it is in the cache or can be counted within `patience`.
     pub(super) async fn fill_behind(
         &self,
         org: OrgId,
@@ -116,7 +117,7 @@ impl App {
         if !patience.is_zero() && !unknown.is_empty() {
             let counted =
                 stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count(org, pair));
-            // Whatever is not done by then is noted when it is.
+            // Counts that are running at the timeout continue on their blocking threads and fill the cache.
             let _ = tokio::time::timeout(patience, counted).await;
         }
         for (tracked, all) in of {
@@ -132,12 +133,12 @@ impl App {
         let counted =
             self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
                 Ok(count) => behind.0.insert(pair, Some(count)),
-                // Not the fault of the commits: it is tried again.
+                // Transient errors, not a property of the commits; not cached.
                 Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
                 Err(_) => behind.0.insert(pair, None),
             });
         if let Err(error) = counted.await {
-            tracing::debug!(?error, "commits could not be counted");
+            tracing::debug!(?error, "counting commits failed");
         }
     }
 }
@@ -157,7 +158,7 @@ fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<Deployed, AppError> 
     })
 }
 
-/// The stages of a pipeline, and a number that rises whenever one of them changes.
+/// Returns the stages of a pipeline, and a number that increases whenever one of them changes.
 pub(super) fn in_stages(
     db: &mut impl Read,
     pipeline: &Pipeline,
@@ -187,7 +188,7 @@ fn in_environment(
         Some(_) => current_deployment::of_environment(db, it.id)?,
         None => None,
     };
-    // Its head has the commit as it was sent; its plan knows which one that was.
+    // The deployment stores the commit as requested, possibly abbreviated or a ref; the plan stores the resolved one.
     if let Some(found) = &mut found
         && pipeline.origin.is_some()
         && Sha::parse(&found.commit).is_none()

@@ -1,4 +1,4 @@
-//! The audit log.
+//! The audit log: list and view events, record denied actions.
 
 use std::collections::HashMap;
 
@@ -49,13 +49,13 @@ impl App {
         self.read(who, move |db| {
             let found = event::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
             let event = to_event(&found, PipelineSlugs::default().load(db, &found)?);
-            // It never changes.
+            // Events are immutable.
             Ok(Answer::ok(event).at_version(1))
         })
         .await
     }
 
-    /// A refused action is history too, at most once a second per actor.
+    /// Records a denied action in the audit log, at most one per second and user.
     pub async fn record_denied(&self, who: &Principal, org: OrgId, denied: Denied) {
         if !self.rates.is_first_denial(&who.user.to_string()) {
             return;
@@ -74,12 +74,12 @@ impl App {
         let recorded =
             self.services.store.transact(context, move |tx| Ok::<_, AppError>(tx.record(event)?)).await;
         if let Err(error) = recorded {
-            tracing::warn!(?error, "a refusal was not recorded");
+            tracing::warn!(?error, "recording a denied action failed");
         }
     }
 }
 
-/// Events name a pipeline by id; people may name it by slug.
+/// Replaces the slug of a pipeline in the filter by its id, as events refer to pipelines by id.
 pub(super) fn named_by_id(db: &mut Reader<'_>, filter: &mut EventFilter) -> Result<(), AppError> {
     if let Some(key) = &filter.pipeline
         && let Some(found) = pipeline::find(db, key)?
@@ -89,15 +89,15 @@ pub(super) fn named_by_id(db: &mut Reader<'_>, filter: &mut EventFilter) -> Resu
     Ok(())
 }
 
-/// Slugs of the pipelines that events are about. The slug of a pipeline never changes.
+/// Cache of the slugs of pipelines that events refer to. The slug of a pipeline never changes.
 #[derive(Default)]
 pub(super) struct PipelineSlugs(HashMap<String, Option<String>>);
 
 impl PipelineSlugs {
-    /// Entries kept for a stream; beyond that all are loaded again.
+    /// The cache is cleared when it reaches this size.
     const ENTRIES_MAX: usize = 1_000;
 
-    /// Returns the slug of the event's pipeline, and loads it first if needed. `None`: no pipeline, or a deleted one.
+    /// Returns the slug of the event's pipeline and loads it first if needed. `None`: no pipeline, or a deleted one.
     pub(super) fn load<'s>(
         &'s mut self,
         db: &mut Reader<'_>,
@@ -115,7 +115,7 @@ impl PipelineSlugs {
         Ok(self.cached(event).flatten())
     }
 
-    /// As `load`, but without the database. The outer `None`: the pipeline was not loaded yet.
+    /// Like `load`, but does not access the database. The outer `None`: not in the cache.
     pub(super) fn cached<'s>(&'s self, event: &'s Event) -> Option<Option<&'s str>> {
         match pipeline_subject(event) {
             Some(Subject { name: None, id, .. }) => self.0.get(id).map(Option::as_deref),

@@ -1,4 +1,4 @@
-//! Fix pull requests: asked for here, made by `fixes/`.
+//! Fix pull requests: request and view. `jobs::fix_prs` creates them.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::error::AppError;
 use crate::jobs::fix_prs::notice;
 use crate::wire::actor;
 
-/// Of a fingerprint, in the name of a branch.
+/// Length of the fingerprint prefix in branch names.
 const FINGERPRINT_CHARS: usize = 12;
-/// Earlier ones of the same failure that are looked at for the name of the next branch.
+/// Limit for the earlier pull requests of the same failure that are read to choose an unused branch name.
 const EARLIER_MAX: i64 = 100;
-/// Whoever asks waits no longer to hear whether the last one has ended.
+/// How long a request waits for the Git host to report whether the existing pull request was merged or closed.
 const END_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl App {
-    /// The pull request of an analysis, or the one that another analysis of the same failure has.
+    /// The pull request of an analysis, or that of another analysis of the same failure.
     pub async fn view_fix_pull_request(
         &self,
         who: &Authorized<permit::AnalysisRead>,
@@ -40,8 +40,8 @@ impl App {
         .await
     }
 
-    /// Asks for a pull request of the fix that an analysis suggests. One for each failure of a repository: who asks
-    /// again gets the one there is, until a person has merged or closed it.
+    /// Requests a pull request with the fix that an analysis suggests. There is one per failure and repository; a
+    /// repeated request returns the existing one until it is merged or closed.
     pub async fn create_fix_pull_request(
         &self,
         who: &Authorized<permit::AnalysisRun>,
@@ -75,7 +75,8 @@ impl App {
         asked
     }
 
-    /// Whether the one there is has been merged or closed. Who cannot be asked is asked again later.
+    /// Checks whether the existing pull request has been merged or closed. If the Git host does not respond in time,
+    /// its state stays unchanged.
     async fn notice_end(&self, org: OrgId, key: String) -> Result<(), AppError> {
         let open = self.services.store.read(Some(org), move |db| {
             let Ok(id) = key.parse() else { return Ok(None) };
@@ -86,7 +87,7 @@ impl App {
             match tokio::time::timeout(END_WAIT_MAX, notice(&self.jobs.fixes, org, open.analysis)).await {
                 Ok(noticed) => noticed?,
                 Err(_) => {
-                    tracing::info!(analysis = %open.analysis, "a remote does not say in time how a fix ended");
+                    tracing::info!(analysis = %open.analysis, "timed out checking the state of a fix pull request");
                 }
             }
         }
@@ -94,7 +95,8 @@ impl App {
     }
 }
 
-/// The one of an analysis, or a better one of another analysis of the same failure.
+/// Returns the pull request of an analysis. If that one is missing or not live, prefers a live one of another analysis
+/// of the same failure.
 pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
     let own = fix_pull_request::of_analysis(db, found.id)?;
     let is_good = own.as_ref().is_some_and(|own| own.state.is_live());
@@ -102,7 +104,7 @@ pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<
     Ok(shared.or(own))
 }
 
-/// The one of the same failure that is there, whosever analysis it is of.
+/// Returns the live pull request for the same failure, from any analysis.
 fn live(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
     match (found.repository, found.answer()) {
         (Some(repository), Some(answer)) => Ok(fix_pull_request::live(db, repository, &answer.fingerprint)?),
@@ -110,7 +112,7 @@ fn live(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, 
     }
 }
 
-/// 202 as long as it is being made.
+/// 202 while the pull request is being created.
 fn answer(it: &FixPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
     let answer = Answer::ok(shown(it));
     if it.state == PullRequestState::Opening {

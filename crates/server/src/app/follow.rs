@@ -1,4 +1,5 @@
-//! Following the history live: every event once and in order, from where the caller left off, while they may.
+//! Live event stream (SSE): delivers every event exactly once and in order, starting after the last event the client
+//! has seen. Ends when the caller loses access.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use crate::auth::authorize::{Authorized, Via};
 use crate::error::AppError;
 use crate::streams::Place;
 
-/// Events read at once by a follower that is behind.
+/// Page size for reading events from the store while the stream is behind.
 const PAGE_EVENTS: i64 = 100;
 pub(super) const SIGN_OF_LIFE: &[u8] = b":\n\n";
 
 impl App {
-    /// `last`: the last event the caller has seen; without it the stream begins with what happens from now on.
+    /// `last`: the last event the client has seen. `None`: the stream starts with new events.
     pub async fn follow_events(
         self: &Arc<Self>,
         who: Authorized<permit::EventsRead>,
@@ -34,14 +35,14 @@ impl App {
         last: Option<i64>,
     ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
         let place = self.take_stream(&who)?;
-        // Listening begins before the head is read: what is committed in between is heard of, or below the head.
+        // Subscribe before reading the head, so that no event committed in between is missed.
         let follower = self.services.store.follow(who.org());
         let read = self.read(&who, move |db| {
             named_by_id(db, &mut filter)?;
             Ok((event::kept_after(db)?.sequence, event::head(db)?.sequence, filter))
         });
         let (start, head, filter) = read.await?;
-        // What was removed because it was old is not waited for: the first that is kept comes next.
+        // Skip events that retention has removed; continue with the first one still stored.
         let at = last.unwrap_or(head).max(start);
         if at > head {
             let text = format!("must be the number of an event here, from 0 to {head}");
@@ -54,7 +55,8 @@ impl App {
             at,
             behind: at < head,
             slugs: PipelineSlugs::default(),
-            // With this a client that loses the stream before its first event still knows where it was.
+            // Sends the position at once, so that a client that is disconnected before the first event can resume from
+            // it.
             ready: VecDeque::from([Bytes::from(format!(": following\nid: {at}\n\n"))]),
             _place: place,
         };
@@ -70,7 +72,7 @@ impl App {
     }
 }
 
-/// The right to a stream, which may end while it runs.
+/// Permission to keep a stream open. Checked again periodically, since tokens expire and roles change.
 pub(super) struct Right<P = permit::EventsRead> {
     pub(super) app: Arc<App>,
     pub(super) who: Authorized<P>,
@@ -80,7 +82,8 @@ pub(super) struct Right<P = permit::EventsRead> {
 impl<P> Right<P> {
     pub(super) fn new(app: Arc<App>, who: Authorized<P>) -> Self {
         let every = app.config.stream_check_every;
-        // The first check comes early by chance: a thousand streams opened at once do not check at once.
+        // Jitter: the first check comes early by a random amount, so that streams opened together do not check
+        // together.
         let mut chance = [0; 1];
         let _ = aws_lc_rs::rand::fill(&mut chance);
         let early = every.mul_f64(f64::from(chance[0]) / 512.0);
@@ -95,7 +98,7 @@ impl<P> Right<P> {
         Instant::now() >= self.next_check
     }
 
-    /// Whether the caller still has it. A doubt is a no: they may come back and ask.
+    /// Whether the caller still has access. Returns `false` on a store error; the client can reconnect.
     pub(super) async fn holds(&mut self) -> bool {
         let (who, org) = (self.who.principal().clone(), self.org());
         let role = self.app.read(&self.who, move |db| {
@@ -110,7 +113,7 @@ impl<P> Right<P> {
         });
         let role = role.await;
         self.next_check = Instant::now() + self.app.config.stream_check_every;
-        // Another role is another right, even if this one would still do: the next request finds out.
+        // Any change of role ends the stream, even if the new role would suffice; the next request is authorized again.
         matches!(role, Ok(Some(role)) if role == self.who.role())
     }
 }
@@ -119,18 +122,18 @@ struct Following {
     right: Right,
     filter: Arc<EventFilter>,
     follower: Follower,
-    /// The last event that was sent or did not match.
+    /// The last event that was sent or filtered out.
     at: i64,
-    /// There may be events after `at` that are only in the store.
+    /// The store may have events after `at` that the feed did not deliver.
     behind: bool,
-    /// For the summaries.
+    /// Used in event summaries.
     slugs: PipelineSlugs,
     ready: VecDeque<Bytes>,
     _place: Place,
 }
 
 impl Following {
-    /// The next part of the stream; `None` ends it.
+    /// Returns the next chunk of the stream; `None` ends it.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
             if self.right.app.services.shutdown.is_cancelled() {
@@ -140,7 +143,7 @@ impl Following {
                 if !self.right.holds().await {
                     return None;
                 }
-                // The feed drops what it cannot carry: look whether it was the last event.
+                // The feed drops events when it is full, possibly the latest one: check the store.
                 self.behind = true;
                 return Some((Bytes::from_static(SIGN_OF_LIFE), self));
             }
@@ -157,7 +160,7 @@ impl Following {
         }
     }
 
-    /// Waits for something to happen. `None`: the end; `Some(None)`: nothing to send.
+    /// Waits for the next event. `None` ends the stream; `Some(None)` means there is nothing to send yet.
     async fn listen(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             biased;
@@ -180,7 +183,7 @@ impl Following {
                             self.at = event.sequence;
                             return Some(Some(frame(event, &told.line, pipeline)));
                         } else {
-                            // The summary needs the pipeline's slug: read both from the store.
+                            // The slug for the summary is not cached: read the event and the slug from the store.
                             self.behind = true;
                         }
                     }
@@ -209,7 +212,7 @@ impl Following {
     }
 }
 
-/// `line` is the event's canonical JSON; the summary becomes its last member.
+/// Formats an SSE message. `line` is the canonical JSON of the event; the summary is appended as the last member.
 fn frame(event: &Event, line: &str, pipeline: Option<&str>) -> Bytes {
     let members = line.strip_suffix('}').unwrap_or(line);
     let summary = Value::from(summarize(event, pipeline));

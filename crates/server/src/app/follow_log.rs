@@ -1,4 +1,5 @@
-//! Following a log: every byte once and in order, from the byte where the caller left off, while they may.
+//! Live log stream (SSE): sends every byte exactly once and in order, starting at the offset the client requests. Ends
+//! when the log ends or the caller loses access.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,11 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::streams::Place;
 
-/// A line that is not finished is shown after so long: it may be a question, or a bar that grows.
+/// An incomplete line is sent after this delay: it may be a prompt or a progress bar.
 const UNFINISHED_LINE_WAIT: Duration = Duration::from_millis(100);
 
 impl App {
-    /// Everything from byte `offset` on, then what comes, until the log ends.
+    /// Streams the log from byte `offset` until it ends.
     pub async fn follow_log(
         self: &Arc<Self>,
         who: Authorized<permit::DeploymentsRead>,
@@ -36,13 +37,14 @@ impl App {
         let watched = self.services.log_reads.run(who.org(), move || logs.watch(&found.key)).await?;
         let mut watch = watched.map_err(fault)?;
         let News { length, ended, .. } = watch.news();
-        // While it grows, a caller may have seen bytes that a crash took, and that are sent again.
+        // While the log grows, an offset beyond its end is allowed: the client may have received bytes that were lost
+        // in a crash. The runner sends them again.
         if offset > length && (ended || found.has_ended) {
             return Err(beyond(length));
         }
         let mut following = Following {
             right: Right::new(self.clone(), who),
-            // From now on this very attempt is meant.
+            // Pin the attempt, so that a retry does not switch the stream to another log.
             asked: LogAsked { attempt: found.has_begun.then_some(found.key.attempt), ..asked },
             found,
             watch: Some(watch),
@@ -51,7 +53,8 @@ impl App {
             told: Told::Nothing,
             _place: place,
         };
-        // An attempt that ended between the two looks, and printed nothing, has no log whose end could be told.
+        // If the attempt ended after `find_log` without output, no log exists that could signal the end: check once
+        // more.
         if !ended && !following.found.has_ended {
             following.look_again().await;
         }
@@ -63,11 +66,11 @@ struct Following {
     right: Right<permit::DeploymentsRead>,
     asked: LogAsked,
     found: LogFound,
-    /// Lent to a thread while it reads.
+    /// `None` while a blocking thread uses it.
     watch: Option<Watch>,
-    /// The next byte to send.
+    /// Offset of the next byte to send.
     at: u64,
-    /// Since when the line at `at` waits for its end.
+    /// Since when the line at `at` has been incomplete.
     unfinished: Option<Instant>,
     told: Told,
     _place: Place,
@@ -81,16 +84,15 @@ enum Told {
     End,
 }
 
-/// What to do next.
 enum Step {
     Send(Bytes),
-    /// Until something is appended, or until this moment.
+    /// Wait until the log grows, or until this time.
     Wait(Option<Instant>),
     End,
 }
 
 impl Following {
-    /// The next part of the stream; `None` ends it.
+    /// Returns the next chunk of the stream; `None` ends it.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
             if self.right.app.services.shutdown.is_cancelled() {
@@ -111,7 +113,7 @@ impl Following {
         }
     }
 
-    /// Whether the attempt has ended without its log being sealed: a crash leaves it so.
+    /// Reloads whether the attempt has ended. After a crash it may end without its log being sealed.
     async fn look_again(&mut self) {
         if let Ok(found) = self.right.app.find_log(&self.right.who, self.asked.clone()).await {
             self.found = LogFound { key: self.found.key, ..found };
@@ -121,7 +123,8 @@ impl Following {
     async fn step(&mut self) -> Result<Step, AppError> {
         if self.told == Told::Nothing {
             self.told = Told::Began;
-            // With this a client that loses the stream before its first event still knows where it was.
+            // Sends the position at once, so that a client that is disconnected before the first event can resume from
+            // it.
             return Ok(Step::Send(Bytes::from(format!(": following\nid: {}\n\n", self.at))));
         }
         if self.told == Told::End {
@@ -143,7 +146,7 @@ impl Following {
         Ok(Step::Send(frame(self.at, "end", &LogEnd { bytes: news.length, lines })))
     }
 
-    /// As many whole lines as there are, or a part of one that is long or does not end.
+    /// Sends all complete lines, or part of a line that is too long or stays incomplete.
     async fn text(&mut self, news: News) -> Result<Step, AppError> {
         let at = self.at;
         let bytes = self.lent(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX)).await?.map_err(fault)?;
@@ -169,7 +172,7 @@ impl Following {
         Ok(Step::Send(frame(self.at, "lines", &LogText { offset: at, text: &text })))
     }
 
-    /// Uses the watch on a thread where waiting for a disk holds nobody up.
+    /// Runs `work` on a blocking thread, because it reads from disk.
     async fn lent<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Watch) -> T + Send + 'static,
@@ -181,7 +184,7 @@ impl Following {
         Ok(done)
     }
 
-    /// `None`: the server stops.
+    /// Waits for new output, the next access check or `until`. `None`: the server is shutting down.
     async fn wait(&mut self, until: Option<Instant>) -> Option<()> {
         let until = until.map_or(self.right.next_check, |until| until.min(self.right.next_check));
         let watch = self.watch.as_mut()?;

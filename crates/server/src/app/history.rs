@@ -1,4 +1,4 @@
-//! The whole history: exported to be kept elsewhere, and checked.
+//! Export and verification of the complete audit log.
 
 use std::io;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::streams::Place;
 
-/// Events read and sent at once.
+/// Page size of exports.
 const PAGE_EVENTS: i64 = 1_000;
 
 impl App {
-    /// Everything that is kept up to now, as JSON Lines, oldest first; the last line is the head.
+    /// Exports all stored events as JSON Lines, oldest first. The last line is the head of the hash chain.
     pub async fn export_events(
         self: &Arc<Self>,
         who: Authorized<permit::EventsRead>,
@@ -33,7 +33,8 @@ impl App {
         Ok(futures_util::stream::unfold(export, Export::next))
     }
 
-    /// Checks every event against its hash and the one before it.
+    /// Verifies the hash chain: every event against its hash and its predecessor. `kept` is a head that the caller
+    /// saved earlier.
     pub async fn verify_events(
         &self,
         who: &Authorized<permit::EventsRead>,
@@ -58,7 +59,7 @@ impl App {
 
 struct Export {
     right: Right,
-    /// Until it was sent.
+    /// `None` once it has been sent.
     start: Option<Head>,
     head: Head,
     at: i64,
@@ -67,7 +68,7 @@ struct Export {
 }
 
 impl Export {
-    /// An error cuts the connection: a client must not take a part for the whole.
+    /// On an error the connection is aborted, so that a client does not mistake a partial export for a complete one.
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.ended {
             return None;
@@ -111,7 +112,7 @@ impl Export {
             Ok(Some((text, at, is_last)))
         });
         let page = page.await.map_err(|error| {
-            tracing::error!(problem = error.into_problem().code, "an export was cut");
+            tracing::error!(problem = error.into_problem().code, "audit log export aborted");
             "the history cannot be read"
         })?;
         let (text, at, is_last) = page.ok_or("old events were removed meanwhile")?;

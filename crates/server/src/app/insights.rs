@@ -1,4 +1,4 @@
-//! How well changes are delivered: DORA's four measures, from the ends of last stages.
+//! The four DORA metrics, computed from the outcomes of last stages.
 
 use berth_api::insights as wire;
 use berth_core::access::permit;
@@ -12,14 +12,14 @@ use crate::error::AppError;
 use crate::limits::{DELIVERY_ROWS_MAX, INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
 
 const DAY_S: i64 = 24 * 60 * 60;
-/// Of a time on the wire.
+/// Length of the date part of a timestamp in the API.
 const DATE_CHARS: usize = "2026-11-15".len();
 
 #[derive(Debug, Clone, Default)]
 pub struct DeliveryAsked {
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
-    /// Its id or slug; `None`: all of them.
+    /// Id or slug. `None`: all pipelines.
     pub pipeline: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl App {
                     Some(found.ok_or_else(missing)?.id)
                 }
             };
-            // One more than is looked at tells whether there are more.
+            // Reads one row more than the limit to detect truncation.
             let mut seen = stage_end::list_last_stages(db, pipeline, from, to, DELIVERY_ROWS_MAX + 1)?;
             let most = usize::try_from(DELIVERY_ROWS_MAX).unwrap_or(usize::MAX);
             let is_cut = seen.len() > most;
@@ -109,7 +109,7 @@ fn day(it: &Day) -> wire::Day {
     }
 }
 
-/// In thousandths: enough to draw.
+/// Rounded down to three decimals.
 fn per_day(count: usize, seconds: i64) -> f64 {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
     let thousandths = count.saturating_mul(1_000).saturating_mul(DAY_S) / seconds.max(1);

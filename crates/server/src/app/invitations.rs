@@ -1,7 +1,9 @@
-//! Invitations: how people become members. The invited person chooses the password, or logs in to an account they have.
+//! Invitations, through which users become members. The invited person chooses a password, or logs in to an existing
+//! account.
 //!
-//! An address proves nothing, as no mail is sent: an account may have been made by the holder of another organization's
-//! link. So an account that exists joins only with the link of this invitation *and* logged in.
+//! No mail is sent, so nothing proves that an account belongs to its e-mail address: it may have been created with the
+//! link of another organization's invitation. An existing account therefore joins only if its user is logged in *and*
+//! has the link of this invitation.
 
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
@@ -28,18 +30,18 @@ use crate::error::AppError;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
 use crate::wire::role;
 
-/// An invitation never changes: it is made, and ends.
+/// Invitations are immutable: created, then accepted, revoked or expired.
 const INVITATION_VERSION: i64 = 1;
 
 pub struct NewInvitation {
     pub email: Email,
     pub name: Option<DisplayName>,
     pub role: berth_core::access::Role,
-    /// Where people open the dashboard.
+    /// Base URL of the dashboard, for the link.
     pub base_url: String,
 }
 
-/// An invitation accepted with a new account.
+/// Acceptance of an invitation with a new account.
 pub struct SignUp {
     pub link: Redacted,
     pub name: Option<DisplayName>,
@@ -67,7 +69,7 @@ impl App {
             .await
     }
 
-    /// Makes a link for one person. An earlier link for the same address stops working.
+    /// Creates an invitation link for one person. Invalidates an earlier link for the same address.
     pub async fn invite(
         &self,
         who: &Authorized<permit::MembersWrite>,
@@ -124,7 +126,7 @@ impl App {
         .await
     }
 
-    /// What the holder of a link is offered.
+    /// Returns what the invitation page shows to a person who has the link.
     pub async fn view_offer(&self, link: &Redacted) -> Result<wire::InvitationOffer, AppError> {
         let link_hash = hash_of_link(link)?;
         self.services
@@ -148,7 +150,7 @@ impl App {
             .await
     }
 
-    /// Accepts an invitation with a new account, and logs the person in.
+    /// Accepts an invitation with a new account and logs the user in.
     pub async fn sign_up(&self, new: SignUp) -> Result<SignedIn, AppError> {
         let link_hash = hash_of_link(&new.link)?;
         let hashed = link_hash.clone();
@@ -185,7 +187,7 @@ impl App {
         self.signed_in(&user, id, secret, new.request_id).await
     }
 
-    /// Accepts an invitation with the account that is logged in.
+    /// Accepts an invitation with the account of the logged-in user.
     pub async fn join_organization(
         &self,
         who: &Principal,
@@ -216,9 +218,9 @@ impl App {
     }
 }
 
-/// Makes the user a member as the invitation says, and ends the invitation.
+/// Adds the user as a member with the role of the invitation, and deletes the invitation.
 fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> Result<(), AppError> {
-    // The inviter may have been demoted or removed since: what they may not do today, their link does not do.
+    // The inviter may have been demoted or removed since: the link is valid only if the inviter could still issue it.
     let inviter = member::role_in(tx, invitation.invited_by, org)?;
     if inviter.is_none_or(|role| role < invitation.role || !role.may(Action::MembersWrite)) {
         return Err(is_over());
@@ -262,7 +264,7 @@ fn check_no_account(db: &mut impl Read, email: &Email) -> Result<(), AppError> {
     }
 }
 
-/// Whether a person with this address may be invited here.
+/// Checks whether a person with this address may be invited.
 fn check_address(tx: &mut Tx<'_>, email: &Email) -> Result<(), AppError> {
     let Some(user) = user::by_email(tx, email)? else { return Ok(()) };
     let text = match user.account {

@@ -1,4 +1,4 @@
-//! Logs of steps: read, searched, downloaded. Following them is in `follow_log`.
+//! Step logs: read, search, download. `follow_log` streams them.
 
 use std::io;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::streams::Place;
 
-/// Read and sent at once of a log that is downloaded.
+/// Chunk size of downloads.
 const DOWNLOAD_CHUNK_BYTES: usize = 256 * 1024;
 
-/// Which log is meant.
+/// Identifies a log in a request.
 #[derive(Debug, Clone)]
 pub struct LogAsked {
     pub deployment: String,
-    /// An id, or the step's id in the definition.
+    /// Id of the step run, or id of the step in the definition.
     pub step: String,
-    /// Needed when steps of several stages have that id.
+    /// Required if steps of several stages have that id.
     pub stage: Option<String>,
-    /// The latest, if not given.
+    /// `None`: the latest.
     pub attempt: Option<u32>,
     pub stream: LogStream,
 }
 
-/// Which part of it.
+/// The part of a log to return.
 pub enum LogPart {
-    /// Both included.
+    /// Inclusive on both ends.
     Lines {
         from: u64,
         to: u64,
@@ -56,15 +56,15 @@ pub enum SearchFrom {
     Offset(u64),
 }
 
-/// A log as it was when the download began.
+/// The content of a log up to its length when the download started.
 pub struct Download<S> {
     pub name: String,
-    /// From the offset on.
+    /// Length of the content, which starts at the requested offset.
     pub bytes: u64,
     pub content: S,
 }
 
-/// Where a log lies, and whether it can grow.
+/// Key of a log, and whether its attempt has started and ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LogFound {
     pub(super) key: LogKey,
@@ -88,7 +88,7 @@ impl App {
         Ok(Answer::ok(shown.await?.map_err(fault)?))
     }
 
-    /// The bytes as they are, from `offset` on.
+    /// Returns the raw bytes from `offset` on.
     pub async fn download_log(
         self: &Arc<Self>,
         who: Authorized<permit::DeploymentsRead>,
@@ -125,7 +125,7 @@ impl App {
             if attempt.is_none() && asked.attempt.is_some() {
                 return Err(AppError::not_found("attempt"));
             }
-            // A step that has not begun will begin with its first attempt.
+            // A step that has not started will write the log of attempt 1.
             let number = attempt.map_or(1, |attempt| attempt.number);
             Ok(LogFound {
                 key: LogKey { org, deployment, step: step.id, attempt: number, stream: asked.stream },
@@ -217,7 +217,7 @@ fn wire_group(group: Group) -> wire::LogGroup {
     wire::LogGroup { title, state }
 }
 
-/// Whoever reads a log did nothing wrong: what fails here is ours.
+/// Errors while reading a log are server errors; the request was valid.
 pub(super) fn fault(error: LogError) -> AppError {
     match error {
         LogError::Busy => AppError::busy("too many logs are open"),
@@ -238,7 +238,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// An error cuts the connection: a client must not take a part for the whole.
+    /// On an error the connection is aborted, so that a client does not mistake a partial log for a complete one.
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         if self.at >= self.end {
             return None;
@@ -266,7 +266,7 @@ impl Sending {
         let (bytes, log) = read.await.map_err(|_| "reading broke")?;
         self.log = Some(log);
         bytes.map(Bytes::from).map_err(|error| {
-            tracing::error!(%error, "a download of a log was cut");
+            tracing::error!(%error, "log download aborted");
             "the log cannot be read"
         })
     }

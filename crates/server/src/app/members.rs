@@ -1,4 +1,4 @@
-//! Members: their roles, their removal, and service accounts.
+//! Members: roles, removal, service accounts.
 
 use berth_api::member as wire;
 use berth_api::problem::Code;
@@ -48,7 +48,7 @@ impl App {
         .await
     }
 
-    /// Makes a service account. People are invited.
+    /// Creates a service account. Persons become members through invitations.
     pub async fn add_service_account(
         &self,
         who: &Authorized<permit::MembersWrite>,
@@ -108,7 +108,7 @@ impl App {
         .await
     }
 
-    /// Ends the membership and the member's tokens here. The account itself stays.
+    /// Removes a member and revokes their tokens in this organization. The account itself is kept.
     pub async fn remove_member(
         &self,
         who: &Authorized<permit::MembersWrite>,
@@ -131,7 +131,7 @@ impl App {
     }
 }
 
-/// Makes a user a member of the transaction's organization.
+/// Adds a user as a member of the transaction's organization.
 pub(super) fn add(tx: &mut Tx<'_>, user: UserId, name: &DisplayName, role: Role) -> Result<(), AppError> {
     if member::count(tx)? >= MEMBERS_PER_ORGANIZATION_MAX {
         let text = format!("an organization has at most {MEMBERS_PER_ORGANIZATION_MAX} members");
@@ -151,7 +151,7 @@ fn find(db: &mut impl Read, user: UserId) -> Result<MemberView, AppError> {
     member::one(db, user)?.ok_or_else(|| AppError::not_found("member"))
 }
 
-/// Nobody gives, changes or takes a role above the own one.
+/// Refuses to grant, change or remove a role above the caller's own.
 pub(super) fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
     if other > own {
         let text = format!("only an owner can do this: your role is {own}, this concerns the role {other}");

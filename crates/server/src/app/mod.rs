@@ -1,4 +1,5 @@
-//! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
+//! Use cases, one method each. They take a proof of authorization (`Authorized`), except those that authenticate the
+//! caller.
 
 mod analyses;
 mod answer;
@@ -93,21 +94,21 @@ pub struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) rates: Arc<Rates>,
     pub(crate) passwords: Passwords,
-    /// Whom tokens speak for.
+    /// Cache of API tokens and their owners.
     pub(crate) callers: Callers,
-    /// Where definitions are parsed.
+    /// Limits concurrent parsing of definitions.
     pub(crate) parsing: Admission,
     pub(crate) streams: Streams,
     pub(crate) jobs: Arc<Jobs>,
-    /// For whoever measures.
+    /// Request metrics.
     pub(crate) requests: Arc<Requests>,
     tls: Option<Arc<Tls>>,
-    /// How far what is deployed is behind.
+    /// Cache of commit counts.
     behind: deployed::Behind,
 }
 
 impl App {
-    /// Streams and background work end when `shutdown` is cancelled.
+    /// Cancelling `shutdown` ends streams and background jobs.
     pub fn new(store: Store, vault: Vault, config: Config, shutdown: CancellationToken) -> Self {
         let services = Arc::new(Services::new(store, vault, config.services(), shutdown));
         let (rates, config) = (Arc::new(Rates::new(config.request_limit())), Arc::new(config));
@@ -126,21 +127,21 @@ impl App {
         }
     }
 
-    /// What builds registries. Without it they wait.
+    /// Sets the builder of step registries. Without one, registries stay pending.
     #[must_use]
     pub fn building_with(self, builder: Arc<dyn Builder>) -> Self {
         self.jobs.registries.build_with(builder);
         self
     }
 
-    /// Where it listens, where the configuration leaves the port to the system.
+    /// Sets the actual listen address, as the configured port may be 0.
     #[must_use]
     pub fn listening_at(mut self, address: SocketAddr) -> Self {
         Arc::make_mut(&mut self.config).listen = address;
         self
     }
 
-    /// Connections are encrypted by this server itself.
+    /// Makes this server terminate TLS itself.
     #[must_use]
     pub fn with_tls(self, tls: Arc<Tls>) -> Self {
         Self { tls: Some(tls), ..self }
@@ -182,10 +183,10 @@ impl App {
         &self.config
     }
 
-    /// Runs a change, or gives the stored answer when the same request was answered before.
+    /// Runs a write transaction, or returns the stored response if the idempotency key was used before.
     ///
-    /// The caller's right is looked at again inside the transaction: a body may take its time, and somebody may have
-    /// been removed meanwhile. `work` gets the standing of that moment.
+    /// Authorization is checked again inside the transaction, because the caller may have lost access while the request
+    /// body was received. `work` gets the caller's current standing.
     async fn change<P, T>(
         &self,
         who: &Authorized<P>,
@@ -199,7 +200,7 @@ impl App {
         self.rule(who, once, |tx, standing| work(tx, standing).map(Ruled::Yes)).await
     }
 
-    /// As [`App::change`], for rules that may say no and still have changed something.
+    /// Like [`App::change`], for rules that can refuse a request and still write changes.
     async fn rule<P, T>(
         &self,
         who: &Authorized<P>,
@@ -259,7 +260,7 @@ impl App {
         done.await?
     }
 
-    /// The answer an earlier request with this key got, for use cases that must know before they begin.
+    /// Returns the stored response for this idempotency key, for use cases that need it before they start.
     async fn earlier(
         &self,
         context: Context,
@@ -289,13 +290,14 @@ impl App {
     }
 }
 
-/// What a rule answered. A "no" is committed too: with it may have come what time had made due.
+/// The result of a rule. `No` is committed too, because the rule may also have applied changes that were due, such as
+/// an expiry.
 enum Ruled<T> {
     Yes(Answer<T>),
     No(AppError),
 }
 
-/// `If-Match` for records that are not part of a machine.
+/// Checks `If-Match` for records without a state machine of their own.
 fn check_version(current: i64, expected: Option<i64>) -> Result<(), AppError> {
     match expected {
         Some(version) if version != current => {

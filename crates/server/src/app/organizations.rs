@@ -1,4 +1,4 @@
-//! Organizations.
+//! Organizations: view, change, list by caller.
 
 use berth_api::organization as wire;
 use berth_core::access::{Role, permit};
@@ -12,7 +12,7 @@ use super::{Answer, App, Outcome};
 use crate::auth::authorize::{Authorized, Membership, Principal, Via};
 use crate::error::AppError;
 
-/// What is not named stays.
+/// Changes to an organization. `None` keeps the current value.
 pub struct OrganizationChange {
     pub name: Option<DisplayName>,
     pub default_network: Option<Network>,
@@ -63,7 +63,7 @@ impl App {
         .await
     }
 
-    /// The organizations a principal can reach, with its role in each.
+    /// The organizations that a principal has access to, with its role in each.
     pub async fn organizations_of(&self, who: &Principal) -> Result<Vec<wire::Organization>, AppError> {
         let user = who.user;
         let only = match &who.via {
@@ -85,7 +85,7 @@ impl App {
             .await
     }
 
-    /// The principal's place in the organization a path names, by id or slug; nothing if it has none there.
+    /// Returns the principal's membership in the organization named in a path, by id or slug. `None`: not a member.
     pub async fn membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
         match &who.via {
             Via::Token { membership, .. } => {

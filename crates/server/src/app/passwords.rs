@@ -1,4 +1,4 @@
-//! Passwords: changed, confirmed again, and set by a link without the old one.
+//! Passwords: change, confirm, reset by link.
 
 use berth_api::auth as wire;
 use berth_api::problem::Code;
@@ -23,14 +23,14 @@ use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
 use crate::error::AppError;
 use crate::limits::PASSWORD_RESET_HOURS;
 
-/// What follows the `#` in a link to set a new password.
+/// A password reset token; the link carries it after the `#`.
 pub struct ResetLink {
     pub token: Redacted,
     pub expires_at: Timestamp,
 }
 
 impl App {
-    /// Gives the caller a new password and ends all other sign-ins.
+    /// Sets a new password and ends the caller's other logins.
     pub async fn change_password(
         &self,
         who: &Principal,
@@ -39,7 +39,7 @@ impl App {
         revoke_tokens: bool,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Me>, AppError> {
-        // A repeat must find its answer before the old password, which is no longer right, is looked at.
+        // Look up the stored response first: on a retry, the old password is no longer valid and would be rejected.
         if let Some(earlier) = self.earlier(self.context(who), once.clone()).await? {
             return Ok(Outcome::Replayed(earlier));
         }
@@ -67,7 +67,7 @@ impl App {
         .await
     }
 
-    /// Notes that the person at this browser still knows the password.
+    /// Records that the user of this browser has just confirmed the password, as sensitive actions require.
     pub async fn confirm_password(&self, who: &Principal, password: Redacted) -> Result<wire::Me, AppError> {
         let Via::SignIn { id } = who.via else {
             let text = "an API token has no password to confirm; nothing it may do asks for that";
@@ -85,7 +85,7 @@ impl App {
         self.me(who).await
     }
 
-    /// Sets the password of the account that a link is for. The link works once, and every sign-in ends.
+    /// Sets a new password with a reset link. The link works once; all logins of the account end.
     pub async fn reset_password(
         &self,
         link: &Redacted,
@@ -149,8 +149,8 @@ impl App {
     }
 }
 
-/// Makes a link to set a new password. For the operator of the machine, who can read and write every account anyway:
-/// an admin of one organization must not get into the account of a person who is in others as well.
+/// Creates a password reset link. Only for operators of the installation, who can access every account anyway. Admins
+/// of an organization cannot, because the account may belong to other organizations too.
 pub fn issue_reset_link(tx: &mut Tx<'_>, email: &Email) -> Result<ResetLink, AppError> {
     let user = user::by_email(tx, email)?;
     let user = user.filter(|user| matches!(user.account, Account::Person { .. })).ok_or_else(|| {
@@ -178,7 +178,7 @@ fn set_password(tx: &mut Tx<'_>, user: &User, password_hash: String) -> Result<(
     record_at_home(tx, user, EventKind::PasswordChanged)
 }
 
-/// In every organization, with an event for each token.
+/// Revokes the user's tokens in every organization and records an event for each.
 fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
     let mut revoked = 0;
     for org in member::organizations(tx, user)? {

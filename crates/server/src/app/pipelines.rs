@@ -1,4 +1,4 @@
-//! Pipelines: list, view, define, stop, resume, delete.
+//! Pipelines: list, view, create, redefine, stop, resume, delete.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl App {
             Ok((shown, slice.total, slice.has_more))
         });
         let (mut shown, total, has_more) = read.await?;
-        // A list does not wait for git: it tells what is known.
+        // Lists use cached counts only and do not wait for git.
         let found = shown.iter_mut().map(|(it, tracked)| (tracked.as_ref(), currents(it)));
         self.fill_behind(who.org(), found.collect(), Duration::ZERO).await;
         let items: Vec<wire::Pipeline> = shown.into_iter().map(|(it, _)| it).collect();
@@ -125,7 +125,7 @@ impl App {
             let found = find(tx, &key)?;
             refuse_followed(tx, &found)?;
             let decision = state::redefine(&found, definition, expected, tx.now())?;
-            // Calm: the definition is there already, and nothing is written.
+            // Unchanged definition: write nothing.
             if decision.changes.is_empty() {
                 return answer(tx, &decision.answer);
             }
@@ -152,7 +152,7 @@ impl App {
         .await
     }
 
-    /// Also lifts what rollbacks have paused.
+    /// Also resumes promotion into stages that rollbacks have paused.
     pub async fn resume_pipeline(
         &self,
         who: &Authorized<permit::PipelinesOperate>,
@@ -195,7 +195,7 @@ impl App {
         deleted
     }
 
-    /// Load, decide, write: the walk of every rule about an existing pipeline.
+    /// Loads a pipeline, applies `rule` and writes the decision.
     async fn decide<P: Permit>(
         &self,
         who: &Authorized<P>,
@@ -222,7 +222,7 @@ pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> 
     pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
 }
 
-/// What comes from a repository is changed there; the next sync would undo any other change.
+/// Refuses to change a definition that comes from a repository, because the next sync would revert the change.
 fn refuse_followed(db: &mut impl Read, pipeline: &Pipeline) -> Result<(), AppError> {
     match origin(db, pipeline)? {
         None => Ok(()),
@@ -250,11 +250,11 @@ fn currents(pipeline: &mut wire::Pipeline) -> Vec<&mut wire::Current> {
     pipeline.stages.iter_mut().filter_map(|it| it.current.as_mut()).collect()
 }
 
-/// What is in its stages changes while the pipeline does not.
+/// The `ETag` includes the stages, because deployments change them without changing the pipeline.
 fn answer(db: &mut impl Read, pipeline: &Pipeline) -> Result<Answer<wire::Pipeline>, AppError> {
     let (stages, version) = in_stages(db, pipeline)?;
     let body = shown(db, pipeline, stages)?;
-    // Webhooks come and go without anybody changing the pipeline, too.
+    // The same holds for the webhooks that the definition refers to.
     let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
     let answer = Answer::ok(body).at_version(pipeline.version);
     let parts = [

@@ -1,4 +1,4 @@
-//! What a definition would do, before it does.
+//! Dry run of a definition: the plan it would produce.
 
 use berth_api::plan as wire;
 use berth_api::problem::{Code, Problem};
@@ -19,7 +19,7 @@ use super::{Answer, App};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
-/// What filled-in values may add to the texts of a plan; beyond, expressions are shown as they are written.
+/// Limit for the bytes that evaluated expressions add to a plan. Beyond it, expressions are shown unevaluated.
 const PLAN_SHOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub struct PlanAsked {
@@ -30,12 +30,12 @@ pub struct PlanAsked {
 
 pub enum PlanOf {
     Source(String),
-    /// By id or slug.
+    /// Id or slug.
     Pipeline(String),
 }
 
 impl App {
-    /// Plans without keeping anything, also what this version cannot run yet.
+    /// Returns a plan without storing anything. Also plans what this version cannot run yet.
     pub async fn plan_pipeline(
         &self,
         who: &Authorized<permit::PipelinesRead>,
@@ -76,7 +76,7 @@ impl App {
     }
 }
 
-/// What is known of a plan that nobody has asked to run.
+/// Inputs of a dry run. Missing ones are replaced by markers.
 #[derive(Default)]
 pub struct PlanFacts {
     pub organization: Option<Named>,
@@ -86,7 +86,7 @@ pub struct PlanFacts {
     pub offers: Offers,
 }
 
-/// The plan of a definition, with markers in place of what is not known.
+/// Plans a definition, with markers such as `[COMMIT]` in place of unknown values.
 pub fn plan_definition(
     definition: &Definition,
     environment: Option<&EnvName>,
@@ -109,7 +109,8 @@ pub fn plan_definition(
     preview(definition, &target, &facts).map(|plan| shown(&plan, &facts.offers))
 }
 
-/// A wrong environment is a mistake in the request, and not in the definition.
+/// Checks the requested environment first, so that a wrong one is reported as an error in the request and not in the
+/// definition.
 fn reachable(definition: &Definition, environment: Option<&EnvName>) -> Result<(), AppError> {
     if environment.is_some_and(|name| !definition.ephemeral_environments.contains_key(name)) {
         return Err(AppError::invalid_member("/environment", "is not an environment of the definition"));

@@ -1,4 +1,4 @@
-//! Step registries: added, changed, looked at, removed. Building them is the work of `registries/`.
+//! Step registries: list, view, add, change, delete, sync. `jobs::registry_builds` builds them.
 
 use std::collections::BTreeSet;
 
@@ -30,11 +30,11 @@ pub struct NewRegistry {
     pub credential: Option<SecretName>,
 }
 
-/// What changes; what is absent stays.
+/// Changes to a registry. `None` keeps the current value.
 pub struct RegistryChange {
-    /// `Some(None)`: the default branch.
+    /// `Some(None)`: use the default branch.
     pub reference: Option<Option<CommitId>>,
-    /// `Some(None)`: it needs none any more.
+    /// `Some(None)`: remove the credential.
     pub credential: Option<Option<SecretName>>,
 }
 
@@ -66,7 +66,7 @@ impl App {
         .await
     }
 
-    /// The steps of the last good version, by name.
+    /// The steps of the last successfully built version, sorted by key.
     pub async fn list_registry_steps(
         &self,
         who: &Authorized<permit::RegistriesRead>,
@@ -170,7 +170,7 @@ impl App {
             if next.credential != found.credential {
                 check_credential(tx, next.credential.as_ref())?;
             }
-            // Whoever changed something wants to see whether it helped. A build that is under way ends first.
+            // Sync at once, so that the effect of the change is visible. A running build is not interrupted.
             (next.seen.due_at, next.seen.failed_commit) = (Some(tx.now()), None);
             if found.seen.status != RegistryStatus::Building {
                 next.seen.status = RegistryStatus::Pending;
@@ -187,7 +187,8 @@ impl App {
         changed
     }
 
-    /// Refused while definitions name its steps, unless forced. What runs with one of its versions goes on.
+    /// Deletes a registry. Refused while definitions use its steps, unless forced. Runs that use one of its versions
+    /// continue.
     pub async fn delete_registry(
         &self,
         who: &Authorized<permit::RegistriesWrite>,
@@ -217,7 +218,7 @@ impl App {
             Ok(Answer::ok(wire::StepRegistry { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
-        // Versions stay for what runs with them; the mirror and what builds printed are of use to nobody.
+        // Runs may still need the built versions; the mirror and the build logs can go.
         if let Outcome::Fresh(answer) = &deleted
             && let Ok(id) = answer.body.id.parse()
         {
@@ -227,7 +228,7 @@ impl App {
         Ok(deleted)
     }
 
-    /// Asks for a look now. A commit that could not be built is built again, one that could is not.
+    /// Requests an immediate sync. A commit whose build failed is built again; a successful build is not repeated.
     pub async fn sync_registry(
         &self,
         who: &Authorized<permit::RegistriesWrite>,
@@ -263,7 +264,7 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
 
 fn answer(db: &mut impl Read, found: &Registry) -> Result<Answer<wire::StepRegistry>, AppError> {
     let body = shown(db, found)?;
-    // What was seen and built changes without anybody changing the record.
+    // Syncs and builds change the response without changing the version of the record.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
     Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
 }
@@ -339,7 +340,7 @@ fn used_text(users: &[wire::StepUser]) -> String {
     }
 }
 
-/// Each pipeline once.
+/// Lists each pipeline once.
 fn users<'a>(uses: impl Iterator<Item = &'a StepUse>) -> Vec<wire::StepUser> {
     let mut found: Vec<wire::StepUser> = Vec::new();
     for used in uses {

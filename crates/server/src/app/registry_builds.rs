@@ -1,4 +1,4 @@
-//! Builds of registries: listed, and what they printed.
+//! Builds of step registries: list, and read their logs.
 
 use berth_api::log::LogEntry;
 use berth_api::registry as wire;
@@ -13,10 +13,10 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::limits::BUILD_LOG_LINES_MAX;
 
-/// Which part of a build's log.
+/// The part of a build log to return.
 #[derive(Debug, Clone, Copy)]
 pub enum BuildLogPart {
-    /// Both included.
+    /// Inclusive on both ends.
     Lines {
         from: u64,
         to: u64,

@@ -1,4 +1,4 @@
-//! Repositories: registered, changed, looked at, removed. What is in them is the work of `work/sync`.
+//! Repositories: list, view, register, change, delete, sync. `jobs::sync` reads the definitions in them.
 
 use berth_api::problem::{Code, Problem};
 use berth_api::repository as wire;
@@ -20,7 +20,7 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
 
-/// Retired ones stay, so there may be more than a repository has files.
+/// Higher than the limit of pipelines per repository, because retired pipelines are kept.
 const PIPELINES_LISTED_MAX: i64 = 10 * PIPELINES_PER_REPOSITORY_MAX as i64;
 
 pub struct NewRepository {
@@ -29,10 +29,10 @@ pub struct NewRepository {
     pub poll_seconds: Option<i64>,
 }
 
-/// What changes; what is absent stays.
+/// Changes to a repository. `None` keeps the current value.
 pub struct RepositoryChange {
     pub url: Option<RemoteUrl>,
-    /// `Some(None)`: it needs none any more.
+    /// `Some(None)`: remove the credential.
     pub credential: Option<Option<SecretName>>,
     pub poll_seconds: Option<i64>,
 }
@@ -130,7 +130,7 @@ impl App {
             if next.credential != found.credential {
                 check_credential(tx, next.credential.as_ref())?;
             }
-            // Whoever changed something wants to see whether it helped.
+            // Sync at once, so that the effect of the change is visible.
             next.seen.due_at = Some(tx.now());
             next.version += 1;
             next.updated_at = tx.now();
@@ -143,7 +143,8 @@ impl App {
         changed
     }
 
-    /// Refused while pipelines come from it, unless forced: then they keep the definitions they have.
+    /// Deletes a repository. Refused while pipelines come from it, unless forced; they then keep their current
+    /// definitions.
     pub async fn delete_repository(
         &self,
         who: &Authorized<permit::RepositoriesWrite>,
@@ -184,14 +185,14 @@ impl App {
             Ok(Answer::ok(wire::Repository { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
-        // The mirror can be made again; the record cannot.
+        // After the commit, so that a failed deletion leaves the mirror in place.
         if let Ok(id) = id {
             self.services.git.forget(org, id).await;
         }
         Ok(deleted)
     }
 
-    /// Asks for a sync now.
+    /// Requests an immediate sync.
     pub async fn sync_repository(
         &self,
         who: &Authorized<permit::RepositoriesWrite>,
@@ -211,7 +212,7 @@ impl App {
         asked
     }
 
-    /// Looks at the disk, for paths below a root.
+    /// Checks whether the URL is allowed. Accesses the file system for local paths.
     async fn check_url(&self, org: OrgId, url: &RemoteUrl) -> Result<(), AppError> {
         let (access, url) = (self.config.git_access(), url.clone());
         let allowed = self.services.git.run(org, move || access.allows(&url)).await?;
@@ -244,7 +245,7 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
 
 fn answer(db: &mut impl Read, found: &Repository) -> Result<Answer<wire::Repository>, AppError> {
     let body = shown(db, found)?;
-    // What was seen changes without anybody changing the record.
+    // Syncs change the response without changing the version of the record.
     let seen = serde_json::to_vec(&body).unwrap_or_default();
     Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
 }

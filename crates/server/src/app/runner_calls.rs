@@ -1,4 +1,4 @@
-//! Runners on other machines: how one becomes known, and how it is recognised.
+//! Registration and authentication of remote runners.
 
 use berth_api::problem::Code;
 use berth_api::remote as wire;
@@ -19,12 +19,12 @@ use crate::auth::tokens::{TokenKind, hash, is_well_formed, looks_like_token, mak
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
-/// What a runner says of the machine it is on, by itself.
+/// Labels for the operating system and architecture, which a runner sets by itself.
 const SYSTEM_LABELS: &[&str] =
     &["linux", "macos", "freebsd", "windows", "x86_64", "aarch64", "arm", "riscv64", "powerpc64", "s390x"];
 
 impl App {
-    /// Whose credential this is.
+    /// Returns the runner that a credential belongs to.
     pub(crate) async fn by_credential(&self, text: &str) -> Result<RunnerCaller, AppError> {
         let unknown = || {
             AppError::unauthenticated(
@@ -39,7 +39,7 @@ impl App {
         found.map(|(org, runner)| RunnerCaller { org, runner }).ok_or_else(unknown)
     }
 
-    /// Whose token this is, if it can still be used.
+    /// Returns the runner that a registration token belongs to. Fails if the token was used or has expired.
     pub(crate) async fn new_runner(&self, text: &str) -> Result<RunnerCaller, AppError> {
         let hashed = hash(text);
         let found = match is_well_formed(TokenKind::Runner, text) {
@@ -69,7 +69,7 @@ impl App {
         Ok(RunnerCaller { org, runner })
     }
 
-    /// The token becomes a credential.
+    /// Exchanges a registration token for a credential.
     pub(crate) async fn register_runner(
         &self,
         who: RunnerCaller,
@@ -104,7 +104,7 @@ impl App {
         }))
     }
 
-    /// The first word of a process of a runner.
+    /// Handles the first request of a runner process.
     pub(crate) async fn runner_hello(&self, far: &Far, said: wire::Hello) -> Result<wire::Welcome, AppError> {
         check_protocol(said.protocol, &said.version)?;
         let labels = narrowed(parse_labels(&said.labels)?, &far.who.runner.allowed_labels)?;
@@ -124,12 +124,12 @@ impl App {
             exposed: exposed(&said.exposed),
             lost_ms: times.lost_ms(),
         };
-        // Before it is known to be there: nothing is granted in a lower epoch than it has seen.
+        // Before the runner counts as online, so that no work is granted in a lower epoch than it has seen.
         if let Some(seen) = said.epoch {
             far.hears(Witness::Epoch(seen)).await?;
         }
         far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
-        // Somebody may wait for what it can do.
+        // Steps may be waiting for its labels.
         self.services.nudge();
         let (now, epoch) =
             self.services.store.read(None, |db| Ok::<_, AppError>((db.now(), instance::epoch(db)?))).await?;
@@ -161,7 +161,8 @@ fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
     Err(AppError::new(Code::InvalidState, text))
 }
 
-/// What a runner has: its system and architecture, and those of the allowed labels that it names, or all of them.
+/// Returns the effective labels of a runner: those of its system and architecture, plus the allowed labels that it
+/// names, or all allowed ones if it names none.
 fn narrowed(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError> {
     let (mut labels, named): (Vec<_>, Vec<_>) =
         said.into_iter().partition(|label| SYSTEM_LABELS.contains(&label.as_str()));
@@ -177,7 +178,6 @@ fn narrowed(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError>
     Ok(labels)
 }
 
-/// Parses the labels of a request.
 pub(super) fn parse_labels(said: &[String]) -> Result<Vec<Label>, AppError> {
     let bad = |text: String| AppError::invalid_member("/labels", text);
     if said.len() > LABELS_MAX {

@@ -1,4 +1,4 @@
-//! Runners: added, seen and removed. What they do is in the engine.
+//! Runners: list, view, create, delete. The engine assigns work to them.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ use crate::auth::tokens::{TokenKind, hash, make};
 use crate::error::AppError;
 use crate::limits::{RUNNERS_PER_ORGANIZATION_MAX, RUNNING_LISTED_MAX};
 
-/// A runner's record is made and removed; what else is shown of it is what it was last heard to be.
+/// The record of a runner is immutable. Whatever else changes in the response comes from its heartbeats.
 const RUNNER_VERSION: i64 = 1;
 
 impl App {
-    /// The runner inside the server first, if it has one; then the others, oldest first.
+    /// The embedded runner first, if there is one, then the remote ones, oldest first.
     pub async fn list_runners(
         &self,
         who: &Authorized<permit::RunnersRead>,
@@ -68,7 +68,7 @@ impl App {
         .await
     }
 
-    /// Makes a place for a runner, and the token it comes with.
+    /// Creates a runner and its registration token.
     pub async fn create_runner(
         &self,
         who: &Authorized<permit::RunnersWrite>,
@@ -119,7 +119,7 @@ impl App {
         .await
     }
 
-    /// Its credential is worth nothing any more, at once. What it runs it stops by itself.
+    /// Deletes a runner and revokes its credential immediately. The runner then stops its running steps by itself.
     pub async fn delete_runner(
         &self,
         who: &Authorized<permit::RunnersWrite>,
@@ -171,9 +171,9 @@ fn find(db: &mut impl Read, key: &str) -> Result<Runner, AppError> {
     runner::find(db, key)?.filter(is_there).ok_or_else(|| AppError::not_found("runner"))
 }
 
-/// What it takes to show a runner.
+/// Server state needed to convert runners into API responses.
 struct Shows {
-    /// The mark of the runner inside this server.
+    /// Boot id of the embedded runner.
     boot: Arc<str>,
     labels: Option<Vec<String>>,
     isolation: Option<Isolation>,
@@ -210,7 +210,7 @@ impl Shows {
         }
     }
 
-    /// Whoever reads this hears from it just now.
+    /// Always online, as it runs in the process that handles the request.
     fn embedded(&self, running: &[Running]) -> Option<wire::Runner> {
         let own = running.iter().filter(|step| *step.runner == *self.boot);
         Some(wire::Runner {

@@ -1,4 +1,4 @@
-//! Secrets: created, changed, deleted, looked at. Never a value in an answer.
+//! Secrets: list, view, create, change, delete. Responses never contain a value.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ pub struct NewSecret {
     pub scope: NewScope,
 }
 
-/// A scope as it was asked for: the pipeline may be named by its slug.
+/// A scope as requested, with the pipeline's id or slug.
 pub enum NewScope {
     Organization,
     Pipeline(String),
     Stage(String, StageName),
 }
 
-/// What changes; what is absent stays.
+/// Changes to a secret. `None` keeps the current value.
 pub struct SecretChange {
     pub value: Option<Redacted>,
     pub description: Option<Reason>,
@@ -143,7 +143,7 @@ impl App {
         .await
     }
 
-    /// Refused while a definition uses it, unless forced.
+    /// Deletes a secret. Refused while a definition uses it, unless forced.
     pub async fn delete_secret(
         &self,
         who: &Authorized<permit::SecretsWrite>,
@@ -173,7 +173,7 @@ impl App {
     }
 }
 
-/// A deleted pipeline takes its own secrets with it.
+/// Deletes the secrets scoped to a pipeline that is being deleted.
 pub(super) fn remove_of_pipeline(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), AppError> {
     for found in secret::of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
         remove(tx, &found)?;
@@ -233,7 +233,7 @@ fn about(kind: EventKind, secret: &Secret) -> NewEvent {
     event.with("scope", secret.scope.to_string()).with("version", secret.version)
 }
 
-/// `value` is the one just sent, for its warnings.
+/// `value` is the value in the request, checked for warnings.
 fn shown(db: &mut impl Read, secret: &Secret, value: Option<&Redacted>) -> Result<wire::Secret, AppError> {
     let users = secret::users(db, secret)?;
     let poor = value.is_some_and(|value| !is_maskable(value.reveal()));

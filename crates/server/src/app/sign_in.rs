@@ -1,4 +1,4 @@
-//! Signing in and out, and who one is.
+//! Log in, log out, and authentication by token or cookie.
 
 use std::net::IpAddr;
 
@@ -24,15 +24,15 @@ pub struct LoginAttempt {
     pub email: Email,
     pub password: Redacted,
     pub address: IpAddr,
-    /// The cookie of a browser in which an account has logged in before.
+    /// Cookie of a browser in which an account has logged in before.
     pub known_browser: Option<String>,
     pub request_id: String,
 }
 
 pub struct SignedIn {
-    /// For the cookie.
+    /// Value of the session cookie.
     pub secret: Redacted,
-    /// For the cookie by which the browser is known at the next log-in.
+    /// Value of the cookie that identifies this browser at the next login.
     pub known_browser: String,
     pub me: wire::Me,
 }
@@ -81,7 +81,7 @@ impl App {
         Ok(SignedIn { secret, known_browser, me: self.me(&principal).await? })
     }
 
-    /// In the history of the organization that made the account.
+    /// Records a failed login in the audit log of the organization that created the account.
     pub(super) async fn record_failure(&self, context: Context, user: Option<User>) -> Result<(), AppError> {
         let Some(user) = user else { return Ok(()) };
         self.services
@@ -90,7 +90,7 @@ impl App {
             .await
     }
 
-    /// Ends the browser's sign-in. A token cannot be signed out, only revoked.
+    /// Ends the login of this browser. Refused for API tokens, which are revoked instead.
     pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
         let Via::SignIn { id } = who.via else {
             return Err(AppError::new(Code::InvalidState, "you came with an API token; revoke it to end it"));
@@ -126,7 +126,7 @@ impl App {
         })
     }
 
-    /// Whom a bearer token speaks for, as of now.
+    /// Authenticates a bearer token.
     pub async fn by_token(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::Api, text) {
             return Ok(None);
@@ -181,7 +181,7 @@ impl App {
         Ok(Some(caller))
     }
 
-    /// Whom a browser's cookie speaks for, as of now.
+    /// Authenticates a session cookie.
     pub async fn by_cookie(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
         if !is_well_formed(TokenKind::SignIn, text) {
             return Ok(None);
@@ -214,14 +214,14 @@ fn shown_sites(sites: &[(String, String)]) -> Vec<wire::DemoSite> {
     sites.iter().map(|(place, url)| wire::DemoSite { place: place.clone(), url: url.clone() }).collect()
 }
 
-/// When something was last used decides nothing: on a full disk, reads go on without it.
+/// Logs a failed update of a last-used time. It does not fail the request, so that reads still work on a full disk.
 fn bookkept(written: Result<(), AppError>) {
     if let Err(error) = written {
-        tracing::warn!(?error, "a last-used time was not written");
+        tracing::warn!(?error, "updating a last-used time failed");
     }
 }
 
-/// Verifying takes a while: the password must still be the one that was verified.
+/// Fails if the password was changed while it was being verified.
 pub(super) fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), AppError> {
     let now = user::by_id(tx, verified.id)?.as_ref().and_then(password_hash);
     if now == password_hash(verified) {
@@ -246,7 +246,7 @@ pub(super) fn actor(user: &User) -> Actor {
     Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None }
 }
 
-/// Gives a browser its cookie; the caller has checked that the user is at it.
+/// Creates a login and the secret for its cookie. The caller has authenticated the user.
 pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, Redacted), AppError> {
     let secret = make(TokenKind::SignIn);
     let id = SignInId::from_parts(tx.now(), tx.entropy()?);
@@ -256,7 +256,8 @@ pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, R
     Ok((id, secret))
 }
 
-/// A sign-in is told to the organization that made the account, not to every one that has added it since.
+/// Records an event of an account in the audit log of the organization that created it, not in those that added it
+/// later.
 pub(super) fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
     if let Some(org) = member::home(tx, user.id)? {
         let event = NewEvent::new(kind, Subject::new("user", user.id, Some(user.name.as_str())));

@@ -1,7 +1,8 @@
-//! Tries to log in are counted before the password is looked at, so that many at once are no way around the limit.
+//! Rate limit for login attempts. Attempts are counted before the password is verified, so that concurrent attempts
+//! cannot exceed the limit.
 //!
-//! Ten failures a minute close an account to the network they came from, and to no other, so that an attacker cannot
-//! lock a member out. When an account fails from many networks, every try is delayed.
+//! Ten failures within a minute lock an account for the network they came from only, so that an attacker cannot lock
+//! out the user. If an account fails from many networks, every attempt is delayed.
 
 use std::net::IpAddr;
 
@@ -16,12 +17,12 @@ use crate::limits::{
     LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX, LOGIN_FAILURES_PER_NETWORK_MAX, LOGIN_SLOW_DOWN,
 };
 
-/// What a try counts for.
+/// The counters that an attempt is charged to.
 #[derive(Clone)]
 pub(super) struct Try {
     account: String,
     network: String,
-    /// The account, from this network.
+    /// This account from this network.
     pair: String,
 }
 
@@ -35,8 +36,8 @@ impl Try {
         }
     }
 
-    /// From a browser in which the account has logged in before. It has a limit of its own, so that failures of others,
-    /// from the same network or many, neither close nor delay it.
+    /// An attempt from a browser in which the account has logged in before. It has counters of its own, so that
+    /// failures from other browsers neither lock nor delay it.
     pub(super) fn known_browser(id: &str) -> Self {
         Self {
             account: format!("browser account:{id}"),
@@ -45,7 +46,7 @@ impl Try {
         }
     }
 
-    /// A logged-in member confirms the own password.
+    /// A logged-in user confirms their own password.
     pub(super) fn own(email: &Email) -> Self {
         let email = email.key();
         Self {
@@ -61,7 +62,7 @@ impl Try {
 }
 
 impl App {
-    /// Counts the try as failed, or refuses it. Returns when the password may be looked at.
+    /// Counts the attempt as failed, or refuses it. Once this returns, the caller may verify the password.
     pub(super) async fn begin_try(&self, context: Context, tried: Try) -> Result<(), AppError> {
         let fails_everywhere = self.services.store.transact(context, move |tx| {
             let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
@@ -86,7 +87,7 @@ impl App {
         Ok(())
     }
 
-    /// The password was right: the try was no failure.
+    /// Uncounts an attempt whose password was correct.
     pub(super) fn take_back(tx: &mut Tx<'_>, tried: &Try) -> Result<(), AppError> {
         for subject in tried.subjects() {
             sign_in::take_back_failure(tx, subject)?;
@@ -95,7 +96,8 @@ impl App {
     }
 }
 
-/// Failures are counted by network, so that neighbouring addresses do not multiply the tries.
+/// The /24 (IPv4) or /64 (IPv6) network of an address. Failures count per network, so that neighbouring addresses do
+/// not multiply the allowed attempts.
 fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => {

@@ -1,4 +1,4 @@
-//! API tokens. Everybody has their own; managing other people's is a permission.
+//! API tokens. Members manage their own; managing those of other members requires a permission.
 
 use berth_api::problem::Code;
 use berth_api::token as wire;
@@ -18,19 +18,19 @@ use crate::auth::authorize::Authorized;
 use crate::auth::tokens::{TokenKind, hash, make, shown_prefix};
 use crate::error::AppError;
 
-/// A token never changes: it is made, and revoked.
+/// Tokens are immutable: created, then revoked.
 const TOKEN_VERSION: i64 = 1;
 
 pub struct NewToken {
     pub name: DisplayName,
-    /// `0`: never.
+    /// `0`: does not expire.
     pub expires_in_days: i64,
-    /// A service account; the caller if absent.
+    /// A service account. `None`: the caller.
     pub owner: Option<UserId>,
 }
 
 impl App {
-    /// The caller's own tokens, or everybody's for those who manage them.
+    /// Lists the caller's tokens, or all tokens of the organization if the caller may manage them.
     pub async fn list_tokens(
         &self,
         who: &Authorized<permit::TokensOwn>,
@@ -57,7 +57,7 @@ impl App {
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             if let Some(other) = other {
-                // Making a token for a person would be acting as that person.
+                // Only for service accounts: with a token of another person the caller could impersonate that person.
                 let owner = member::one(tx, other)?.filter(|member| member.is_service);
                 let owner = owner.ok_or_else(|| {
                     AppError::invalid_member("/ownerId", "must be a service account of this organization")
@@ -69,7 +69,7 @@ impl App {
             }
             let days = Some(new.expires_in_days).filter(|days| *days > 0);
             let asked = days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
-            // What a token makes does not outlive it.
+            // A token created with another token expires no later than that one.
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
             let (record, token) = issue(tx, other.unwrap_or(own), new.name, expires_at)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
@@ -121,7 +121,7 @@ impl App {
     }
 }
 
-/// Makes a token in the transaction's organization.
+/// Creates a token in the transaction's organization.
 pub fn issue(
     tx: &mut Tx<'_>,
     user: UserId,

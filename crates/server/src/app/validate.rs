@@ -1,4 +1,4 @@
-//! What is wrong with a definition, before anybody uses it.
+//! Validation of definitions.
 
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
@@ -18,8 +18,8 @@ const CUT_OFF: &str = "this step asks an address, and steps of this organization
     write `network: host` on it";
 
 impl App {
-    /// Checks a definition without keeping it, also for secrets and webhooks that nobody has created and approvals that
-    /// nobody could give.
+    /// Validates a definition without storing it. Also warns about missing secrets and webhooks, and about approvals
+    /// that too few members could give.
     pub async fn validate_definition(
         &self,
         who: &Authorized<permit::PipelinesRead>,
@@ -35,7 +35,7 @@ impl App {
         let types = parsed.definition.as_ref().map(Definition::custom_types).unwrap_or_default();
         let mut source = source;
         if !types.is_empty() {
-            // What a custom step takes is known once it is clear which it is.
+            // Parse again with the parameters of the custom step types that the first pass found.
             let looked_up = self.read(who, move |db| {
                 Ok::<_, AppError>(registry::offers(db, types.iter().map(String::as_str))?)
             });

@@ -1,4 +1,4 @@
-//! Long polls: an answer that may wait until there is something new.
+//! Long polling: the response waits until something changes.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::streams::Place;
 
-/// The feed may drop what it cannot carry: look again this often in any case.
+/// Poll interval in case the feed has dropped an event.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Where much happens, not every event is worth a look of its own.
+/// Minimum time between two checks, so that a busy organization does not cause a check per event.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
-/// A caller who looks, and looks again whenever something has happened in their organization.
+/// State of a long poll: the handler checks again after each event in the organization.
 pub struct Waiting {
     deadline: Instant,
-    /// None: the caller does not wait.
+    /// `None`: no waiting requested.
     listening: Option<(Follower, Place)>,
     shutdown: CancellationToken,
 }
 
 impl App {
-    /// Listening begins here, before the first look: nothing happens in between unheard.
+    /// Starts a long poll. Subscribes before the first check, so that no event in between is missed.
     pub fn wait<P>(&self, who: &Authorized<P>, wait: Duration) -> Result<Waiting, AppError> {
         let listening = match wait.is_zero() {
             true => None,
@@ -36,7 +36,7 @@ impl App {
 }
 
 impl Waiting {
-    /// Whether to look again: not once it `is_done`, and not when the time is over.
+    /// Waits and returns whether to check again: `false` if `is_done` or the deadline has passed.
     pub async fn look_again(&mut self, is_done: bool) -> bool {
         let now = Instant::now();
         let Some((follower, _)) = &mut self.listening else { return false };
@@ -51,7 +51,7 @@ impl Waiting {
             },
         }
         tokio::time::sleep_until(now + LOOK_PAUSE).await;
-        // All that was told meanwhile is seen with this one look.
+        // One check covers all events received so far.
         follower.skip();
         true
     }

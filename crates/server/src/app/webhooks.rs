@@ -1,4 +1,4 @@
-//! Webhooks: created, changed, given another secret, deleted.
+//! Webhooks: list, view, create, change, delete, rotate the signing secret.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub struct NewWebhook {
     pub is_active: bool,
 }
 
-/// What changes; what is absent stays.
+/// Changes to a webhook. `None` keeps the current value.
 pub struct WebhookChange {
     pub name: Option<Slug>,
     pub url: Option<String>,
@@ -149,7 +149,8 @@ impl App {
             match (found.state.is_active(), next.state.is_active()) {
                 (false, true) => webhook::begin(tx, next.id)?,
                 (true, false) => drop(delivery::give_up(tx, next.id)?),
-                // What was read under the old wishes is not read again under the new ones.
+                // Store the in-memory position, so that events already processed with the old settings are not
+                // processed again with the new ones.
                 _ => keep_position(tx, next.id, notify.position(next.id))?,
             }
             answer(tx, &next, true)
@@ -174,7 +175,7 @@ impl App {
         .await
     }
 
-    /// A new signing secret. The one before it signs too, for a day.
+    /// Creates a new signing secret. Deliveries are also signed with the previous one for a day.
     pub async fn rotate_webhook(
         &self,
         who: &Authorized<permit::WebhooksWrite>,
@@ -193,7 +194,7 @@ impl App {
         .await
     }
 
-    /// What can be refused about an address before anything is sent to it.
+    /// Checks a URL against the egress policy, without resolving or contacting it.
     fn checked_url(&self, url: &str) -> Result<String, AppError> {
         let checked = self.services.egress.policy().check(url);
         checked.map(String::from).map_err(|why| AppError::invalid_member("/url", why.to_string()))
@@ -233,7 +234,7 @@ fn keep_position(tx: &mut Tx<'_>, id: WebhookId, read: i64) -> Result<(), AppErr
     Ok(())
 }
 
-/// Never the address: part of it may be a secret.
+/// Leaves out the URL, because part of it may be a secret.
 fn about(kind: EventKind, webhook: &Webhook) -> NewEvent {
     let subject = Subject::new("webhook", webhook.id, Some(webhook.name.as_str()));
     let kinds = serde_json::to_value(&webhook.kinds).unwrap_or_default();
@@ -242,7 +243,7 @@ fn about(kind: EventKind, webhook: &Webhook) -> NewEvent {
 
 fn answer(db: &mut impl Read, found: &Webhook, whole: bool) -> Result<Answer<wire::Webhook>, AppError> {
     let body = shown(db, found, whole)?;
-    // How it fares changes without anybody changing the record.
+    // Deliveries change the response without changing the version of the record.
     let fares = serde_json::to_vec(&body).unwrap_or_default();
     Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&fares)))
 }
@@ -256,7 +257,7 @@ fn with_secret(
     Ok(wire::WebhookWithSecret { record, secret: Some(secret.reveal().to_owned()) })
 }
 
-/// `whole`: for those who may change it.
+/// `whole`: include the full URL, for callers who may change the webhook.
 fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Webhook, AppError> {
     let cursor = webhook::cursor(db, webhook.id)?;
     let old = webhook::secrets(db, webhook.id)?.into_iter().filter_map(|secret| secret.valid_until).max();
@@ -287,12 +288,12 @@ fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Web
     })
 }
 
-/// The address without what could be a secret in it.
+/// The origin of a URL; path and query may contain a secret.
 fn origin(url: &str) -> String {
     url::Url::parse(url).map(|url| format!("{}/…", url.origin().ascii_serialization())).unwrap_or_default()
 }
 
-/// Whom a pipeline's definition names, and what to say about those that do not exist.
+/// Returns the webhooks that a pipeline's definition refers to, with a warning for each missing one.
 pub(super) fn named_by(
     db: &mut impl Read,
     pipeline: &Pipeline,
@@ -313,7 +314,7 @@ pub(super) fn named_by(
     Ok((named, warnings))
 }
 
-/// Webhooks a definition names that do not exist, each with its place in the text.
+/// Returns the missing webhooks that a definition refers to, as pairs of JSON pointer and message.
 pub(super) fn unknown(
     db: &mut impl Read,
     notifications: &[Notification],

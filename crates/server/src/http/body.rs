@@ -1,4 +1,5 @@
-//! Reading JSON bodies: bounded in size, depth and time; absent where nothing is required; every unknown member named.
+//! JSON request bodies, with limits on size, nesting and idle time. An empty body is read as `{}`. Errors name every
+//! unknown member, not just the first.
 
 use std::sync::Arc;
 
@@ -20,10 +21,10 @@ use crate::limits::{
     RUNNER_BODY_BYTES_MAX,
 };
 
-/// The body of a PUT or PATCH, or of a POST whose repetition is harmless.
+/// The body of a PUT or PATCH, or of a POST that is safe to repeat.
 pub(super) struct Sent<T>(pub(super) T);
 
-/// The body of a POST, with the key under which its answer is kept.
+/// The body of a POST, with its idempotency key.
 pub(super) struct Posted<T> {
     pub(super) body: T,
     pub(super) once: Option<OnceKey>,
@@ -48,7 +49,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
         let body = parse(&bytes)?;
         let once = key.zip(caller).map(|(key, caller)| {
             let marks = app.services.vault.marks();
-            // Compared, never shown: whatever a client takes for its key is not kept as it was sent.
+            // Only the hash is stored, since it is only compared. Clients may use sensitive values as keys.
             let key = hex(&marks.request_hash(key.as_bytes()));
             OnceKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
         });
@@ -60,7 +61,7 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
     let mut sent = request.headers().get_all("idempotency-key").iter();
     let Some(value) = sent.next() else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()));
-    // A header value may hold tabs.
+    // `to_str` accepts tabs, keys may not contain them.
     let key = key.filter(|key| !key.contains('\t'));
     match key.filter(|_| sent.next().is_none()) {
         Some(key) => Ok(Some(key.to_owned())),
@@ -73,7 +74,7 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
     }
 }
 
-/// What a runner says.
+/// The body of a runner's request.
 pub(super) struct Spoken<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Spoken<T> {
@@ -88,7 +89,7 @@ async fn read(request: Request) -> Result<Vec<u8>, AppError> {
     read_up_to(request, JSON_BODY_BYTES_MAX).await
 }
 
-/// The bytes of a body, whatever they are.
+/// Reads a body of any media type, up to `most` bytes.
 pub(super) async fn raw(body: Body, most: usize) -> Result<Vec<u8>, AppError> {
     let mut body = body;
     let mut bytes = Vec::new();
@@ -105,7 +106,7 @@ pub(super) async fn raw(body: Body, most: usize) -> Result<Vec<u8>, AppError> {
 async fn read_up_to(request: Request, most: usize) -> Result<Vec<u8>, AppError> {
     let media_type = request.headers().get(header::CONTENT_TYPE).cloned();
     let bytes = raw(request.into_body(), most).await?;
-    // Without a body its type does not matter; without a type we take it for JSON.
+    // The type of an empty body does not matter. A missing type means JSON.
     let is_json = media_type.is_none_or(|value| value.to_str().is_ok_and(is_json_type));
     if !bytes.is_empty() && !is_json {
         return Err(AppError::new(Code::UnsupportedMediaType, "the body must be application/json"));
@@ -145,7 +146,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     if depth(text) > JSON_DEPTH_MAX {
         return Err(invalid_json(&format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
     }
-    // Most are right. An array would be taken for a struct, member by member.
+    // Fast path for valid bodies. Arrays are excluded, because serde also reads a struct from an array.
     if text.trim_start().starts_with('{')
         && let Ok(read) = serde_json::from_str(text)
     {
@@ -156,7 +157,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     if !value.is_object() {
         return Err(AppError::new(Code::InvalidRequest, "the body must be a JSON object"));
     }
-    // Read from the text, not from the value, so that a member given twice is noticed.
+    // Parse the text, not `value`, to detect duplicate members.
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let all = errors_of::<T>(value);
@@ -165,7 +166,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     })
 }
 
-/// serde stops at the first error. Unknown members can be taken out one by one, so that all are named at once.
+/// Collects all unknown members. serde stops at the first error, so unknown members are removed one by one.
 fn errors_of<T: DeserializeOwned>(mut value: serde_json::Value) -> Vec<InputError> {
     let mut errors = Vec::new();
     while errors.len() < INPUT_ERRORS_MAX {
@@ -188,7 +189,7 @@ fn remove(value: &mut serde_json::Value, pointer: &str) -> bool {
 
 fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     let text = error.to_string();
-    // The place is in the pointer; line and column would repeat it.
+    // The pointer already tells the position.
     let text = text.split(" at line ").next().unwrap_or_default();
     if text.starts_with("unknown field") {
         return unknown_member(pointer, text);
@@ -199,7 +200,7 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
             ..input_error(&format!("{pointer}/{name}"), "is required")
         };
     }
-    // "invalid type: string \"…\", expected i64": what was sent may be a secret in the wrong place.
+    // Drop the value from `invalid type: string "…", expected i64`: it may be a secret in the wrong member.
     match text.rsplit_once(", expected ") {
         Some((_, "i64" | "u64" | "u32")) => input_error(pointer, "must be a whole number"),
         Some((_, expected)) if expected.starts_with("struct ") => input_error(pointer, "must be an object"),
@@ -208,7 +209,7 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     }
 }
 
-/// serde lists the members there are: "unknown field `…`, expected one of `url`, `name`".
+/// Suggests a known member. serde lists them in its message: "unknown field `…`, expected one of `url`, `name`".
 fn unknown_member(pointer: &str, text: &str) -> InputError {
     let known = text.rsplit_once(", expected ").map_or("", |(_, known)| known);
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
@@ -235,7 +236,7 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         .collect()
 }
 
-/// How deep the brackets nest, without building anything.
+/// Maximum nesting of brackets, computed without parsing.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0, false, false);
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Turning members of a body into names and words, collecting what is wrong with each.
+//! Validation of body members. Collects all errors instead of stopping at the first.
 
 use berth_api::problem::InputError;
 
@@ -16,7 +16,7 @@ impl Check {
         parsed.map_err(|error| self.0.push(input_error(pointer, error.to_string()))).ok()
     }
 
-    /// An empty text is not given.
+    /// An empty string counts as absent.
     pub(super) fn optional<T, E: std::fmt::Display>(
         &mut self,
         pointer: &str,
@@ -26,7 +26,7 @@ impl Check {
         given.filter(|text| !text.is_empty()).and_then(|text| self.required(pointer, parse(text)))
     }
 
-    /// The required parts together, or everything that is wrong.
+    /// Returns `parts` if there were no errors, otherwise all of them.
     pub(super) fn done<T>(self, parts: Option<T>) -> Result<T, AppError> {
         match parts {
             Some(parts) if self.0.is_empty() => Ok(parts),

@@ -1,4 +1,5 @@
-//! The dashboard's files, inside the binary. Every address of a page answers the same document; its script does the rest.
+//! Serves the dashboard from files embedded in the binary. All page URLs return the same document; the client-side
+//! router does the rest.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use http::{Method, StatusCode};
 use super::{docs, guard, pages};
 use crate::app::App;
 
-/// A file as `build.rs` found it in `web/dist`, with the forms that were compressed there.
+/// A file that `build.rs` found in `web/dist`, with its compressed variants.
 #[derive(Debug, Clone, Copy)]
 struct File {
     path: &'static str,
@@ -24,24 +25,25 @@ struct File {
 static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/dashboard_files.rs"));
 
 const DOCUMENT: &str = "/index.html";
-/// Names in here carry a hash of their content.
+/// File names below it contain a hash of the content.
 const ASSETS: &str = "/assets/";
-/// Addresses of pages outside of an organization; the others begin with `/o/`.
+/// Page URLs outside of an organization; those of organizations start with `/o/`.
 const PAGES: &[&str] = &["/sign-in", "/invitation", "/reset-password", "/profile"];
 
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const ASK_AGAIN: &str = "no-cache";
 
-/// Marks an answer that is given at any path below a prefix: such a path says nothing about what exists.
+/// Marks a response that is the same for any path below a prefix. Such a path may contain anything and is not logged
+/// unfiltered.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AnyPath;
 
-/// The document, for `/`.
+/// The dashboard at `/`.
 pub(super) fn front(app: &App, request: &Request) -> Response {
     redirect_to_own_host(app, request).unwrap_or_else(|| document(FILES, request.headers()))
 }
 
-/// Whatever is no route of the API: a file, a page's address, or nothing.
+/// Handles paths that are no API route: a file, a page URL, or a 404.
 pub(super) async fn fallback(State(app): State<Arc<App>>, request: Request) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let path = request.uri().path();
@@ -61,7 +63,7 @@ fn is_page(path: &str) -> bool {
     PAGES.contains(&path) || path.starts_with("/o/")
 }
 
-/// Sends a browser that opens a page at 127.0.0.1 to the dashboard's own host.
+/// Redirects a browser that opens a page at 127.0.0.1 to the host of the dashboard.
 fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
     if *request.method() != Method::GET || !is_navigation(request.headers()) {
         return None;
@@ -71,7 +73,8 @@ fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
     Some(Redirect::temporary(&format!("{dashboard}{page}")).into_response())
 }
 
-/// A person opens a page. Old browsers do not say so, but ask for HTML; programs ask for anything.
+/// Whether a user opened this URL in a browser. Browsers without `Sec-Fetch-Mode` are recognized by their request for
+/// HTML.
 fn is_navigation(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match text("sec-fetch-mode") {
@@ -121,7 +124,7 @@ fn sent(file: &File, headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether the client named this encoding, and not to refuse it.
+/// Whether `Accept-Encoding` lists this encoding, and not with `q=0`.
 fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|range| {
@@ -154,7 +157,7 @@ mod tests {
         },
     ];
 
-    /// Status, media type, caching and encoding of what a path answers.
+    /// Compares status, media type, caching and encoding of the response for a path.
     fn check(path: &str, accepted: &'static str, expected: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));

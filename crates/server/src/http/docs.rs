@@ -1,9 +1,9 @@
-//! The documentation, inside the binary: what is true of this version.
+//! Serves the documentation of this version from files embedded in the binary.
 
 use axum::response::{Html, IntoResponse as _, Response};
 use http::header;
 
-/// A file of `docs/` as `build/docs.rs` made it.
+/// A file of `docs/`, rendered by `build/docs.rs`.
 struct Page {
     path: &'static str,
     title: &'static str,
@@ -25,7 +25,7 @@ code{font-family:ui-monospace,SFMono-Regular,Menlo,monospace}:not(pre)>code{back
 table{border-collapse:collapse;display:block;overflow-x:auto}td,th{border-bottom:1px solid var(--line);padding:.4rem .8rem .4rem 0;text-align:left;vertical-align:top}\
 thead:not(:has(th:not(:empty))){display:none}img{max-width:100%;border:1px solid var(--line);border-radius:.4rem}";
 
-/// A page or an image of the documentation; `None`: there is none here.
+/// Returns a page or image of the documentation. `None`: not found.
 pub(super) fn answer(path: &str) -> Option<Response> {
     if let Some((_, bytes)) = IMAGES.iter().find(|(name, _)| *name == path) {
         return Some(([(header::CONTENT_TYPE, "image/png")], *bytes).into_response());
@@ -34,7 +34,7 @@ pub(super) fn answer(path: &str) -> Option<Response> {
     Some(framed(page.title, page.body).into_response())
 }
 
-/// A page as all of them look.
+/// Renders the common page layout.
 pub(super) fn framed(title: &str, body: &str) -> Html<String> {
     Html(format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · Berth</title>\

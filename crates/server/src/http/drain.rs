@@ -1,7 +1,7 @@
-//! Reads what a handler left of a request body.
+//! Reads the rest of a request body that the handler did not consume.
 //!
-//! A connection with unread bytes has to be closed, which resets it: a proxy that has just sent the body then loses the
-//! response, and tells its client 502.
+//! Otherwise the connection has to be closed with unread bytes, which resets it. A proxy that has just sent the body
+//! then loses the response and returns a 502.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use parking_lot::Mutex;
 
 use crate::limits::{DRAIN_BYTES_MAX, DRAIN_MAX};
 
-/// The body of a request while its handler may read it.
+/// A handle to the request body, shared with the handler.
 pub(super) struct UnreadBody {
     body: Option<Arc<Mutex<Body>>>,
-    /// The client sends its body only when it is told to.
+    /// The client sends the body only after a `100 Continue`.
     waits_for_continue: bool,
 }
 
-/// Keeps a handle to the body, if there is one.
+/// Wraps the body, so that its rest can be read after the handler has finished.
 pub(super) fn watch_body(request: Request<Body>) -> (Request<Body>, UnreadBody) {
     let waits_for_continue = expects_continue(request.headers());
     if hyper::body::Body::is_end_stream(request.body()) {
@@ -36,7 +36,7 @@ pub(super) fn watch_body(request: Request<Body>) -> (Request<Body>, UnreadBody) 
 }
 
 impl UnreadBody {
-    /// Reads the rest, within limits. Returns whether the connection can be kept.
+    /// Reads the rest, up to `DRAIN_BYTES_MAX` and `DRAIN_MAX`. Returns whether the connection can be kept alive.
     pub(super) async fn drain(self, answered: StatusCode) -> bool {
         let Some(body) = self.body else { return true };
         let mut body = std::mem::take(&mut *body.lock());

@@ -1,5 +1,5 @@
-//! Everything that happens around the router: the path, the request id, the deadline, panics, problem bodies,
-//! headers of every answer, and one log line.
+//! Middleware around the router: canonical path, request id, timeout, panics, problem bodies, common response headers,
+//! metrics and the request log.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
@@ -36,16 +36,16 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// What is known of every request.
+/// Data available for every request, as an extension.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// In its log line, its events and its problem.
+    /// Appears in the request log, audit log and problem body.
     pub(crate) request_id: String,
-    /// Where it came from, behind trusted proxies.
+    /// The client's address, taken from `X-Forwarded-For` if trusted proxies sent the request.
     pub(crate) address: IpAddr,
 }
 
-/// The whole HTTP side of the server, ready to answer.
+/// The complete HTTP service.
 pub struct Edge {
     app: Arc<App>,
     router: Router,
@@ -60,7 +60,7 @@ impl Edge {
         Self { app, router, doors, table }
     }
 
-    /// Every route with what it takes to call it.
+    /// All routes with the access they require.
     pub fn routes(&self) -> &[RouteInfo] {
         &self.table
     }
@@ -95,10 +95,10 @@ impl Edge {
         let took = started.elapsed();
         self.app.requests.note(&asked.method, route, response.status(), took);
         let (status, ms) = (response.status().as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-        // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
+        // The path of a successful request names existing records. Any other path may contain pasted secrets.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
         let path = if names { asked.path } else { without_strange_parts(&asked.path) };
-        // Runners ask all the time; what went well is no news.
+        // Runners poll constantly; log their successful requests at debug level.
         if status < 400 && path.starts_with("/api/v1/runner/") {
             tracing::debug!(method = %asked.method, path, status, ms, request_id = id, "answered");
         } else {
@@ -108,7 +108,7 @@ impl Edge {
     }
 
     async fn route(&self, request: Request<Body>, matched: Option<Matched<'_>>) -> Response {
-        // What a runner fetches or leaves may be large; pauses in it have a limit of their own.
+        // Transfers of runners may be large. They have a longer timeout, and an idle timeout on the body.
         let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let passed = AssertUnwindSafe(self.pass(request, matched)).catch_unwind();
@@ -119,7 +119,7 @@ impl Edge {
                 let text = format!("the request took longer than {} s", limit.as_secs());
                 AppError::new(Code::RequestTimeout, text).into_response()
             }
-            // It may still be committed: nobody may take this for a no.
+            // The transaction may still commit, so the response must not claim that the request failed.
             Err(_) => {
                 let text = format!(
                     "the request took longer than {} s; it may have had its effect or not. \
@@ -131,7 +131,7 @@ impl Edge {
         }
     }
 
-    /// Through the door, and on to the handler.
+    /// Checks authentication and authorization, then calls the router.
     async fn pass(&self, request: Request<Body>, matched: Option<Matched<'_>>) -> Response {
         let (mut parts, body) = request.into_parts();
         if let Some(matched) = matched
@@ -148,7 +148,8 @@ impl Edge {
         if !trusted(&peer) {
             return peer;
         }
-        // From the right: each trusted proxy vouches for the hop before it. What cannot be read ends the walk.
+        // From right to left: each trusted proxy vouches for the hop before it. Stops at an address that cannot be
+        // parsed.
         let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
         let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
         let mut known = peer;
@@ -166,7 +167,7 @@ impl Edge {
         if let Some(problem) = response.extensions_mut().remove::<Problem>() {
             response = rendered(problem, response.headers(), asked, id);
         } else if response.status().is_client_error() || response.status().is_server_error() {
-            // From the router itself: no such path, or not with this method.
+            // From the router itself: unknown path, or method not allowed.
             let problem = for_status(response.status(), &asked.method);
             response = rendered(problem, response.headers(), asked, id);
         }
@@ -174,7 +175,7 @@ impl Edge {
             response = not_modified(&response);
         }
         let headers = response.headers_mut();
-        // An answer may know a stricter one; only files of the dashboard may be kept.
+        // A handler may set a stricter policy. Only files of the dashboard may be cached.
         if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
             headers
                 .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
@@ -195,14 +196,14 @@ impl Edge {
     }
 }
 
-/// `203.0.113.9`, `203.0.113.9:51234`, `2001:db8::1` or `[2001:db8::1]:51234`.
+/// Parses `203.0.113.9`, `203.0.113.9:51234`, `2001:db8::1` or `[2001:db8::1]:51234`.
 fn hop_address(hop: &str) -> Option<IpAddr> {
     let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
     let with_port = || hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
     bare.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
 }
 
-/// What of a request is needed to finish its answer.
+/// Request data needed to finish the response.
 struct Asked {
     method: Method,
     path: String,
@@ -224,7 +225,7 @@ impl Asked {
     }
 }
 
-/// RFC 9112: one, and only one. Two would let a proxy and us see different hosts.
+/// Requires exactly one `Host` header (RFC 9112). With two, a proxy and this server could see different hosts.
 fn check_host(request: &Request<Body>) -> Result<(), AppError> {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
@@ -249,7 +250,7 @@ fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
     whole.parse().map_err(|_| bad("the address is not valid"))
 }
 
-/// What the client has is still right. The headers that tell how long say the same as with the whole answer.
+/// A 304 with the caching headers of the full response.
 fn not_modified(whole: &Response) -> Response {
     let mut response = StatusCode::NOT_MODIFIED.into_response();
     for name in [header::ETAG, header::CACHE_CONTROL, header::VARY] {
@@ -302,7 +303,7 @@ fn for_status(status: StatusCode, method: &Method) -> Problem {
             Problem::new(Code::MethodNotAllowed, format!("{method} is not possible here"))
         }
         other => {
-            tracing::error!(status = other.as_u16(), "an answer without a problem body");
+            tracing::error!(status = other.as_u16(), "error response without a problem body");
             Problem::new(Code::Internal, "something broke on our side")
         }
     }
@@ -314,12 +315,12 @@ fn request_id(headers: &HeaderMap) -> String {
         .get(&REQUEST_ID)
         .and_then(|value| value.to_str().ok())
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
-        // It goes into logs and events, where a credential sent in the wrong header must not end.
+        // Ids appear in logs and events; a credential sent in this header must not.
         .filter(|id| !looks_like_token(id))
         .map_or_else(fresh_id, str::to_owned)
 }
 
-/// Nobody has to be unable to guess it, and it is made for every request: a keyed hash of a counter.
+/// Generates a request id: a keyed hash of a counter. Cheap, because it need not be unpredictable.
 fn fresh_id() -> String {
     static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -335,7 +336,7 @@ fn fresh_id() -> String {
     id.iter().copied().map(char::from).collect()
 }
 
-/// A client that names `application/json` may not know the type of problems.
+/// Whether the client accepts `application/json` but not `application/problem+json`, which it may not know.
 fn lists_json_alone(headers: &HeaderMap) -> bool {
     let accepted: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();

@@ -1,4 +1,4 @@
-//! The door: who is it, and may they do this? Asked before the router, by the path and the method it will see.
+//! Authentication and authorization middleware. Runs before routing, on the path and method that the router will see.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::auth::authorize::{Authorized, Grant, Principal, Resource, authorize};
 use crate::error::{AppError, Denied};
 
-/// Every route with what it takes to call it, found as the router finds them.
+/// All routes with the access they require, matched the same way as in the router.
 pub(super) struct Doors(matchit::Router<Door>);
 
 struct Door {
@@ -26,17 +26,17 @@ struct Door {
     by_method: Vec<(Method, Access)>,
 }
 
-/// Where a path and a method lead.
+/// The route that matches a request.
 pub(super) struct Matched<'a> {
-    /// As the table names it, never as somebody sent it.
+    /// The route pattern, not the path as sent.
     pub(super) route: Arc<str>,
-    /// `None`: not with this method, as the router will say.
+    /// `None`: the method is not allowed; the router responds with a 405.
     access: Option<Access>,
     org: &'a str,
 }
 
 impl Doors {
-    /// Two routes the router cannot tell apart are refused by it as well.
+    /// Panics on conflicting routes, as the router does.
     pub(super) fn new(table: &[RouteInfo]) -> Self {
         let mut doors = BTreeMap::<&str, Vec<(Method, Access)>>::new();
         for route in table {
@@ -52,7 +52,7 @@ impl Doors {
 
     pub(super) fn find<'a>(&self, method: &Method, path: &'a str) -> Option<Matched<'a>> {
         let found = self.0.at(path).ok()?;
-        // The router answers HEAD with what answers GET.
+        // The router serves HEAD with the GET handler.
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let access = found.value.by_method.iter().find(|(of, _)| of == method).map(|(_, access)| *access);
         let org = found.params.get("orgId").unwrap_or_default();
@@ -60,7 +60,7 @@ impl Doors {
     }
 }
 
-/// Lets a request pass, with the proof of it for the handler; or says why not.
+/// Authenticates and authorizes a request, and adds the proof to its extensions for the handler.
 pub(super) async fn check(app: &App, matched: &Matched<'_>, request: &mut Parts) -> Result<(), AppError> {
     let action = match matched.access {
         None | Some(Access::Open) => return Ok(()),
@@ -123,7 +123,7 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
     Ok(principal)
 }
 
-/// Who a runner is comes from what it shows, and from nothing it says.
+/// Authenticates a runner. Its identity comes from the token alone, never from the request body.
 async fn runner(app: &App, request: &Parts, access: Access) -> Result<RunnerCaller, AppError> {
     let found = match bearer(&request.headers)? {
         None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
@@ -171,12 +171,13 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
     }
 }
 
-/// Open routes that look at a secret are limited by address, whether it is right or not.
+/// Rate limit per address for open routes that check a secret, whether the secret is right or wrong.
 pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
     app.rates.stranger(origin(request.extensions())?.address).map_err(too_fast)
 }
 
-/// A browser says where a request comes from; only our own pages may use the cookie.
+/// CSRF protection: only requests from the dashboard's own pages may use the cookie, according to `Sec-Fetch-Site` and
+/// `Origin`.
 pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), AppError> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));
     let site_is_ours = matches!(text("sec-fetch-site"), None | Some("same-origin" | "none"));
@@ -189,7 +190,7 @@ pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Ap
     Err(AppError::new(Code::Forbidden, "this request comes from another site's page"))
 }
 
-/// Returns the address of the dashboard, where the request was sent to a name of this machine that is not the dashboard's.
+/// Returns the URL of the dashboard if the request was sent to another name of this machine.
 pub(super) fn dashboard_elsewhere(app: &App, headers: &HeaderMap) -> Option<String> {
     app.config.dashboard_instead_of(headers.get(header::HOST)?.to_str().ok()?)
 }
@@ -204,7 +205,7 @@ pub(super) fn origin(extensions: &http::Extensions) -> Result<&Origin, AppError>
     extensions.get::<Origin>().ok_or_else(|| AppError::bug("a request from nowhere"))
 }
 
-/// The proof the handler hands to its use case.
+/// Extractor for the proof of authorization that a use case requires.
 pub(super) struct Allowed<P>(pub(super) Authorized<P>);
 
 impl<P: Permit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
@@ -216,7 +217,7 @@ impl<P: Permit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
     }
 }
 
-/// Who calls, on routes that need no permission.
+/// Extractor for the caller, on routes that require no permission.
 pub(super) struct Caller(pub(super) Arc<Principal>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -228,7 +229,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// A runner that calls.
+/// Extractor for an authenticated runner.
 pub(super) struct RunnerRequest(pub(super) Far);
 
 impl FromRequestParts<Arc<App>> for RunnerRequest {

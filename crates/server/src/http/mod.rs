@@ -1,4 +1,4 @@
-//! HTTP: from bytes to use cases and back. No rule about pipelines or people is made here.
+//! HTTP layer: parses requests, calls use cases, writes responses. Contains no business rules.
 
 mod body;
 mod check;

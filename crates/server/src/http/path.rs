@@ -1,13 +1,15 @@
-//! One reading of a path, made before routing, so that routing and authorization cannot disagree about it.
+//! Canonical form of a request path, computed once before routing, so that routing and authorization cannot interpret
+//! it differently.
 //!
-//! Accepted on purpose: a trailing slash, the ephemeral-environment paths without `/api/v1`, and one doubled slash
-//! directly after the base (a base address that ends in a slash). Everything clever is refused.
+//! Tolerates a trailing slash, the ephemeral-environment paths without `/api/v1`, and one doubled slash directly after
+//! the base (from a base URL that ends in a slash). Rejects anything else that is ambiguous, such as dot segments and
+//! encoded slashes.
 
 use std::borrow::Cow;
 
 const BASE: &str = "/api/v1";
 
-/// The path the router sees, or what is wrong with it.
+/// Returns the path that the router sees, or why it was rejected.
 pub(crate) fn canonical(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     let mut path = match raw.strip_prefix(BASE).unwrap_or(raw) {
         rest if rest.starts_with("//") && is_after_base(raw, rest) => {
@@ -30,7 +32,7 @@ pub(crate) fn canonical(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     Ok(path)
 }
 
-/// `/api/v1//…`, and `//organizations/…` where the base is the bare host.
+/// Accepts `/api/v1//…`, and `//organizations/…` if the base URL is just the host.
 fn is_after_base(raw: &str, rest: &str) -> bool {
     raw.len() > rest.len() || rest.starts_with("//organizations")
 }
@@ -39,7 +41,7 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     if segment.is_empty() {
         return Err("a path has no empty segments");
     }
-    // Most are names and ids.
+    // Fast path: most segments are names and ids.
     if segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
         return Ok(());
     }
@@ -53,7 +55,7 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A segment with what it stands for; `None`: it cannot be read.
+/// Percent-decodes a segment. `None`: invalid encoding.
 pub(super) fn decode(segment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.bytes();
@@ -69,11 +71,11 @@ pub(super) fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The longest part of a path that can be the name of something of ours.
+/// Maximum length of a name or id in a path.
 const NAME_CHARS_MAX: usize = 63;
 
-/// A refused path as it may be kept in a log: what cannot be a name or an id of ours is somebody's mistake, and people
-/// put tokens and passwords into addresses by mistake.
+/// Masks parts of a rejected path for the log. Parts that cannot be a name or an id may be tokens or passwords that a
+/// user pasted by mistake.
 pub(crate) fn without_strange_parts(path: &str) -> String {
     let names = |part: &str, word: fn(u8) -> bool| {
         part.len() <= NAME_CHARS_MAX

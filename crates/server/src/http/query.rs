@@ -1,4 +1,4 @@
-//! Query parameters and `If-Match`: each given once, whole numbers as digits, ranges named in the refusal.
+//! Query parameters, pagination and `If-Match`. A parameter may occur only once; errors name the allowed range.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,17 +18,17 @@ use crate::app::{NumberedPage, Page};
 use crate::error::AppError;
 use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX, WAIT_S_MAX};
 
-/// The query of a request; unknown parameters are simply not asked for.
+/// The query of a request. Unknown parameters are ignored.
 pub(super) struct Params {
     pairs: Vec<Param>,
-    /// `Prefer: wait=N`, with which clients ask for what `wait` asks for.
+    /// `Prefer: wait=N`, an alternative to the parameter `wait`.
     preferred_wait: Option<i64>,
 }
 
 struct Param {
     name: String,
     value: String,
-    /// Somebody asked for it. What nobody asks for is not repeated in links either.
+    /// The handler has read it. Parameters that were not read are left out of pagination links.
     is_read: AtomicBool,
 }
 
@@ -49,7 +49,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 }
 
 impl Params {
-    /// A parameter with an empty value is not given.
+    /// An empty value counts as absent.
     pub(super) fn get(&self, name: &str) -> Result<Option<&str>, AppError> {
         let found = self.pairs.iter().filter(|param| param.name == name);
         let mut found =
@@ -60,7 +60,7 @@ impl Params {
         }
     }
 
-    /// A short text.
+    /// A string of limited length without control characters.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         if text.chars().count() > SEARCH_CHARS_MAX || text.chars().any(char::is_control) {
@@ -70,14 +70,14 @@ impl Params {
         Ok(Some(text.to_owned()))
     }
 
-    /// The id of something, which is named where it is not one.
+    /// An id. `of` names the kind of record in the error.
     pub(super) fn id<T: FromStr>(&self, name: &str, of: &str) -> Result<Option<T>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         let wanted = || AppError::invalid_parameter(name, format!("must be the id of {of}"));
         text.parse().map(Some).map_err(|_| wanted())
     }
 
-    /// A name of some kind.
+    /// A value parsed with `parse`.
     pub(super) fn name<T, E: std::fmt::Display>(
         &self,
         name: &str,
@@ -95,7 +95,7 @@ impl Params {
         text.parse().map(Some).map_err(|error: T::Err| AppError::invalid_parameter(name, error.to_string()))
     }
 
-    /// `wait`, or `Prefer: wait=N`: how long a response may wait for something new.
+    /// How long the response may wait for a change, from `wait` or `Prefer: wait=N`.
     pub(super) fn wait(&self) -> Result<Duration, AppError> {
         let seconds = self.whole("wait", 0, WAIT_S_MAX)?.or(self.preferred_wait).unwrap_or(0);
         Ok(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
@@ -118,7 +118,7 @@ impl Params {
     }
 }
 
-/// A preference is never an error (RFC 7240): one that cannot be read is ignored, and one that is too long shortened.
+/// A preference is never an error (RFC 7240): an unreadable one is ignored, one that is too long is capped.
 fn preferred_wait(headers: &HeaderMap) -> Option<i64> {
     let preferences = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences =
@@ -128,7 +128,7 @@ fn preferred_wait(headers: &HeaderMap) -> Option<i64> {
     Some(i64::from(seconds).min(WAIT_S_MAX))
 }
 
-/// `page` with `limit`.
+/// Pagination by `page` and `limit`.
 pub(super) struct PageNumber {
     pub(super) page: i64,
     pub(super) limit: i64,
@@ -162,7 +162,7 @@ impl PageNumber {
     }
 }
 
-/// `limit` with `offset` or `cursor`.
+/// Pagination by `limit` and `offset` or `cursor`.
 pub(super) struct Paging {
     pub(super) limit: i64,
     pub(super) params: Params,
@@ -188,7 +188,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Paging {
 }
 
 impl Paging {
-    /// Where the page begins; `K` is the kind of key this list's cursors hold.
+    /// The start of the page. `K` is the type of the keys in this list's cursors.
     pub(super) fn start<K: FromStr>(&self) -> Result<Start, AppError> {
         let Some(cursor) = &self.cursor else { return Ok(Start::Offset(self.offset)) };
         let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
@@ -238,7 +238,7 @@ impl Paging {
     }
 }
 
-/// A page on its way out.
+/// A page of a list with its `Link` header.
 pub(super) struct Listed<T> {
     pub(super) link: String,
     pub(super) list: List<T>,
@@ -251,7 +251,7 @@ fn encoded(text: &str) -> String {
         .collect()
 }
 
-/// The version a change is meant for, if the caller named one.
+/// The version from `If-Match`, if given.
 pub(super) struct IfMatch(pub(super) Option<i64>);
 
 impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
@@ -268,7 +268,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         }
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         let quoted = quoted.filter(|text| !text.contains('"'));
-        // A change is meant for a version; what else an answer varied by does not matter to it.
+        // Only the version counts. The variant after the dot does not matter for a change.
         let version = quoted.and_then(|text| text.split('.').next()?.parse().ok());
         let wanted = "must be one entity tag from an ETag header, like \"7\"";
         version

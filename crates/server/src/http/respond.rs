@@ -1,4 +1,4 @@
-//! Turning answers into HTTP.
+//! Conversion of results into HTTP responses.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -11,14 +11,14 @@ use super::query::Listed;
 use crate::app::{Answer, Outcome};
 use crate::error::AppError;
 
-/// So many headers has an answer in the end: room for them is made once.
+/// Typical number of response headers, reserved to avoid reallocation.
 const HEADERS_USUAL: usize = 10;
 
 impl IntoResponse for AppError {
     fn into_response(self) -> Response {
         let problem = self.into_problem();
         let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        // The body is written at the edge, which knows the request's id and what the client accepts.
+        // `Edge` writes the body, because it knows the request id and what the client accepts.
         let mut response = status.into_response();
         response.extensions_mut().insert(problem);
         response

@@ -1,4 +1,4 @@
-//! The route table. A route cannot be added without saying what it takes to call it.
+//! The route table. Every route must declare the access it requires.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use utoipa_axum::routes;
 use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
 
-/// Routes anybody may call. Besides them there are only the files of the dashboard and the documentation, which say nothing about anybody.
+/// Routes without authentication. The only other open paths are the files of the dashboard and the documentation, which
+/// contain no data of the installation.
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
@@ -25,17 +26,17 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/docs/errors/{code}"),
 ];
 
-/// What it takes to call a route.
+/// The access that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Open,
-    /// Any valid token or sign-in.
+    /// Any valid API token or login.
     Caller,
-    /// The credential of a runner, and nothing else.
+    /// The credential of a runner.
     Runner,
-    /// The token of a runner that has not come yet.
+    /// The registration token of a runner.
     NewRunner,
-    /// Membership of the organization in the path, with a role that may do this.
+    /// Membership in the organization of the path, with a role that allows the action.
     Permission(Action),
 }
 
@@ -52,22 +53,22 @@ struct Routes {
 }
 
 impl Routes {
-    /// A route of an organization, for those who may do `action` there.
+    /// Adds a route of an organization that requires the permission `action`.
     fn route(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.guarded(Access::Permission(action), routes)
     }
 
-    /// A route for any authenticated caller.
+    /// Adds a route for any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.guarded(Access::Caller, routes)
     }
 
-    /// A route for runners on other machines.
+    /// Adds a route for remote runners.
     fn for_runners(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.guarded(Access::Runner, routes)
     }
 
-    /// A route for everybody; it must stand in [`OPEN_ROUTES`].
+    /// Adds a route without authentication; it must be listed in [`OPEN_ROUTES`].
     fn open(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.guarded(Access::Open, routes)
     }
@@ -78,7 +79,7 @@ impl Routes {
     }
 
     fn note(&mut self, access: Access, routes: &UtoipaMethodRouter<Arc<App>>) {
-        // With two, each would answer the methods of the other too, and nobody would be asked for them.
+        // With two paths, each would also serve the methods of the other, without an access check.
         assert_eq!(routes.1.paths.len(), 1, "one path at a time: {:?}", routes.1.paths.keys());
         for (path, item) in &routes.1.paths {
             let others = [&item.head, &item.options, &item.trace];

@@ -1,4 +1,4 @@
-//! What a deployment waits for, in words.
+//! Reasons why a deployment waits, for the `blockedBy` member of API responses.
 
 use berth_api::deployment::{BlockedBy, BlockedKind};
 use berth_core::approval::Approval;
@@ -22,7 +22,7 @@ use berth_store::tables::{approval, pipeline, runner, schedule, stage};
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 
-/// What blocks a queued deployment of the environment.
+/// Returns what blocks a queued deployment into an environment.
 pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
     let deadline =
         lock.session.as_ref().and_then(|session| session.drain.as_ref()).map(|drain| drain.deadline);
@@ -57,7 +57,7 @@ pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
     lock.deployment(id).map_or_else(Vec::new, |it| obstacles(lock, it).into_iter().map(shown).collect())
 }
 
-/// What blocks a deployment through stages that has no run yet.
+/// Returns what blocks a deployment through stages that has no run yet.
 pub(super) fn before_begin(
     db: &mut impl Read,
     it: &Deployment,
@@ -69,7 +69,7 @@ pub(super) fn before_begin(
     Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
 }
 
-/// One that has not begun, while another deployment builds the same commit.
+/// Returns the reason if the deployment has not started because another deployment is building the same commit.
 pub(super) fn by_build(db: &mut impl Read, it: &Deployment) -> Result<Option<BlockedBy>, AppError> {
     let (commit, definition_hash) = (it.commit.as_str(), &it.definition_hash);
     let found = plan::build(db, BuildKey { pipeline: it.pipeline, commit, definition_hash })?;
@@ -84,7 +84,7 @@ pub(super) fn by_build(db: &mut impl Read, it: &Deployment) -> Result<Option<Blo
     })
 }
 
-/// One that has begun. `labels` are those of this server's own runner, if it has one.
+/// Returns what blocks a deployment that has a run. `labels` are those of this server's embedded runner, if it has one.
 pub(super) fn in_run(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -137,7 +137,7 @@ pub(super) fn in_run(
     Ok(found)
 }
 
-/// Steps that nobody can take who is there.
+/// Ready steps that no online runner has the labels for.
 fn without_runner(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -174,7 +174,7 @@ fn without_runner(
     Ok(blocked.collect())
 }
 
-/// What a stage asks for before it is begun.
+/// Returns the unmet gates of a stage: approvals and deployment windows.
 fn gated(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -185,7 +185,7 @@ fn gated(
     match gates::asked(db, aggregate, stage)? {
         Asked::Waits(approval) => found.push(unapproved(db, &format!("stage \"{name}\""), &approval)?),
         Asked::Not { .. } if authors::unread(db, aggregate, stage)?.is_some() => found.push(unread(name)),
-        // They are asked when the stage's turn comes, with the next look.
+        // Not requested yet: the engine requests approvals once the stage is next.
         Asked::Enough | Asked::Not { .. } => {}
     }
     if let Some(until) = gates::shut_until(aggregate, stage, db.now()) {
@@ -199,7 +199,7 @@ fn gated(
     Ok(found)
 }
 
-/// Steps that wait for people or for time.
+/// Steps that wait for an approval or for the end of a soak.
 fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<BlockedBy>, AppError> {
     let mut found = Vec::new();
     let ats: Vec<usize> = aggregate.run.held().collect();

@@ -26,7 +26,8 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use berth_engine::Plans;
 
-/// The pipeline of a list, by its id or slug.
+/// The id or slug of the pipeline to list, and where the request named it. An unknown one is a 404 in the path, but an
+/// invalid parameter in the query.
 pub enum OfPipeline {
     Path(String),
     Parameter(String),
@@ -85,7 +86,7 @@ impl App {
     }
 }
 
-/// Its id in a URL.
+/// Parses a deployment id from a URL. An invalid id is a 404.
 fn parse(id: &str) -> Result<DeploymentId, AppError> {
     id.parse().map_err(|_| AppError::not_found("deployment"))
 }
@@ -108,24 +109,24 @@ pub(super) fn location(org: OrgId, id: DeploymentId) -> String {
     format!("/api/v1/organizations/{org}/deployments/{id}")
 }
 
-/// As an answer that has just asked for it.
+/// The response to the request that created the deployment.
 pub(super) fn answer(it: &EnvironmentDeployment, lock: &Lock) -> Answer<wire::Deployment> {
     let answer = Answer::ok(shown(it, Some(lock))).at_version(lock.environment.version);
     if lock.is_paused && !it.status.is_final() { answer.varying_by("stopped") } else { answer }
 }
 
-/// Those of a session that have not ended, newest first.
+/// The unfinished deployments of a session, newest first.
 pub(super) fn of_lock(lock: &Lock, session: SessionId) -> Vec<wire::Deployment> {
     let ours = lock.deployments.iter().filter(|it| it.target.work == Work::Session(session));
     ours.rev().map(|it| shown(it, Some(lock))).collect()
 }
 
-/// Its head, as lists show it.
+/// Converts a deployment into the form used in lists, without steps.
 pub(super) fn shown(it: &EnvironmentDeployment, lock: Option<&Lock>) -> wire::Deployment {
     shown::head(&Deployment::from(it.clone()), lock)
 }
 
-/// For those who change a deployment: the answer shows it in full.
+/// The full response after a change of a deployment.
 fn changed(
     db: &mut impl Read,
     plans: &Plans,

@@ -1,4 +1,4 @@
-//! Start, cancel, resolve.
+//! Start and cancel deployments, resolve steps with an unknown outcome, end soaks.
 
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
@@ -20,20 +20,20 @@ use crate::app::{Answer, App, Outcome};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
-/// Other deployments looked at before one is retried or taken back.
+/// Limit for the deployments compared to find one that entered the stage later, before a retry or rollback.
 pub(super) const SINCE_MAX: i64 = 200;
 
 pub struct NewDeployment {
     /// `None`: the head of the tracked branch.
     pub commit: Option<CommitId>,
-    /// The member that named the commit.
+    /// JSON pointer to the commit in the request body, for errors.
     pub pointer: &'static str,
     pub reason: Option<Reason>,
-    /// Why it waits for nobody.
+    /// The reason for bypassing gates. `None`: no bypass.
     pub bypass: Option<Reason>,
 }
 
-/// How somebody ends a soak.
+/// How a user ends a soak early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SoakEnd {
     Passed,
@@ -73,7 +73,7 @@ impl App {
         done
     }
 
-    /// What has not started never will; what runs is told to stop. Again is calm.
+    /// Cancels a deployment: pending steps do not start, running ones are stopped. Idempotent.
     pub async fn cancel_deployment(
         &self,
         who: &Authorized<permit::DeploymentsOperate>,
@@ -85,7 +85,7 @@ impl App {
             .await
     }
 
-    /// A cancelled stage cancels the deployment; those after it are skipped.
+    /// Cancels a stage, and with it the deployment; later stages are skipped.
     pub async fn cancel_stage(
         &self,
         who: &Authorized<permit::DeploymentsOperate>,
@@ -96,7 +96,7 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
             let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.id)? else {
-                // Before it begins it has no stages to tell apart: it ends as a whole.
+                // Without a run there are no separate stages to cancel: cancel the whole deployment.
                 let is_named = match &found.target {
                     Target::Environment(target) => target.name.as_str() == stage,
                     Target::Stages(_) => pipeline::by_id(tx, found.pipeline)?
@@ -110,7 +110,7 @@ impl App {
             let told = Cancel { by, cause: CancelCause::Requested, reason: reason.clone() };
             let decision = cancel::cancel_stage(&aggregate.run, &aggregate.plan, &stage, &told, tx.now())?;
             match aggregate.deployment {
-                // The lock must know first: it decides whether the run may go on.
+                // Cancel through the lock of the environment, which decides whether the run may continue.
                 LoadedDeployment::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
                 LoadedDeployment::Stages { .. } => Ok(aggregate.apply(tx, decision)?),
             }
@@ -118,7 +118,7 @@ impl App {
         .await
     }
 
-    /// Somebody who knows says what became of a step whose outcome is unknown.
+    /// Sets the outcome of a step whose outcome is unknown, as determined by the caller.
     pub async fn resolve_step(
         &self,
         who: &Authorized<permit::DeploymentsOperate>,
@@ -135,7 +135,7 @@ impl App {
         .await
     }
 
-    /// Somebody does not wait for the end of a soak, or has seen enough.
+    /// Ends a soak before its time is up, as passed or as rejected.
     pub async fn end_soak(
         &self,
         who: &Authorized<permit::DeploymentsOperate>,
@@ -180,7 +180,7 @@ impl App {
     }
 }
 
-/// A step by its id in a URL.
+/// Loads the run of a deployment and finds a step by its id from the URL.
 fn step_of(
     tx: &mut Tx<'_>,
     plans: &Plans,

@@ -1,4 +1,5 @@
-//! Retry: through the stages, the one way out of a failed stage; in an environment, a new deployment in the same session.
+//! Retry of a failed stage. In a deployment through stages the same deployment continues; in an environment a new
+//! deployment starts in the same session.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +59,7 @@ fn in_stages(
     role: Role,
 ) -> Result<(), AppError> {
     let mut aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or(Refusal::NoSuchStage)?;
-    // Whether it may be retried at all is said first.
+    // Dry run: an error that makes any retry impossible takes precedence over the checks below.
     retry::retry(&aggregate.run, &aggregate.plan, stage, from, &BTreeSet::new(), tx.now())?;
     if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
         let since = schedule::entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
@@ -81,8 +82,8 @@ fn in_stages(
     Ok(aggregate.apply(tx, decision)?)
 }
 
-/// What has ended stays as it ended, so the same commit is deployed once more. The session that asked for it has to be
-/// active, and the caller's.
+/// Deploys the same commit again; the failed deployment stays as it is. Its session has to be active and held by the
+/// caller.
 fn in_environment(
     tx: &mut Tx<'_>,
     plans: &Plans,
@@ -115,7 +116,7 @@ fn in_environment(
     })
 }
 
-/// The session that asked for it, and the commit it deployed, if it failed in this stage.
+/// Returns the session and the commit of a deployment that failed in this stage, or an error if it cannot be retried.
 fn retryable(
     tx: &mut Tx<'_>,
     plans: &Plans,
@@ -138,7 +139,7 @@ fn retryable(
                     .map_err(|_| AppError::bug("a plan with a commit that has no valid name"))?;
             }
         }
-        // It never began: its one stage is all there is.
+        // No run was created; the deployment has only the stage named after its environment.
         None if failed.target.name.as_str() != stage => return Err(Refusal::NoSuchStage.into()),
         None => {}
     }

@@ -1,4 +1,4 @@
-//! Roll a stage back.
+//! Rollback of a stage.
 
 use berth_api::deployment as wire;
 use berth_core::access::permit;
@@ -19,13 +19,13 @@ use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 pub struct NewRollback {
-    /// `None`: the last good one.
+    /// The deployment to return to. `None`: the last other one that succeeded in the stage.
     pub to: Option<DeploymentId>,
     pub reason: Option<Reason>,
 }
 
 impl App {
-    /// The stage gets back what it had before this deployment; promotion into it is paused.
+    /// Starts a deployment that restores what the stage had before this one, and pauses promotion into the stage.
     pub async fn rollback_stage(
         &self,
         who: &Authorized<permit::DeploymentsOperate>,
@@ -60,7 +60,8 @@ impl App {
     }
 }
 
-/// Whoever takes a deployment back means what is in the stage now: it must be the last that was let in.
+/// Refuses a rollback unless the deployment was the last to enter the stage: the caller intends to replace what is
+/// there now.
 fn check_is_latest(db: &mut impl Read, of: &StagesDeployment, stage: &str) -> Result<(), AppError> {
     let stages = run::stages(db, of.id)?;
     let found = stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage);

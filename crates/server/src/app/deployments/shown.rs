@@ -1,4 +1,4 @@
-//! Deployments as clients see them.
+//! Conversion of deployments into API responses.
 
 use std::collections::BTreeMap;
 
@@ -73,7 +73,7 @@ pub(super) fn in_full(
     Ok(if variants.is_empty() { answer } else { answer.varying_by(variants.join(".")) })
 }
 
-/// A stage that waits at its gate has not been entered; what people see is that it waits.
+/// Reports a queued stage as waiting if a gate blocks it, unless another deployment is still in the stage.
 fn wait_at_gate(body: &mut wire::Deployment) {
     use wire::BlockedKind::{Approval, EarlierStage, Window};
     let is_blocked = |kinds: &[wire::BlockedKind]| body.blocked_by.iter().any(|it| kinds.contains(&it.kind));
@@ -85,7 +85,8 @@ fn wait_at_gate(body: &mut wire::Deployment) {
     }
 }
 
-/// People answer, or count no longer, and nothing of the run changes: the answer's tag has to.
+/// The part of the `ETag` for open approvals. Votes and changes of members change the response without changing the
+/// run.
 fn answers(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
@@ -101,7 +102,7 @@ fn answers(
     Ok(Some(format!("a{}", crc32fast::hash(told.as_bytes()))))
 }
 
-/// A deployment without its run. With `lock`, a queued deployment into an environment tells what blocks it.
+/// Converts a deployment without its run. With `lock`, a queued deployment into an environment lists what blocks it.
 pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
     let (environment, stages) = match &it.target {
         Target::Environment(target) => (Some(target), None),
@@ -184,7 +185,7 @@ fn why(failure: Option<&Failure>, cancel: Option<&Cancel>) -> (Option<String>, O
     }
 }
 
-/// The only stage of a deployment into an environment, before its run exists.
+/// The only stage of a deployment into an environment while it has no run.
 fn unbegun(name: &str, status: &DeploymentStatus) -> wire::Stage {
     let status = match status {
         DeploymentStatus::Queued => wire::StageStatus::Queued,
@@ -270,7 +271,7 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
         },
         status: match it.status {
             StepStatus::Pending => wire::StepStatus::Pending,
-            // What it has begun elsewhere runs.
+            // The work it triggered in an external system is in progress.
             StepStatus::Ready if it.is_polling() => wire::StepStatus::Running,
             StepStatus::Ready => wire::StepStatus::Ready,
             StepStatus::Running => wire::StepStatus::Running,

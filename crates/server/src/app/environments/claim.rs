@@ -1,4 +1,4 @@
-//! Claiming: plainly, by force, or any of several.
+//! Claims of an environment, force-claims, and claims of any environment with a label.
 
 use berth_api::problem::{Code, Problem};
 use berth_api::session::Claimed as Wire;
@@ -21,7 +21,7 @@ use crate::app::{Answer, App, Outcome, Ruled, deployments};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
-/// What a claim asks for.
+/// Parameters of a claim.
 #[derive(Debug, Clone)]
 pub struct ClaimAsked {
     pub wish: Wish,
@@ -83,7 +83,8 @@ impl App {
         .await
     }
 
-    /// The first free one with the label, by name; else, if the caller would wait, a ticket in the queue of each.
+    /// Claims a free environment with the label: the one with the shortest queue, then the first by name. If none is
+    /// free and the caller agreed to wait, adds a ticket to the queue of each.
     pub async fn claim_any(
         &self,
         who: &Authorized<permit::EnvironmentsClaim>,
@@ -128,7 +129,7 @@ impl App {
     }
 }
 
-/// A ticket in each queue that has room for one. The answer is the one whose turn is expected first.
+/// Adds a ticket to each queue that is not full. Returns the ticket with the earliest estimated start.
 fn join_all(
     change: &Change,
     tx: &mut Tx<'_>,
@@ -162,7 +163,7 @@ fn join_all(
     }
 }
 
-/// As it is now: what was decided about another environment may have taken a ticket out of its queue.
+/// Reloads an environment: a decision about another environment may have removed a ticket from its queue.
 fn loaded(tx: &mut Tx<'_>, id: EnvironmentId) -> Result<Lock, AppError> {
     environment::by_id(tx, id)?.ok_or_else(|| AppError::bug("an environment went away"))
 }
@@ -172,7 +173,7 @@ fn command(who: &Authorized<permit::EnvironmentsClaim>, asked: ClaimAsked) -> Cl
     Claim { by, token, wish: asked.wish, wait_seconds: asked.wait_seconds }
 }
 
-/// Nobody new gets into an environment that left the definition.
+/// Refuses claims of an environment that was removed from the definition.
 fn declared(lock: Lock) -> Result<Lock, AppError> {
     if lock.environment.is_declared { Ok(lock) } else { Err(AppError::not_found("environment")) }
 }

@@ -1,4 +1,4 @@
-//! Who held an environment, and what can be learned from it.
+//! Lock history of an environment, and usage statistics derived from it.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use crate::wire::actor;
 const HOLDERS_SHOWN_MAX: usize = 10;
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// A page by its number, from 1.
+/// A page requested by number; the first is 1.
 pub struct NumberedPage<T> {
     pub items: Vec<T>,
     pub total: i64,
 }
 
 impl App {
-    /// Newest first.
+    /// Sessions of the environment, newest first.
     pub async fn view_history(
         &self,
         who: &Authorized<permit::EnvironmentsRead>,
@@ -82,7 +82,7 @@ fn entry(it: &Session, now: Timestamp) -> HistoryEntry {
     }
 }
 
-/// From sessions and tickets, newest first, what happened since `from`.
+/// Computes usage statistics for the time since `from`. `sessions` and `tickets` are sorted newest first.
 fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Timestamp) -> Insights {
     let end_of = |session: &Session| session.end.as_ref().map_or(now, |end| end.at);
     let recent: Vec<_> = sessions.iter().filter(|session| end_of(session) >= from).collect();
@@ -136,7 +136,7 @@ fn shares(sessions: &[&Session], end_of: &dyn Fn(&Session) -> Timestamp) -> Vec<
     shares
 }
 
-/// In thousandths: enough to draw.
+/// Rounded down to three decimals, at most 1.
 fn ratio(part: i64, whole: i64) -> f64 {
     let thousandths = (part.max(0) * 1_000 / whole).min(1_000);
     f64::from(i32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0

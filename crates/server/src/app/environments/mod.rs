@@ -1,4 +1,4 @@
-//! Ephemeral environments: list, view, claim, force-claim, history, and everything that happens in a session.
+//! Ephemeral environments: list, view, claim, force-claim, queue, history, and operations on a session.
 
 mod claim;
 mod history;
@@ -30,7 +30,7 @@ use super::{App, Outcome, Ruled};
 use crate::auth::authorize::{Authorized, Principal, Standing};
 use crate::error::AppError;
 
-/// An environment as a URL names it.
+/// The pipeline and environment named in a URL.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// Id or slug.
@@ -39,21 +39,22 @@ pub struct Place {
 }
 
 impl Place {
-    /// Declared, or still held: an environment that left the definition is there for its session alone.
+    /// Finds an environment that is declared or still held. One that was removed from the definition exists only until
+    /// its session ends.
     fn find(&self, db: &mut impl Read) -> Result<Lock, AppError> {
         let lock = self.find_any(db)?;
         let is_there = lock.environment.is_declared || lock.session.is_some();
         if is_there { Ok(lock) } else { Err(AppError::not_found("environment")) }
     }
 
-    /// Also one that has left the definition: its sessions stay readable.
+    /// Also finds environments that were removed from the definition, because their sessions stay readable.
     fn find_any(&self, db: &mut impl Read) -> Result<Lock, AppError> {
         let name = EnvName::parse(&self.env_name).map_err(|_| AppError::not_found("environment"))?;
         environment::find(db, &self.pipeline, &name)?.ok_or_else(|| AppError::not_found("environment"))
     }
 }
 
-/// Where an environment is found: the base of everything below it.
+/// The URL path of an environment.
 fn location(org: OrgId, lock: &Lock) -> String {
     let environment = &lock.environment;
     format!(
@@ -67,16 +68,16 @@ pub(super) fn holder(who: &Principal) -> Holder {
     Holder { kind, id: who.user, name: who.name.to_string() }
 }
 
-/// What a change of an environment was about.
+/// Tracks whether a transaction on an environment concerns the engine.
 #[derive(Debug, Clone, Default)]
 struct Change {
-    /// There was a deployment, before it or after it. Most claims and releases start and stop nothing, and the engine need
-    /// not look for them.
+    /// There was an unfinished deployment before or after the change. Most claims and releases start and stop none; the
+    /// engine is not woken for those.
     has_deployment: Arc<AtomicBool>,
 }
 
 impl Change {
-    /// Decides and writes; hands out the lock as it is then.
+    /// Applies `rule`, writes the result and returns the lock after it.
     fn decide<A>(
         &self,
         tx: &mut Tx<'_>,
@@ -93,7 +94,7 @@ impl Change {
 }
 
 impl App {
-    /// As [`App::rule`]; tells the engine if there is something for it.
+    /// Like [`App::rule`], but wakes the engine only if a deployment is involved.
     async fn rule_in<P, T>(
         &self,
         who: &Authorized<P>,
@@ -107,7 +108,7 @@ impl App {
         let change = Change::default();
         let within = change.clone();
         let done = self.rule(who, once, move |tx, standing| work(&within, tx, standing)).await;
-        // One whose outcome is unknown may have been made.
+        // After a store error the transaction may have been committed.
         let may_stand = matches!(&done, Err(AppError::Store(_)));
         if may_stand || change.has_deployment.load(Ordering::Relaxed) {
             self.services.nudge();

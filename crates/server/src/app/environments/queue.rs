@@ -42,8 +42,8 @@ impl App {
         .await
     }
 
-    /// The owner leaves the queue; a caller who may take environments over can send them away. A ticket of a claim-any
-    /// takes its whole group along.
+    /// Cancels a ticket. Allowed for its owner and for callers who may force-claim. Cancelling a ticket of a claim-any
+    /// cancels its whole group.
     pub async fn leave_queue(
         &self,
         who: &Authorized<permit::EnvironmentsClaim>,
@@ -71,7 +71,8 @@ fn answer(db: &mut impl Read, ticket: &Ticket, lock: &Lock) -> Result<Answer<wir
     Ok(tagged_as(Answer::ok(body), ticket, lock))
 }
 
-/// A ticket of a group may answer for one in another queue: their tags must not be the same by chance.
+/// Sets the `ETag` of a ticket. The response may show another ticket of the group, in another queue, so the tag
+/// contains the ticket id to keep them distinct.
 pub(super) fn tagged_as<T>(answer: Answer<T>, ticket: &Ticket, lock: &Lock) -> Answer<T> {
     let answer = tagged(answer, lock);
     match ticket.group {
@@ -80,7 +81,7 @@ pub(super) fn tagged_as<T>(answer: Answer<T>, ticket: &Ticket, lock: &Lock) -> A
     }
 }
 
-/// How many seconds the sessions before this one lasted, for estimates. Nothing to estimate, nothing to look up.
+/// Durations of recent sessions in seconds, for estimates. Not loaded if no ticket is waiting.
 pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppError> {
     if lock.tickets.is_empty() {
         return Ok(Vec::new());
@@ -94,8 +95,8 @@ pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppEr
     Ok(sessions.iter().filter_map(length).collect())
 }
 
-/// A ticket of an environment. Where another of its group was granted, that one, with its own environment: whichever ticket
-/// of a claim-any is watched, it tells what was claimed.
+/// Finds a ticket of an environment. If another ticket of its group was granted, returns that one with its environment,
+/// so that polling any ticket of a claim-any shows what was claimed.
 fn find(db: &mut impl Read, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppError> {
     let missing = || AppError::not_found("ticket");
     let id: TicketId = id.parse().map_err(|_| missing())?;

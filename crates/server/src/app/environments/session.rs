@@ -1,4 +1,4 @@
-//! What a session can do: show itself, deploy, go on, pass to somebody else, end.
+//! Operations on a session: view, deploy, extend, release, hand over.
 
 use berth_api::deployment::Deployment as WireDeployment;
 use berth_api::session as wire;
@@ -20,7 +20,7 @@ use crate::app::{Answer, App, Outcome, Ruled, deployments};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
-/// Deployments shown with a session.
+/// Limit for the deployments included in a session.
 const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 
 pub struct DeployAsked {
@@ -132,7 +132,7 @@ impl App {
         .await
     }
 
-    /// `to`: id or e-mail address of somebody who may claim.
+    /// Hands the session over. `to` is the id or e-mail address of a member who may claim.
     pub async fn hand_over_session(
         &self,
         who: &Authorized<permit::EnvironmentsClaim>,
@@ -163,7 +163,7 @@ impl App {
     }
 }
 
-/// Only by its own environment: the id of another one's session is not found here.
+/// Finds a session of this environment; ids of sessions of other environments are a 404.
 fn find(db: &mut impl Read, lock: &Lock, id: &str) -> Result<Session, AppError> {
     let missing = || AppError::not_found("session");
     let id: SessionId = id.parse().map_err(|_| missing())?;
@@ -186,7 +186,7 @@ fn full(tx: &mut Tx<'_>, session: &Session, lock: &Lock) -> Result<Answer<wire::
     Ok(answer(shown::session(session, tx.org()?, lock, deployments), session, lock))
 }
 
-/// A session's tag begins with its own fence, which is what a holder compares.
+/// The `ETag` of a session starts with the fence of the session itself, which holders send in `If-Match`.
 fn answer(body: wire::Session, session: &Session, lock: &Lock) -> Answer<wire::Session> {
     Answer { version: Some(session.fence.number()), ..tagged(Answer::ok(body), lock) }
 }

@@ -1,4 +1,4 @@
-//! What clients see of environments, sessions and tickets.
+//! Conversion of environments, sessions and tickets into API responses.
 
 use berth_api::deployment::Deployment as WireDeployment;
 use berth_api::environment as wire;
@@ -58,7 +58,7 @@ fn configuration(it: &Configuration) -> wire::Configuration {
         Scalar::Number(it) => it.clone().into(),
         Scalar::Text(it) => it.clone().into(),
     };
-    // Always possible, so nobody has to write it.
+    // Claim and release through the API are always possible, so definitions do not declare them.
     let (by_api, ends_by_api) = (
         wire::Trigger { on: "api".into(), target_branches: None },
         wire::ReleaseRule { on: "api".into(), after_idle_seconds: None },
@@ -127,7 +127,7 @@ pub(super) fn end_reason(it: EndReason) -> wire_session::EndReason {
     }
 }
 
-/// `lock` is the environment's, now; `deployments` those of the session, newest first.
+/// `lock` is the current one of the environment; `deployments` are those of the session, newest first.
 pub(super) fn session(
     it: &Session,
     org: OrgId,
@@ -136,7 +136,7 @@ pub(super) fn session(
 ) -> wire_session::Session {
     let is_active = lock.session.as_ref().is_some_and(|active| active.id == it.id);
     let override_end = it.end.as_ref().filter(|end| end.reason == EndReason::Overridden);
-    // Of an ended session: what it would have been.
+    // An ended session keeps the expiry it had.
     let expires_at = if is_active { ends_at(lock).map(|(at, _)| at) } else { it.expires_at };
     let takeover = lock.pending_takeover().filter(|_| is_active);
     wire_session::Session {
@@ -178,7 +178,7 @@ pub(super) fn session(
     }
 }
 
-/// What is still pending of it.
+/// Lists the deployments of the drain that have not stopped yet.
 fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
     let runs = |id: &&berth_core::id::DeploymentId| lock.left_over().any(|deployment| deployment.id == **id);
     wire_session::Drain {
@@ -188,7 +188,7 @@ fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
     }
 }
 
-/// `lengths`: how many seconds ended sessions lasted.
+/// `lengths`: durations of ended sessions in seconds, for the estimate.
 pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) -> wire_session::Ticket {
     let (status, ended_at, cause, session, deployment) = match &it.status {
         TicketStatus::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
@@ -229,7 +229,7 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) 
     }
 }
 
-/// A refusal with everything that helps: who holds it, since when, why, until when, and what to do.
+/// Adds details to a refusal: the holder, since when and until when, the reason, and links to the next actions.
 pub(in crate::app) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
     match refusal {
         Refusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),

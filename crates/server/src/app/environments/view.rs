@@ -1,4 +1,4 @@
-//! Looking at environments.
+//! List and view environments.
 
 use berth_api::environment as wire;
 use berth_core::access::permit;
@@ -38,7 +38,7 @@ impl App {
         .await
     }
 
-    /// For those who follow one environment.
+    /// The id of an environment, for clients that subscribe to its events.
     pub async fn environment_id(
         &self,
         who: &Authorized<permit::EnvironmentsRead>,
@@ -48,11 +48,11 @@ impl App {
     }
 }
 
-/// The tag of everything that shows an environment: who holds it, and what has changed since.
+/// Sets the `ETag` of a response that shows an environment: the current fence, then the version of the environment.
 pub(super) fn tagged<T>(answer: Answer<T>, lock: &Lock) -> Answer<T> {
     let fence = lock.session.as_ref().map_or(lock.environment.fence, |session| session.fence);
     let version = lock.environment.version;
-    // A stopped pipeline is another reason to wait, and no change to the environment.
+    // Stopping the pipeline changes what blocks its deployments without changing the environment.
     let is_held_up = lock.is_paused && !lock.deployments.is_empty();
     let variant = if is_held_up { format!("{version}.stopped") } else { version.to_string() };
     answer.at_version(fence.number()).varying_by(variant)

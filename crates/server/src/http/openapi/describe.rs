@@ -1,4 +1,4 @@
-//! Ids, summaries and descriptions of operations, from the names and comments of their handlers.
+//! Operation ids, summaries and descriptions, derived from the names and doc comments of handlers.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     };
 }
 
-/// `list_pipelines` is `listPipelines`, and `view_pipeline` is `getPipeline`.
+/// Converts `list_pipelines` to `listPipelines`, and `view_pipeline` to `getPipeline`.
 fn operation_id(handler: &str) -> String {
     let name = match handler.strip_prefix("view_") {
         Some(noun) => format!("get_{noun}"),
@@ -30,7 +30,7 @@ fn operation_id(handler: &str) -> String {
     words.fold(first, |id, word| id + &capitalised(word))
 }
 
-/// The first sentence, up to a colon or semicolon, and what follows it.
+/// Splits at the end of the first sentence, or at a colon or semicolon in it.
 fn split(text: &str) -> (String, String) {
     let ends = [". ", ": ", "; "].iter().filter_map(|mark| text.find(mark));
     match ends.min() {

@@ -1,4 +1,4 @@
-//! The frame of the documents: what they are about, tags, security, and which paths are in which.
+//! Assembles the documents: info, tags, security schemes, and the paths of each.
 
 use berth_api::approval::ApprovalStatusFilter;
 use berth_api::log::LogStreamName;
@@ -32,11 +32,11 @@ const TAGS: &[(&str, &str)] = &[
     ("webhooks", "Who is notified of which events, and every delivery."),
 ];
 
-/// Completes what the handlers say with what all operations of a kind have in common.
+/// Completes the generated document with what operations have in common.
 pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> Documents {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     problems::add_schema(&mut document);
-    // Of parameters only, which utoipa does not collect.
+    // Used in parameters only, where utoipa does not collect schemas.
     schemas::add::<ApprovalStatusFilter>(&mut document);
     schemas::add::<LogStreamName>(&mut document);
     schemas::name_envelopes(&mut document);
@@ -70,12 +70,12 @@ pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> Documents {
     }
 }
 
-/// The members of an object, to be changed.
+/// Iterates over the members of an object, mutably.
 pub(super) fn members(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
     value.as_object_mut().into_iter().flatten()
 }
 
-/// A document of some of the paths, with the components these need.
+/// A document with a subset of the paths and the components they refer to.
 fn part(whole: &Value, about: &Value, is_in: impl Fn(&str) -> bool) -> Value {
     let paths = whole["paths"].as_object().into_iter().flatten().filter(|(path, _)| is_in(path));
     let paths: Map<String, Value> = paths.map(|(path, item)| (path.clone(), item.clone())).collect();

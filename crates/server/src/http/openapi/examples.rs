@@ -1,16 +1,16 @@
-//! One example for each request and response, made of the examples of their members.
+//! Adds an example to each request and response, composed of the examples of their members.
 
 use serde_json::{Map, Value, json};
 
 use super::document::members;
 use super::schemas::is_nullable;
 
-/// Schemas refer to each other no deeper than this.
+/// Maximum recursion through schema references.
 const DEPTH_MAX: usize = 12;
 const TIME: &str = "2026-11-15T09:30:00.000Z";
 const ID_DIGITS: &str = "01k9x8s6q0e3v8n5j2m4t7w9yb";
 
-/// Members that hold an id, with its prefix.
+/// Members that contain an id, with the prefix of the id.
 const IDS: &[(&str, &str)] = &[
     ("analysisId", "anl"),
     ("deploymentId", "dep"),
@@ -26,9 +26,9 @@ const IDS: &[(&str, &str)] = &[
     ("ticketId", "tkt"),
     ("webhookId", "whk"),
 ];
-/// Lists that are not empty in an example.
+/// Arrays that get one item in examples.
 const FILLED: &[&str] = &["data", "days", "entries", "organizations", "stages"];
-/// Numbers that are counted from 1.
+/// Numbers that start at 1.
 const FROM_ONE: &[&str] =
     &["approvals", "attempt", "build", "fence", "number", "page", "required", "sequence", "version"];
 
@@ -48,7 +48,8 @@ pub(super) fn add(document: &mut Value) {
     }
 }
 
-/// Requests show what they must have, and what is worth an example; responses what they always have.
+/// Which members an example has: in requests the required ones and those with an example of their own, in responses the
+/// required ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Request,
@@ -68,7 +69,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// An example of the member `name` of the schema `owner`.
+    /// Returns an example for the member `name` of the schema `owner`.
     fn example(&self, owner: &str, name: &str, schema: &Value, depth: usize) -> Value {
         let Some(depth) = depth.checked_sub(1) else { return Value::Null };
         if let Some(example) = schema.get("example").or_else(|| schema.get("default")) {
@@ -122,7 +123,7 @@ impl Maker<'_> {
         examples.collect()
     }
 
-    /// What has to fit the other members of its schema: an active session holds the lock.
+    /// Values that must be consistent with the rest of the example, such as an active session that holds the lock.
     fn in_context(&self, owner: &str, name: &str, depth: usize) -> Option<Value> {
         let id = |prefix: &str| json!(format!("{prefix}_{ID_DIGITS}"));
         let of = |schema: &str| self.example(schema, "", &self.schemas[schema], depth);
@@ -191,7 +192,7 @@ impl Maker<'_> {
     }
 }
 
-/// The deployment that a claim with a commit starts.
+/// Turns a deployment into one that a claim with a commit starts.
 fn in_session(mut deployment: Value) -> Value {
     for (name, value) in [
         ("trigger", json!("session")),

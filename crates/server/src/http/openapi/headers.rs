@@ -1,4 +1,4 @@
-//! Headers of responses, where the server sends them.
+//! Response headers of operations.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::document::members;
 use super::schemas::is_list;
 use crate::http::router::RouteInfo;
 
-/// Operations whose record has a version, which the response names in `ETag`.
+/// Operations whose response has an `ETag`.
 const TAGGED: &[&str] = &[
     "addMember",
     "approveApproval",
@@ -73,10 +73,10 @@ const TAGGED: &[&str] = &[
     "updateWebhook",
 ];
 
-/// Responses of these operations that hold no record, and so no version.
+/// Responses of these operations without a record, and therefore without an `ETag`.
 const UNTAGGED_STATUSES: &[(&str, &str)] = &[("requestAnalysis", "200")];
 
-/// Operations that set or remove the cookie of a sign-in.
+/// Operations that set or remove the session cookie.
 const COOKIES: &[&str] = &["logIn", "logOut", "signUp"];
 
 pub(super) fn is_tagged(operation: &Value, status: &str) -> bool {
@@ -90,7 +90,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let is_keyed = has_parameter(operation, "Idempotency-Key");
     let tagged: Vec<&str> =
         ["200", "201", "202"].into_iter().filter(|status| is_tagged(operation, status)).collect();
-    // The dashboard has a tag where it is built in; without it there is a short page that has none.
+    // The embedded dashboard has an `ETag`; the placeholder page of a build without dashboard has none.
     let is_front_page = id == "getFrontPage";
     if is_front_page || (!tagged.is_empty() && route.method == "GET") {
         operation["responses"]["304"] = json!({"description": "What the caller has is current"});
@@ -106,7 +106,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
             };
             response["description"] = json!(text);
         }
-        // A stream of events has no version.
+        // An event stream has no `ETag`.
         let has_stream = response["content"].get("text/event-stream").is_some();
         let mut add = |name: &str, header: Value| response["headers"][name] = header;
         add("X-Request-Id", request_id());

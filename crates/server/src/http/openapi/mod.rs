@@ -1,6 +1,6 @@
-//! The OpenAPI documents: generated from the handlers, completed with what the route table knows about all of them.
+//! OpenAPI documents: generated from the handlers, completed from the route table.
 //!
-//! `openapi.json` is for clients; what runners say to the server is in a document of its own.
+//! `openapi.json` is for clients; the runner protocol has a document of its own.
 
 mod describe;
 mod document;
@@ -22,7 +22,6 @@ use utoipa::openapi::path::PathItem;
 use super::router::RouteInfo;
 use crate::app::App;
 
-/// Where the paths of runners begin.
 const RUNNER_PATHS: &str = "/api/v1/runner/";
 
 #[derive(Debug, Default)]
@@ -31,19 +30,19 @@ pub struct Documents {
     pub runner: Value,
 }
 
-/// The documents as they are served: completed when they are first asked for, so that no start waits for them.
+/// Builds the documents on first request, so that they do not delay the start of the server.
 #[derive(Clone, Default)]
 pub(super) struct Served(Arc<Parts>);
 
 #[derive(Default)]
 struct Parts {
-    /// What the handlers say, and the route table.
+    /// The generated document and the route table.
     known: OnceLock<(OpenApi, Vec<RouteInfo>)>,
     texts: OnceLock<[String; 2]>,
 }
 
 impl Served {
-    /// Their own routes are in them, so they are known only after those.
+    /// Called once all routes are registered, because the documents also describe the routes that serve them.
     pub(super) fn set(&self, document: OpenApi, table: Vec<RouteInfo>) {
         self.0.known.get_or_init(|| (document, table));
     }
@@ -75,7 +74,7 @@ pub(super) async fn openapi_runner_json(Extension(served): Extension<Served>) ->
     served.respond(1)
 }
 
-/// The documents, for the files in the repository.
+/// Returns the documents, for the copies in the repository.
 pub fn documents(app: &Arc<App>) -> Documents {
     super::router::build(app).2.documents()
 }

@@ -1,4 +1,4 @@
-//! Parameters that many operations have: parts of the path, paging, headers of requests.
+//! Common parameters: path parameters, paging, request headers.
 
 use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
 use berth_core::id::{
@@ -12,7 +12,7 @@ use super::schemas::{is_list, remove_null};
 use crate::http::router::{Access, RouteInfo};
 use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, OFFSET_MAX};
 
-/// 128 bits in 26 characters.
+/// 128 bits in Crockford base 32.
 const ID_DIGITS: &str = "[0-7][0-9a-hjkmnp-tv-z]{25}";
 const ID_EXAMPLE: &str = "01k9x8s6q0e3v8n5j2m4t7w9yb";
 const SLUG: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
@@ -20,10 +20,10 @@ const STEP: &str = "[a-z0-9][a-z0-9_-]{0,62}";
 const REGISTRY: &str = "[a-z0-9][a-z0-9-]{0,62}";
 const SECRET: &str = "[A-Za-z_][A-Za-z0-9_]{0,127}";
 
-/// What stands in a path for one record.
+/// The form of a path parameter.
 enum Part {
     Id(&'static str),
-    /// An id, or a name of this form, like this one.
+    /// Prefix of the id, pattern of the alternative name, example.
     IdOr(&'static str, &'static str, &'static str),
     Name(&'static str, &'static str),
     Number,
@@ -65,7 +65,7 @@ const PARTS: &[(&str, &str, Part)] = &[
     ("code", "Code of a problem", ProblemCode),
 ];
 
-/// Handlers that take `If-Match`, by operation id.
+/// Operations that accept `If-Match`.
 const CONDITIONAL: &[&str] = &[
     "deletePipeline",
     "deleteRepository",
@@ -93,7 +93,7 @@ const CONDITIONAL: &[&str] = &[
     "updateWebhook",
 ];
 
-/// POSTs whose repetition is harmless, and which therefore take no `Idempotency-Key`.
+/// POST operations without `Idempotency-Key`, because repeating them does no harm.
 const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization"];
 
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
@@ -121,7 +121,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
             json!({"type": "string", "pattern": r#"^(\*|"[0-9]{1,18}(\.[^"]*)?")$"#, "example": "\"7\""});
         all.push(header("If-Match", text, &schema));
     }
-    // Runners have nonces of their own.
+    // Runners use nonces instead.
     let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
     if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
         let text =
@@ -133,7 +133,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if !all.is_empty() {
         operation["parameters"] = Value::Array(all);
     }
-    // A body that may be absent is an object when it is there, never `null`.
+    // An optional body may be absent, but not `null`.
     if let Some(schema) = operation.pointer_mut("/requestBody/content/application~1json/schema") {
         remove_null(schema);
     }
@@ -179,7 +179,7 @@ fn header(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": description, "required": false, "schema": schema})
 }
 
-/// A parameter that may be absent is never `null`; with an empty value it is not given.
+/// An optional parameter may be absent or empty, but not `null`.
 fn without_null(mut parameter: Value) -> Value {
     remove_null(&mut parameter["schema"]);
     if parameter["in"] == "query" && parameter["required"] != true {

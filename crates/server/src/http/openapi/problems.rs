@@ -1,4 +1,4 @@
-//! Problems: one schema with a member for everything that any of them says, and one response for each status.
+//! Error responses: one `Problem` schema with the members of all codes, and one response per status.
 
 use berth_api::problem::{Code, Problem};
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use super::headers::{header, request_id};
 use super::schemas;
 use crate::http::router::{Access, RouteInfo};
 
-/// Names of the responses, and the problem that stands there as an example.
+/// Status, response name, and the code and detail of the example.
 const RESPONSES: &[(u16, &str, Code, &str)] = &[
     (400, "BadRequest", Code::InvalidParameter, "parameter limit must be a whole number from 1 to 1000"),
     (401, "Unauthenticated", Code::Unauthenticated, "send Authorization: Bearer <token>"),
@@ -35,7 +35,7 @@ const RESPONSES: &[(u16, &str, Code, &str)] = &[
     (503, "Unavailable", Code::Unavailable, "the server is stopping"),
 ];
 
-/// Routes that take the token of a link, which may have been used.
+/// Routes that take a token from a link, which may have been used already.
 const LINK_ROUTES: &[&str] = &[
     "/api/v1/auth/invitation",
     "/api/v1/auth/sign-up",
@@ -43,7 +43,7 @@ const LINK_ROUTES: &[&str] = &[
     "/api/v1/me/organizations",
 ];
 
-/// One schema: generators make a type of each that there is.
+/// Merges all members into a single schema, because client generators create a type per schema.
 pub(super) fn add_schema(document: &mut Value) {
     schemas::add::<Problem>(document);
     let all = &mut document["components"]["schemas"];
@@ -55,7 +55,7 @@ pub(super) fn add_schema(document: &mut Value) {
     all["Problem"] = problem;
 }
 
-/// The problems that an operation can answer with.
+/// Adds the error responses of an operation.
 pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let mut statuses = vec![400, 408, 500, 503];
     if route.access != Access::Open {
@@ -67,7 +67,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.contains('{') {
         statuses.push(404);
     }
-    // A POST without members takes an empty object, and reads what is sent in its place.
+    // A POST without members still parses its body.
     if operation["requestBody"].is_object() || route.method == "POST" {
         statuses.extend([413, 415, 422]);
     }

@@ -1,4 +1,4 @@
-//! Schemas: named, with every member that is always there required, and with the lists of words the core has.
+//! Schemas: names of envelopes, required members, and enums defined in the core crate.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::document::members;
 
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Envelopes by the names that utoipa makes of generic types, and how they are called: `SessionResponse`, `PipelineList`.
+/// Prefixes that utoipa gives to generic envelopes, and the suffix to use instead: `SessionResponse`, `PipelineList`.
 const ENVELOPES: &[(&str, &str)] =
     &[("Data_", "Response"), ("List_", "List"), ("All_", "List"), ("Numbered_", "Page")];
 
-/// A schema with those it refers to.
+/// Adds a schema and the schemas it refers to.
 pub(super) fn add<T: ToSchema>(document: &mut Value) {
     let mut schemas = vec![(T::name().into_owned(), T::schema())];
     T::schemas(&mut schemas);
@@ -24,7 +24,7 @@ pub(super) fn add<T: ToSchema>(document: &mut Value) {
     }
 }
 
-/// Gives envelopes good names, and makes what is in them schemas of their own: utoipa copies it into each envelope.
+/// Renames envelopes and moves their content into schemas of their own, since utoipa inlines it into each envelope.
 pub(super) fn name_envelopes(document: &mut Value) {
     let mut renamed = Vec::new();
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
@@ -54,17 +54,17 @@ pub(super) fn name_envelopes(document: &mut Value) {
     });
 }
 
-/// Whether an operation answers with a page of a list.
+/// Whether an operation returns a paginated list.
 pub(super) fn is_list(operation: &Value) -> bool {
     let schema = operation.pointer("/responses/200/content/application~1json/schema/$ref");
     let is_page = schema.and_then(Value::as_str).is_some_and(|name| name.ends_with("List"));
-    // All of a short list comes at once.
+    // These lists are returned as a whole.
     let is_whole = ["listEnvironments", "listQueue"].iter().any(|id| operation["operationId"] == *id);
     is_page && !is_whole
 }
 
-/// A response has every member of its schema that can be `null`: what is left out where there is none is never `null`.
-/// What a problem has depends on its code.
+/// Marks nullable members of responses as required: the server always sends them, and omits only members that are never
+/// `null`. Excludes `Problem`, whose members depend on its code.
 pub(super) fn require_members_of_responses(document: &mut Value) {
     let sent = requests(document);
     let Some(schemas) = document["components"]["schemas"].as_object_mut() else { return };
@@ -72,7 +72,7 @@ pub(super) fn require_members_of_responses(document: &mut Value) {
     of_responses.filter(|(name, _)| *name != "Problem").for_each(|(_, schema)| require_nullable(schema));
 }
 
-/// What the bodies of requests refer to.
+/// References in request bodies, directly or indirectly.
 fn requests(document: &Value) -> BTreeSet<String> {
     let operations =
         document["paths"].as_object().into_iter().flatten().filter_map(|(_, item)| item.as_object());
@@ -100,7 +100,7 @@ pub(super) fn is_nullable(schema: &Value) -> bool {
         || schema["oneOf"].as_array().is_some_and(|all| all.iter().any(|one| is_null(&one["type"])))
 }
 
-/// The schema without `null`.
+/// Removes `null` from the types of a schema.
 pub(super) fn remove_null(schema: &mut Value) {
     if let Some(types) = schema["type"].as_array() {
         let rest: Vec<_> = types.iter().filter(|kind| *kind != "null").cloned().collect();
@@ -114,7 +114,7 @@ pub(super) fn remove_null(schema: &mut Value) {
     }
 }
 
-/// Words that the core lists.
+/// Fills in enums whose values are defined in the core crate.
 pub(super) fn list_enums(document: &mut Value) {
     let kinds = EventKind::ALL.iter().map(|kind| kind.as_str());
     let lists: [(&str, Vec<&str>); 3] = [
@@ -127,7 +127,7 @@ pub(super) fn list_enums(document: &mut Value) {
     }
 }
 
-/// Everything that is referred to from here, directly or not.
+/// All references from here, directly or indirectly.
 pub(super) fn reachable(from: &Value, document: &Value) -> BTreeSet<String> {
     let (mut found, mut rest) = (BTreeSet::new(), vec![from]);
     while let Some(value) = rest.pop() {

@@ -1,4 +1,4 @@
-//! Analyses of failed steps, and their settings.
+//! Endpoints for failure analyses and their settings.
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ pub(crate) async fn put_analysis_settings(
         AnalysisProvider::Anthropic => Some(Provider::Anthropic),
         AnalysisProvider::Openai => Some(Provider::Openai),
     };
-    // Also what is not used without a provider is looked at: it may have been meant otherwise.
+    // Validate all members even without a provider, where they have no effect: an invalid one is likely a mistake.
     let base_url = check.optional("/baseUrl", body.base_url.as_deref(), base_url);
     let is_named = body.model.is_some();
     let name = check.optional("/model", body.model.as_deref(), model_name);
@@ -127,7 +127,7 @@ pub(crate) async fn put_analysis_settings(
 
 const NO_MODEL: &str = "must be the name of a model, 1 to 200 characters without spaces";
 
-/// As a provider names a model.
+/// Checks the name of a model, as its provider spells it.
 fn model_name(sent: &str) -> Result<String, &'static str> {
     const NAME_CHARS_MAX: usize = 200;
     let is_plain =

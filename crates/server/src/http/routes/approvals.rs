@@ -1,4 +1,4 @@
-//! Approvals.
+//! Endpoints for approvals.
 
 use std::sync::Arc;
 

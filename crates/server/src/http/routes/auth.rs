@@ -1,4 +1,4 @@
-//! Signing in and out with a cookie, and who one is.
+//! Endpoints for login, logout, passwords and the current user.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::http::body::{Posted, Sent};
 use crate::http::edge::Origin;
 use crate::http::guard::{self, Caller};
 
-/// How long a browser is known in which an account has logged in.
+/// Lifetime of the cookie that identifies a browser in which an account has logged in.
 const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 
 /// Sign in. Answers who you are and sets the cookie; send `csrfToken` as `X-Berth-CSRF` with every change.
@@ -99,14 +99,14 @@ pub(crate) async fn reset_password(
     app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(Answer::ok)
 }
 
-/// A body in which nothing is allowed.
+/// An empty body; members are rejected.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// The name of the cookie, where one may be set at all.
+/// The name of the session cookie. Fails where a cookie would not be safe.
 pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str, AppError> {
-    // Browsers say where a change comes from; other clients keep their cookies to themselves.
+    // Browsers send `Origin`. Other clients store cookies on their own, and the restriction does not apply.
     if headers.contains_key(ORIGIN)
         && let Some(dashboard) = guard::dashboard_elsewhere(app, headers)
     {
@@ -129,7 +129,8 @@ pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
     response
 }
 
-/// Stays when the person logs out: failed tries of others do not count for this browser.
+/// The cookie that identifies the browser. Kept on logout, so that failed logins from other browsers do not lock out
+/// this one.
 fn browser_cookie(cookie: &str) -> String {
     format!("{cookie}-browser")
 }

@@ -1,4 +1,4 @@
-//! What is where, and how well it gets there.
+//! Endpoints for what is deployed where, and for the DORA metrics.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Deployments.
+//! Endpoints for deployments.
 
 use std::sync::Arc;
 
@@ -231,7 +231,7 @@ async fn listed(
         environment: environment(params)?,
         session: params.id("session", "a session, like `ses_…`")?,
         stage: params.text("stage")?,
-        // Ids of commits are written in small letters.
+        // Commit ids are stored in lower case.
         commit: commit.map(|text| if is_abbreviation(&text) { text.to_lowercase() } else { text }),
         status: params.one_of("status", STATUSES)?,
         actor: params.id("actor", "a user, like `usr_…`")?,
@@ -243,7 +243,7 @@ async fn listed(
     Ok(paging.list(page))
 }
 
-/// An environment's name, or its id.
+/// The name or id of an environment.
 fn environment(params: &Params) -> Result<Option<String>, AppError> {
     let Some(text) = params.get("environment")? else { return Ok(None) };
     if text.parse::<EnvironmentId>().is_ok() || EnvName::parse(text).is_ok() {

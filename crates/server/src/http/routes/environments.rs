@@ -1,4 +1,4 @@
-//! Ephemeral environments: what there is, who holds it, who held it.
+//! Endpoints for ephemeral environments, their lock history and insights.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The audit history: listed, followed, exported, checked.
+//! Endpoints for the audit log: list, stream, export, verify.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub(super) async fn follow(
     }
     let stream = app.follow_events(who, filter, last).await?;
     let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
-    // Proxies shall pass on each event as it comes.
+    // Disables buffering in nginx, so that each event is sent immediately.
     Ok(([(header::CONTENT_TYPE.as_str(), EVENT_STREAM), ("x-accel-buffering", "no")], body).into_response())
 }
 
@@ -88,7 +88,8 @@ pub(super) fn wants_stream(headers: &HeaderMap) -> bool {
     ranges.any(|range| range.trim().eq_ignore_ascii_case(EVENT_STREAM))
 }
 
-/// A browser that reconnects sends the header beside the address it began with: the header is newer.
+/// The `Last-Event-ID` header takes precedence over the parameter: a browser that reconnects sends both, and the header
+/// is newer.
 pub(super) fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Option<i64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let text = match (sent.next(), sent.next()) {
@@ -143,7 +144,7 @@ pub(crate) async fn view_event(
     app.view_event(&who, id).await
 }
 
-/// A kind that there is.
+/// A known event kind.
 fn kind(params: &Params) -> Result<Option<String>, AppError> {
     let kind = params.text("kind")?;
     let Some(unknown) = kind.as_deref().filter(|kind| !is_known(kind)) else { return Ok(kind) };

@@ -1,4 +1,4 @@
-//! Pull requests of suggested fixes.
+//! Endpoints for fix pull requests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Is the process alive, and can it serve?
+//! Liveness and readiness endpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use crate::app::{Answer, App};
 use crate::error::AppError;
 
-/// A database that takes longer to answer is not ready.
+/// Timeout for the database check.
 const READY_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -53,7 +53,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readine
     }
     let nobody = berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
     let read = app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &nobody)?));
-    // Nothing is written. But whoever writes has been asked, and has a transaction that may.
+    // Writes nothing, but proves that the writer can start a write transaction.
     let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
     both.map_err(|_| AppError::busy("the database does not answer"))??;

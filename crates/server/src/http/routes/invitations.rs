@@ -1,4 +1,4 @@
-//! Invitations to an organization, and accepting them.
+//! Endpoints to manage and accept invitations.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ pub(crate) async fn join_organization(
     app.join_organization(&who, &Redacted::new(body.token)).await
 }
 
-/// The address people use: the configured one, or the one this request was sent to.
+/// The base URL of the dashboard: the configured one, or the host that this request was sent to.
 fn base_url(app: &App, headers: &HeaderMap) -> String {
     if let Some(dashboard) = guard::dashboard_elsewhere(app, headers) {
         return dashboard;

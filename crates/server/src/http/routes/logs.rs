@@ -1,4 +1,4 @@
-//! Logs of steps.
+//! Endpoint for step logs.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::http::guard::{Allowed, check_same_origin};
 use crate::http::query::Params;
 use crate::limits::OFFSET_MAX;
 
-/// Lines found by one search, if nobody asks for more.
+/// Default limit for the matches of a search.
 const MATCHES_DEFAULT: i64 = 200;
-/// A log may hold anything; opened in a browser it must still do nothing.
+/// Content security policy for raw logs, which may contain any HTML or script.
 const RAW_POLICY: &str = "sandbox; default-src 'none'";
 
 /// Get what a step printed: a page of lines, the last ones, those that contain a text, or the raw bytes. With
@@ -64,7 +64,7 @@ pub(crate) async fn view_log(
         if matches!(who.principal().via, Via::SignIn { .. }) {
             check_same_origin(&app, &headers)?;
         }
-        // A browser that reconnects sends both: what it saw last is newer than where it began.
+        // A browser that reconnects sends both; the `Last-Event-ID` is newer than the offset it started from.
         let from = last.or(offset).unwrap_or(0);
         let stream = app.follow_log(who, asked, from).await?;
         let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
@@ -84,7 +84,8 @@ pub(crate) async fn view_log(
     Ok(app.view_log(&who, asked, part).await?.into_response())
 }
 
-/// Which lines are asked for. All parameters are read, also those that others replace: each is given once or not.
+/// The requested part of the log. Reads all parameters, even those without effect, so that invalid ones are always
+/// reported.
 fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
     let line = |name| number(params, name, 1, OFFSET_MAX);
     let (from, to, tail) =
@@ -114,7 +115,7 @@ fn number(params: &Params, name: &str, least: i64, most: i64) -> Result<Option<u
     Ok(params.whole(name, least, most)?.and_then(|number| u64::try_from(number).ok()))
 }
 
-/// The id of the last event seen: the offset after it.
+/// The offset from `Last-Event-ID`: the end of the last text sent.
 fn last_byte(headers: &HeaderMap) -> Result<Option<u64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let Some(first) = sent.next() else { return Ok(None) };

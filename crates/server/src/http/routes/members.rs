@@ -1,4 +1,4 @@
-//! Members of an organization.
+//! Endpoints for members and service accounts.
 
 use std::sync::Arc;
 

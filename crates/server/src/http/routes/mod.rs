@@ -1,4 +1,4 @@
-//! Handlers, a file per noun: extract, call the use case, convert.
+//! Handlers, one file per resource. They extract the input, call a use case and convert the result.
 
 pub(super) mod analyses;
 pub(super) mod approvals;

@@ -1,4 +1,4 @@
-//! Organizations.
+//! Endpoints for organizations.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Pipelines.
+//! Endpoints for pipelines.
 
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ fn reason(body: &Because) -> Result<Option<Reason>, AppError> {
     check.done(Some(reason))
 }
 
-/// JSON is YAML too, so an object is kept and checked as the text it would be.
+/// The source text of a definition. An object is stored as JSON text, which is also valid YAML.
 fn source(definition: DefinitionText) -> Result<String, &'static str> {
     match definition {
         DefinitionText::Text(text) => Ok(text),

@@ -1,4 +1,4 @@
-//! The queue of an environment.
+//! Endpoints for the queue of an environment.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Step registries and their builds.
+//! Endpoints for step registries and their builds.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Repositories.
+//! Endpoints for repositories.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What runners on other machines say to the server. People's side of it is in `runners`.
+//! Endpoints of the runner protocol. `runners` has those for managing runners.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -26,7 +26,7 @@ use crate::limits::LOG_CHUNK_BYTES_MAX;
 use crate::limits::{ARTIFACT_UPLOAD_BYTES_MAX, OFFSET_MAX};
 use berth_engine::RunnerCaller;
 
-/// What may take longer than other requests.
+/// Paths with a longer timeout.
 pub(crate) const TRANSFERS: &[&str] =
     &["/api/v1/runner/source", "/api/v1/runner/artifact", "/api/v1/runner/registry"];
 const PIECE_BYTES: usize = 64 * 1024;
@@ -170,7 +170,7 @@ fn required(params: &Params, name: &str) -> Result<String, AppError> {
     params.text(name)?.ok_or_else(|| AppError::invalid_parameter(name, "is missing"))
 }
 
-/// A file, piece by piece.
+/// Streams a file in chunks.
 fn sent(mut file: File) -> Result<Response, AppError> {
     use std::io::{Read as _, Seek as _};
     let failed = |error: std::io::Error| AppError::bug(format!("an archive cannot be read: {error}"));
@@ -192,7 +192,7 @@ fn sent(mut file: File) -> Result<Response, AppError> {
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// A body in a file that has no name.
+/// Writes a request body to an unnamed temporary file.
 async fn received(artifacts: &Artifacts, mut body: Body) -> Result<File, AppError> {
     use std::io::Seek as _;
     let failed = |error: String| AppError::bug(format!("an artifact cannot be received: {error}"));

@@ -1,4 +1,4 @@
-//! Runners.
+//! Endpoints to manage runners.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub(crate) async fn delete_runner(
     app.delete_runner(&who, key, expected).await
 }
 
-/// What a cursor of this list holds: an id, or `embedded`.
+/// Key in the cursors of this list: an id, or `embedded`.
 struct Key;
 
 impl FromStr for Key {

@@ -1,4 +1,4 @@
-//! Secrets.
+//! Endpoints for secrets.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Sessions: claim an environment, use it, give it back.
+//! Endpoints for sessions: claim, force-claim, deploy, extend, hand over, release.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::http::check::Check;
 use crate::http::guard::Allowed;
 use crate::http::query::{IfMatch, Params};
 
-/// Organization, pipeline, environment, and what is in it.
+/// Path parameters: organization, pipeline, environment, and a record in it.
 pub(super) type In = (String, String, String, String);
 
 /// Claim an environment. Held by somebody else, it is a 409 that says by whom; with `queue`, a place in line.
@@ -131,7 +131,7 @@ pub(crate) async fn view_session(
 ) -> Result<Answer<Session>, AppError> {
     let place = Place { pipeline, env_name };
     let mut waiting = app.wait(&who, params.wait()?)?;
-    // Whoever waits while former work is being stopped waits for that.
+    // A long poll that starts while the session drains ends when the drain completes.
     let mut was_draining = false;
     loop {
         let seen = app.view_session(&who, place.clone(), id.clone()).await?;
@@ -232,7 +232,8 @@ pub(crate) async fn release_session(
     app.release_session(&who, Place { pipeline, env_name }, id, expected).await
 }
 
-/// A long poll has its answer: something is new to the caller, or nothing new will come.
+/// Whether a long poll can return: the `ETag` differs from `If-None-Match`, or without that header, no further change
+/// is expected.
 pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -> bool {
     match headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) {
         Some(known) => seen.etag().is_none_or(|tag| !known.contains(&tag)),
@@ -240,8 +241,8 @@ pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -
     }
 }
 
-/// With `wait`, a claim is answered when its deployment has ended. It is claimed already: whatever goes wrong with the
-/// waiting, that is the answer.
+/// With `wait`, delays the response to a claim until its deployment has ended. The claim has already succeeded, so
+/// errors while waiting do not fail the request.
 async fn deployed<P: Permit>(
     app: &App,
     who: &Authorized<P>,
@@ -283,7 +284,7 @@ fn wish(
     }
 }
 
-/// Whether to wait in line, and for how long.
+/// How long to wait in the queue. `None`: do not wait.
 fn line(check: &mut Check, queue: Option<bool>, wait_seconds: Option<i64>) -> Option<i64> {
     let seconds = ranged(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
     let waits = queue.unwrap_or(false);
@@ -300,7 +301,7 @@ fn ranged(check: &mut Check, pointer: &str, given: Option<i64>, least: i64, most
     check.required(pointer, is_in_range.then_some(value).ok_or_else(wanted))
 }
 
-/// A reason that says something.
+/// A non-empty reason.
 pub(super) fn said(text: &str) -> Result<Reason, String> {
     let reason = Reason::parse(text).map_err(|error| error.to_string())?;
     if reason.as_str().is_empty() { Err("must say why".into()) } else { Ok(reason) }

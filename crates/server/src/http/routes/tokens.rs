@@ -1,4 +1,4 @@
-//! API tokens.
+//! Endpoints for API tokens.
 
 use std::sync::Arc;
 

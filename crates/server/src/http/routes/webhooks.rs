@@ -1,4 +1,4 @@
-//! Webhooks and their deliveries.
+//! Endpoints for webhooks and their deliveries.
 
 use std::sync::Arc;
 
