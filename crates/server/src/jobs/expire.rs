@@ -51,7 +51,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
         stuck = due.len() - fresh.len();
         let settled = |(org, id)| async move {
             if let Err(error) = settle(services, org, id).await {
-                tracing::error!(?error, environment = %id, "an environment in which something is due could not be settled");
+                tracing::error!(?error, environment = %id, "cannot apply due timers of environment");
             }
         };
         stream::iter(fresh).for_each_concurrent(SETTLED_AT_ONCE, settled).await;

@@ -60,7 +60,7 @@ async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
             // A damaged audit log keeps its events; the other organizations continue.
             match pass(jobs, org, seconds).await {
                 Ok(count) => removed += count,
-                Err(error) => tracing::warn!(?error, organization = slug, "old events could not be removed"),
+                Err(error) => tracing::warn!(?error, organization = slug, "cannot remove old events"),
             }
         }
     }
