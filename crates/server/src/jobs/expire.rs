@@ -62,7 +62,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Time until the next timer, at most `max`. Environments that are still due could not be handled and wait.
+/// Time until the next timer, at most `max`. Environments that are still due have failed and are retried after `max`.
 async fn pause(services: &Services, max: Duration) -> Duration {
     let wait = services.store.read(None, |db| {
         let (next, now) = (environment_table::next_due(db)?, db.now());

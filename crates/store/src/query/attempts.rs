@@ -1,4 +1,4 @@
-//! Steps of a deployment and their attempts, for whoever asks for a log.
+//! Steps of a deployment and their attempts, for requests for a log.
 
 use berth_core::id::{DeploymentId, StepRunId};
 use serde::Deserialize;
@@ -22,9 +22,9 @@ statements! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub id: StepRunId,
-    /// Its stage's place in [`stages`].
+    /// Index of the stage in [`stages`].
     pub stage: usize,
-    /// Nothing of it runs or will, unless somebody retries.
+    /// The step has ended, and runs again only if a user retries it.
     pub is_final: bool,
 }
 
@@ -34,12 +34,12 @@ pub struct Attempt {
     pub has_ended: bool,
 }
 
-/// Steps with this id, or with this id in the definition: one in each stage that has it.
+/// Steps with this run id, or with this id in the definition: one for each stage that has it.
 pub fn steps(db: &mut impl Read, deployment: DeploymentId, name: &str) -> Result<Vec<Step>, StoreError> {
     db.rows(&STEPS, &[text(deployment), name.into()])?.iter().map(step).collect()
 }
 
-/// Names of the stages, in order.
+/// Names of the deployment's stages, in order.
 pub fn stages(db: &mut impl Read, deployment: DeploymentId) -> Result<Vec<String>, StoreError> {
     #[derive(Deserialize)]
     struct Named {
@@ -50,7 +50,7 @@ pub fn stages(db: &mut impl Read, deployment: DeploymentId) -> Result<Vec<String
     Ok(stages.into_iter().map(|stage| stage.name).collect())
 }
 
-/// The attempt with this number, or the latest.
+/// The attempt with this number, or the latest one.
 pub fn attempt(
     db: &mut impl Read,
     deployment: DeploymentId,

@@ -1,4 +1,4 @@
-//! What is where: the deployments that stages and environments have.
+//! The current deployments of stages and environments.
 
 use berth_core::deployment::stages::stage::Pause;
 use berth_core::event::Actor;
@@ -19,21 +19,21 @@ statements! {
         WHERE org_id = $1 AND environment_id = $2 AND status = 'succeeded' ORDER BY number DESC LIMIT 1";
 }
 
-/// What is somewhere now.
+/// The current deployment of a stage or an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Current {
     pub deployment: DeploymentId,
-    /// The whole hash, where it is known.
+    /// The full hash if it is known, otherwise the commit as requested.
     pub commit: String,
     pub at: Timestamp,
     pub by: Actor,
 }
 
-/// A stage of a pipeline's present definition, as it is shown.
+/// A stage of the pipeline's current definition, with its deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageNow {
     pub name: String,
-    /// Rises with every change of what is shown of it.
+    /// Incremented with every change of the stage; 0 if nothing has happened in it.
     pub version: i64,
     pub current: Option<Current>,
     pub pause: Option<Pause>,
@@ -58,7 +58,7 @@ pub fn stages(db: &mut impl Read, pipeline: &Pipeline) -> Result<Vec<StageNow>, 
     Ok(found)
 }
 
-/// What was last deployed into an environment.
+/// The last successful deployment to an environment.
 pub fn in_environment(db: &mut impl Read, id: EnvironmentId) -> Result<Option<Current>, StoreError> {
     let row = db.row(&IN_ENVIRONMENT, &[text(id)])?;
     row.map(|row| current(&row, row.time(4)?)).transpose()

@@ -11,27 +11,27 @@ use crate::sql::value::{Value, text};
 use crate::sql::{Statement, statements};
 use crate::tx::Read;
 
-/// All that is given must hold.
+/// A deployment must match every condition that is set.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub pipeline: Option<PipelineId>,
-    /// Its id, or its name.
+    /// Id or name of the environment.
     pub environment: Option<String>,
     pub session: Option<SessionId>,
-    /// A stage that it goes through, or the environment it is in.
+    /// Name of a stage of the deployment, or of its environment.
     pub stage: Option<String>,
-    /// As it was sent, or the beginning of what that stands for.
+    /// The commit as requested, or a prefix of the resolved hash.
     pub commit: Option<String>,
-    /// A status word.
+    /// A status, as the API names it.
     pub status: Option<String>,
     pub actor: Option<UserId>,
-    /// Created from this time on.
+    /// Earliest creation time, inclusive.
     pub since: Option<Timestamp>,
-    /// Created before this time.
+    /// Latest creation time, exclusive.
     pub until: Option<Timestamp>,
 }
 
-/// The conditions of a [`Filter`]. An empty text disables one; `lead` is the condition that an index serves.
+/// The conditions of a [`Filter`]. An empty text disables a condition; `lead` is the one that an index serves.
 macro_rules! filtered {
     ($lead:literal, $after:literal) => {
         concat!(
@@ -77,7 +77,7 @@ statements! {
 }
 
 impl Filter {
-    /// What lists them and what counts them, by the rarest thing that is asked for.
+    /// The statements to list and to count, chosen by the most selective condition.
     fn statements(&self) -> [&'static Statement; 2] {
         let is_id = |it: &String| it.parse::<EnvironmentId>().is_ok();
         if self.session.is_some() {
@@ -93,7 +93,8 @@ impl Filter {
 
     fn params(&self) -> Vec<Value> {
         let given = |text: &Option<String>| Value::from(text.as_deref().unwrap_or_default());
-        // Names and ids stand in JSON as they are, and the quotes around them nowhere else.
+        // Names and ids need no JSON escaping, and unescaped quotes only delimit JSON strings, so LIKE finds exact
+        // members.
         let stage = self.stage.as_deref().map(|name| format!("%\"name\":\"{}\"%", escaped(name)));
         let actor = self.actor.map(|id| format!("%\"id\":\"{}\"%", escaped(&id.to_string())));
         vec![
@@ -111,12 +112,12 @@ impl Filter {
     }
 }
 
-/// What stands for itself in a pattern.
+/// Escapes the wildcards of LIKE.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
-/// `total` is counted, up to a bound, only where it is asked for.
+/// Lists deployments. The total is counted only on request, and up to a bound.
 pub fn list(
     db: &mut impl Read,
     filter: &Filter,

@@ -1,4 +1,4 @@
-//! What came to its end in last stages, of a whole organization or of one pipeline.
+//! Deployments that ended in the last stage of their pipeline, for delivery insights.
 
 use berth_core::id::PipelineId;
 use berth_core::insights::Seen;
@@ -27,7 +27,8 @@ statements! {
         ORDER BY e.ended_at DESC LIMIT $4";
 }
 
-/// From `from` to before `to`, oldest first: of more than so many, the newest.
+/// Ends in last stages from `from` (inclusive) to `to` (exclusive), oldest first. If there are more than `limit`, the
+/// newest ones.
 pub fn last_stages(
     db: &mut impl Read,
     pipeline: Option<PipelineId>,

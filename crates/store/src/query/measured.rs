@@ -1,4 +1,4 @@
-//! Numbers about everything there is, cheap enough to be asked for every few seconds.
+//! Totals of the installation for metrics; cheap enough for a scrape every few seconds.
 
 use berth_core::runner::Runner;
 
@@ -7,7 +7,7 @@ use crate::sql::statements;
 use crate::tables::runner;
 use crate::tx::Read;
 
-/// Runners counted one by one.
+/// Runners loaded to count them by state.
 const RUNNERS_MAX: i64 = 10_000;
 
 statements! {
@@ -25,11 +25,11 @@ statements! {
 pub struct Measured {
     pub held_sessions: i64,
     pub waiting_tickets: i64,
-    /// Attempts under way.
+    /// Attempts that are running.
     pub running_steps: i64,
-    /// Deployments of which a step waits for a runner.
+    /// Deployments with a step that waits for a runner or for its start time.
     pub ready_deployments: i64,
-    /// Deployments that wait to be let into a stage.
+    /// Deployments that wait to enter a stage.
     pub queued_deployments: i64,
     pub failing_webhooks: i64,
     pub silent_webhooks: i64,

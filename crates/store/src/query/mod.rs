@@ -1,4 +1,4 @@
-//! Queries over deployments.
+//! Queries over deployments, their runs and attempts.
 
 pub mod attempts;
 pub mod deployed;

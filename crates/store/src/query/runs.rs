@@ -1,4 +1,4 @@
-//! What may be granted, what runs, and what waits to be planned, of all organizations.
+//! Runs of all organizations that are ready, running, or waiting to be planned.
 
 use berth_core::deployment::run::enter::Contender;
 use berth_core::deployment::run::{StageRun, StageStatus};
@@ -27,19 +27,19 @@ statements! {
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $1";
     Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal, a.lost_ms
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
-    // By the index of those that are under way.
+    // Uses the partial index of live attempts.
     Org Read LIVE_BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
         WHERE org_id = $1 AND nonce = $2 AND ended_at IS NULL AND parked_at IS NULL";
-    // Ended or not: whose it is does not change.
+    // Ended or not: the runner of a nonce does not change.
     Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
         WHERE org_id = $1 AND nonce = $2";
-    // Told to stop, and not yet known to have stopped.
+    // Cancellation was requested, and the deployment has not ended yet.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM (SELECT org_id, id, environment_id, granted_at,
             ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY granted_at, id) AS place
           FROM deployments WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL
             AND status = 'cancelling') AS ranked
         WHERE place <= $1 ORDER BY place, granted_at, id LIMIT $2";
-    // Begun by a version that knew no runs.
+    // Started by a version that had no runs.
     Instance Read WITHOUT_RUN = "SELECT d.org_id, d.id, d.environment_id FROM deployments d
         WHERE d.environment_id IS NOT NULL AND d.granted_at IS NOT NULL AND d.finished_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
@@ -49,7 +49,7 @@ statements! {
           WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
             AND (p.status = 'active' OR d.bypass IS NOT NULL)) AS ranked
         WHERE place <= $1 ORDER BY place, created_at, id LIMIT $2";
-    // Those that wait for a stage are among those that run.
+    // A deployment that waits for a stage has the status `running` or `waiting`.
     Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.created_at FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
@@ -59,7 +59,7 @@ statements! {
         ORDER BY d.created_at, d.id LIMIT $3";
     Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
         WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
-    // What had ended by then has not entered since.
+    // A deployment that finished before `$4` cannot have entered the stage since then.
     Org Read ENTERED = "SELECT d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.id <> $3
@@ -71,7 +71,7 @@ statements! {
         ORDER BY d.number";
 }
 
-/// A deployment of which a step may be granted.
+/// A deployment with a step that may be granted to a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
     pub org: OrgId,
@@ -80,7 +80,7 @@ pub struct Ready {
     pub version: i64,
 }
 
-/// Those that have waited for longest first; `after` is where the page before ended.
+/// Ready deployments, the longest waiting first. `after` is the last one of the previous page.
 pub fn ready(
     db: &mut impl Read,
     now: Timestamp,
@@ -102,13 +102,13 @@ pub fn ready(
     db.rows(&READY, &[now.into(), from.into(), last, limit.into()])?.iter().map(read).collect()
 }
 
-/// The first moment after this one at which something is ready.
+/// When the next deployment becomes ready, after `now`.
 pub fn next_ready(db: &mut impl Read, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     let row = db.row(&NEXT_READY, &[now.into()])?;
     row.map_or(Ok(None), |row| row.maybe(0, Row::time))
 }
 
-/// An attempt that may be running somewhere.
+/// An attempt that may be running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
     pub org: OrgId,
@@ -117,9 +117,9 @@ pub struct Live {
     pub number: u32,
     pub runner: String,
     pub nonce: String,
-    /// Rises while its runner lives.
+    /// Incremented by every heartbeat.
     pub renewal: i64,
-    /// Silent for so long it is lost; `None` where its runner is of an older version.
+    /// Milliseconds without a heartbeat after which the attempt is lost; `None` if an older version granted it.
     pub lost_ms: Option<i64>,
 }
 
@@ -127,17 +127,18 @@ pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<Live>, StoreError> {
     db.rows(&LIVE, &[limit.into()])?.iter().map(one_live).collect()
 }
 
-/// Those of one runner.
+/// Live attempts of one runner.
 pub fn live_of(db: &mut impl Read, runner: &str, limit: i64) -> Result<Vec<Live>, StoreError> {
     db.rows(&LIVE_OF, &[runner.into(), limit.into()])?.iter().map(one_live).collect()
 }
 
-/// An attempt that may be over by now.
+/// The live attempt with this nonce.
 pub fn live_by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
     db.row(&LIVE_BY_NONCE, &[nonce.into()])?.as_ref().map(one_live).transpose()
 }
 
-/// Nearly all that is asked for is under way; what is over has to be looked for.
+/// The attempt with this nonce, live or ended. Tries the small index of live attempts first, which nearly always has
+/// it.
 pub fn by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
     if let Some(live) = live_by_nonce(db, nonce)? {
         return Ok(Some(live));
@@ -160,22 +161,22 @@ fn one_live(row: &Row) -> Result<Live, StoreError> {
 
 type InEnvironment = (OrgId, DeploymentId, EnvironmentId);
 
-/// Deployments in environments that were told to stop, of each organization.
+/// Cancelling deployments to environments, a share of the batch for each organization.
 pub fn cancelling(db: &mut impl Read, batch: Batch) -> Result<Vec<InEnvironment>, StoreError> {
     db.rows(&CANCELLING, &[batch.share.into(), batch.total.into()])?.iter().map(triple).collect()
 }
 
-/// Deployments in environments that nobody can go on with.
+/// Deployments to environments that have no run, so that no server can continue them.
 pub fn without_run(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>, StoreError> {
     db.rows(&WITHOUT_RUN, &[limit.into()])?.iter().map(triple).collect()
 }
 
-/// Rollouts that have not begun, of each organization, oldest first.
+/// Queued deployments through stages, oldest first, a share of the batch for each organization.
 pub fn to_plan(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
     db.rows(&TO_PLAN, &[batch.share.into(), batch.total.into()])?.iter().map(pair).collect()
 }
 
-/// Rollouts that wait for a stage, and whether they wait for people.
+/// Deployments that wait to enter a stage, with their creation times, oldest first.
 pub fn queued(
     db: &mut impl Read,
     after: Option<(Timestamp, DeploymentId)>,
@@ -186,7 +187,7 @@ pub fn queued(
     db.rows(&QUEUED, &[at.into(), id.into(), limit.into()])?.iter().map(read).collect()
 }
 
-/// Deployments in which a soak is over, or the time of a step that runs elsewhere.
+/// Deployments in which a soak has ended or a polling step has timed out.
 pub fn waking(
     db: &mut impl Read,
     now: Timestamp,
@@ -195,7 +196,7 @@ pub fn waking(
     db.rows(&WAKING, &[now.into(), limit.into()])?.iter().map(pair).collect()
 }
 
-/// The status of a pipeline's other unfinished deployments in a stage.
+/// A pipeline's other unfinished deployments, with their status in a stage.
 pub fn contenders(
     db: &mut impl Read,
     pipeline: PipelineId,
@@ -216,7 +217,7 @@ pub fn contenders(
 }
 
 /// The number of the deployment that entered a stage last, if that was after `of` did. Compares times, because an older
-/// deployment may enter after a newer one. `stages` are those of `of`; at most `limit` deployments are compared.
+/// deployment may enter after a newer one. `stages` are the stages of `of`; at most `limit` deployments are compared.
 pub fn entered_since(
     db: &mut impl Read,
     of: &StagesDeployment,

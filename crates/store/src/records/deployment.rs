@@ -1,4 +1,4 @@
-//! Deployments into environments and through stages: one table for both.
+//! Deployments to environments and through stages, in one table.
 
 use berth_core::deployment::{
     Deployment, DeploymentAttempt, DeploymentStatus, EnvironmentDeployment, EnvironmentTarget,

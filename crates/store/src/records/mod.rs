@@ -1,4 +1,4 @@
-//! Records of deployments: for each its row, how it is loaded and how it is written.
+//! Rows of deployments, their runs and stages: loading and writing.
 
 pub mod deployment;
 pub mod run;

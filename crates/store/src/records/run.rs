@@ -1,4 +1,4 @@
-//! Runs: how far deployments have come.
+//! Runs: the execution state of deployments.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,25 +38,25 @@ statements! {
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4";
     Org Write OPEN = "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, lost_ms, granted_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
-    // The attempt goes on: without a process, or with the next one.
+    // A parked attempt continues without a process (PARK) until the next one is started for it (CALL).
     Org Write PARK = "UPDATE attempts SET parked_at = $5
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NULL";
     Org Write CALL = "UPDATE attempts SET runner = $5, nonce = $6, lost_ms = $7, calls = $8, parked_at = NULL, renewal = 0
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NOT NULL";
-    // What has ended stays as it ended.
+    // An attempt that has ended does not change.
     Org Write CLOSE = "UPDATE attempts SET ended_at = $5, outcome = $6
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
     Org Upkeep NOTE = "UPDATE attempts SET isolation = $5, log_bytes = $6, network = $7, exposed = $8
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
-    // A sign of life. Zero rows: the attempt is over.
+    // Heartbeat. Changes no row if the attempt has ended.
     Org Upkeep RENEW = "UPDATE attempts SET renewal = renewal + 1
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND nonce = $5
           AND ended_at IS NULL";
 }
 
-/// Rises with every change of the run: whoever has read this version has read it all.
+/// The version of a run, incremented with every change.
 pub fn version(db: &mut impl Read, id: DeploymentId) -> Result<Option<i64>, StoreError> {
     db.row(&VERSION, &[text(id)])?.map(|row| row.int(0)).transpose()
 }
@@ -128,12 +128,12 @@ fn count(row: &Row, column: usize) -> Result<u32, StoreError> {
     u32::try_from(row.int(column)?).map_err(|_| StoreError::Bug("a count out of range".into()))
 }
 
-/// How the stages of a deployment stand, for lists. Empty until it has begun.
+/// The stages of a deployment, for lists. Empty until the deployment has started.
 pub fn stages(db: &mut impl Read, id: DeploymentId) -> Result<Vec<StageRun>, StoreError> {
     db.row(&HEAD, &[text(id)])?.map_or(Ok(Vec::new()), |row| row.json(1))
 }
 
-/// An attempt as it is shown.
+/// An attempt with what its runner reported.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
     pub attempt: Attempt,
@@ -143,7 +143,7 @@ pub struct Told {
     pub exposed: Vec<String>,
 }
 
-/// What a runner reports of an attempt in addition to how it ended.
+/// What a runner reports about an attempt besides its outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptNote {
     pub isolation: &'static str,
@@ -152,7 +152,7 @@ pub struct AttemptNote {
     pub log_bytes: i64,
 }
 
-/// Every attempt of a deployment, by step and number.
+/// All attempts of a deployment, by step and number.
 pub fn attempts(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Told>, StoreError> {
     let read = |row: &Row| {
         let end = match (row.maybe(8, Row::time)?, row.maybe(9, Row::json)?) {
@@ -189,7 +189,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
     change.attempts.iter().try_for_each(|attempt| put_attempt(tx, change, attempt))
 }
 
-/// What is nothing to tell needs no event.
+/// Exempts a quiet change from the rule that a write must record an event.
 const fn told(change: &RunChange, statement: &Statement) -> Statement {
     let kind = if change.is_quiet { Kind::Upkeep } else { statement.kind };
     Statement { kind, ..*statement }
@@ -259,7 +259,7 @@ pub fn note(
     tx.execute(&NOTE, &params).map(drop)
 }
 
-/// False: the attempt is over.
+/// Stores a heartbeat of an attempt. Returns false if the attempt has ended.
 pub fn renew(
     tx: &mut Tx<'_>,
     run: DeploymentId,

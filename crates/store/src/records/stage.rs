@@ -1,4 +1,4 @@
-//! Stages: what is in them, and what was.
+//! Stages: their current deployment, and the deployments that ended in them.
 
 use berth_core::deployment::stages::stage::{Past, Pause, Stage, StageEnd};
 use berth_core::id::{DeploymentId, PipelineId};
@@ -46,13 +46,13 @@ fn read(row: &Row) -> Result<Stage, StoreError> {
     Ok(Stage { pipeline: row.parse(0)?, name: row.text(1)?.to_owned(), version: row.int(2)?, current, pause })
 }
 
-/// One in which nothing has happened is as good as any other.
+/// The stage with this name. Without a row, a new one in which nothing has happened.
 pub fn by_name(db: &mut impl Read, pipeline: PipelineId, name: &str) -> Result<Stage, StoreError> {
     let found = db.row(&BY_NAME, &[text(pipeline), name.into()])?.as_ref().map(read).transpose()?;
     Ok(found.unwrap_or_else(|| Stage::new(pipeline, name)))
 }
 
-/// Those in which something has happened, also if the definition no longer has them.
+/// Stages in which something has happened, including those that the definition no longer declares.
 pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Stage>, StoreError> {
     db.rows(&OF_PIPELINE, &[text(pipeline)])?.iter().map(read).collect()
 }
@@ -89,7 +89,7 @@ pub(crate) fn put_end(tx: &mut Tx<'_>, it: &StageEnd) -> Result<(), StoreError> 
     tx.execute_one(&PUT_END, &params)
 }
 
-/// From an end's columns and the count of rollbacks away from it.
+/// Reads the columns of a stage end, followed by the number of rollbacks of its deployment.
 pub(crate) fn read_past(row: &Row) -> Result<Past, StoreError> {
     let end = StageEnd {
         pipeline: row.parse(0)?,
@@ -106,7 +106,7 @@ pub(crate) fn read_past(row: &Row) -> Result<Past, StoreError> {
     Ok(Past { end, is_taken_back: row.int(10)? > 0 })
 }
 
-/// What ended in a stage, newest first.
+/// Deployments that ended in a stage, newest first.
 pub fn past(
     db: &mut impl Read,
     pipeline: PipelineId,
@@ -117,8 +117,8 @@ pub fn past(
     rows.iter().map(read_past).collect()
 }
 
-/// Whose plan a deployment has brought into a stage, and whether that was the last one; `None` if it never succeeded
-/// there.
+/// The deployment whose plan `deployment` brought into a stage, and whether the stage is the pipeline's last. `None` if
+/// `deployment` never succeeded there.
 pub fn origin_of(
     db: &mut impl Read,
     pipeline: PipelineId,

@@ -1,4 +1,4 @@
-//! Apply: what was found in a repository becomes pipelines, and new heads become deployments.
+//! Applies a sync: creates and updates pipelines from definitions, and starts deployments for new branch heads.
 
 use std::collections::{HashMap, HashSet};
 
