@@ -119,7 +119,7 @@ pub struct Live {
     pub nonce: String,
     /// Incremented by every heartbeat.
     pub renewal: i64,
-    /// Milliseconds without a heartbeat after which the attempt is lost; `None` if an older version granted it.
+    /// Milliseconds without a heartbeat after which the attempt is lost; `None` if unknown.
     pub lost_ms: Option<i64>,
 }
 

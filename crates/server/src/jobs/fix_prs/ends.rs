@@ -1,7 +1,7 @@
 //! Polls fix pull requests for a merge or close by a person.
 //!
-//! Asks the forge. Without one, the branches tell: a commit in the tracked branch was merged, and a deleted branch was
-//! closed.
+//! Asks the forge. Without a forge the branches decide: a fix whose commit is in the tracked branch was merged, and one
+//! whose branch was deleted was closed.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ impl Job for LogRetention {
     }
 }
 
-/// Runs one batch; returns the number of deployments whose logs are gone.
+/// Runs one batch; returns the number of deployments whose logs were removed.
 async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.logs_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
