@@ -1,7 +1,8 @@
-//! What the operator of the machine asks a running server, over a socket in its data directory.
+//! Admin commands to a running server, over a Unix socket in its data directory.
 //!
-//! The socket belongs to the server's own user, and so do steps without bubblewrap: a caller also has to send
-//! the content of a file in the data directory, which no step can read. One line of JSON each way.
+//! The socket is accessible to the server's user only. Steps without bubblewrap run as the same user, so a caller must
+//! also send the content of a file in the data directory that steps cannot read. Request and response are one line of
+//! JSON each.
 
 use std::io::{BufRead as _, BufReader as StdBufReader, ErrorKind, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -24,14 +25,14 @@ use crate::error::AppError;
 /// Name of the socket in the data directory.
 const SOCKET: &str = "admin.sock";
 const PASS_CHARS: usize = 43;
-/// Name of the file with the password of the socket; replaced at every start.
+/// Name of the file with the socket's password; replaced at every start.
 const PASS: &str = "admin.pass";
 const REQUEST_BYTES_MAX: u64 = 4 * 1024;
 const SHARED: &str = "several servers may share this database, and each keeps the root key in memory: stop all of them, and \
     run the command again";
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 
-/// What is sent.
+/// The request line.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -43,7 +44,7 @@ struct Asked {
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     RotateKeys,
-    /// A link with which this person sets a new password.
+    /// Creates a password reset link for this user.
     ResetPassword {
         email: Email,
     },
@@ -66,7 +67,7 @@ pub enum Answer {
     Failed(String),
 }
 
-/// Asks the server that owns a data directory; `None` when none is running there.
+/// Sends a request to the server that uses this data directory; `None` if none is running.
 pub fn ask(data_dir: &Path, request: &Request) -> std::io::Result<Option<Answer>> {
     let mut stream = match std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
@@ -82,15 +83,15 @@ pub fn ask(data_dir: &Path, request: &Request) -> std::io::Result<Option<Answer>
     Ok(Some(serde_json::from_str(&line)?))
 }
 
-/// Whether a server owns the directory. One that was killed leaves its socket behind, where nobody listens.
+/// Whether a server is running in the directory. The socket file alone is no proof: a killed server leaves it behind.
 pub fn is_running(data_dir: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)).is_ok()
 }
 
-/// Answers until the server stops. A socket that cannot be made costs the commands, not the server.
+/// Serves admin commands until shutdown. If the socket cannot be created, the server runs without them.
 pub async fn serve(app: Arc<App>, data_dir: &Path) {
     let path = data_dir.join(SOCKET);
-    // A socket that a killed server left behind; the directory's lock says that it is nobody's.
+    // A killed server's socket. This server has the directory's lock, so no other server is using it.
     let _ = std::fs::remove_file(&path);
     let pass = Redacted::new(random_base62(PASS_CHARS));
     let owner_only = || std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
@@ -100,7 +101,7 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
     let listener = match bound {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::warn!(%error, socket = %path.display(), "no admin commands while this server runs");
+            tracing::warn!(%error, socket = %path.display(), "cannot create the admin socket; admin commands disabled");
             return;
         }
     };
@@ -110,7 +111,7 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
             tokio::spawn(async move {
                 let answered = tokio::time::timeout(ANSWER_MAX, answer(&app, &pass, stream));
                 if let Some(Ok(Err(error))) = app.services.shutdown.run_until_cancelled(answered).await {
-                    tracing::warn!(%error, "an admin command was not answered");
+                    tracing::warn!(%error, "admin command failed");
                 }
             });
         }
@@ -131,7 +132,7 @@ async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io:
     let mut line = String::new();
     let read = BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await;
     let is_owner = peer == 0 || peer == rustix::process::geteuid().as_raw();
-    // By hash, so that the time tells nothing.
+    // Compare hashes, so that timing reveals nothing about the password.
     let knows = |asked: &Asked| is_owner && tokens::hash(&asked.pass) == tokens::hash(pass.reveal());
     let answer = match read.ok().and_then(|_| serde_json::from_str::<Asked>(&line).ok()) {
         None => Answer::Failed("not a command of this version".into()),
@@ -158,7 +159,7 @@ async fn rotate(app: Arc<App>) -> Answer {
     }
 }
 
-/// Makes the link without a running server.
+/// Creates a password reset link without a running server.
 pub fn reset_password(store: &Store, email: Email, base_url: &str) -> Answer {
     let issued = store.transact_blocking(Context::system(None), move |tx| issue_reset_link(tx, &email));
     reset_link(issued, base_url)

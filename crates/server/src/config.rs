@@ -1,4 +1,4 @@
-//! What the server is told from outside.
+//! Server configuration.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use crate::limits::{
     REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
 
-/// What every runner says of the machine it is on, and that it is this one.
+/// Default labels of the embedded runner: operating system, architecture and [`LOCAL_LABEL`].
 fn own_labels() -> Vec<String> {
     [std::env::consts::OS, std::env::consts::ARCH, LOCAL_LABEL].map(str::to_owned).to_vec()
 }
 
-/// Host of the dashboard on plain loopback. Cookies are sent to every port of their host, so 127.0.0.1 would share them
-/// with whatever else listens there.
+/// Host name of the dashboard on plain HTTP loopback. Browsers send cookies to every port of a host, so `127.0.0.1`
+/// would share them with every other local server.
 pub const LOCAL_DASHBOARD_HOST: &str = "berth.localhost";
 
-/// Returns the address of the dashboard of a plain http server that is reached at this host and port. `None` where the
-/// host is not one that browsers resolve [`LOCAL_DASHBOARD_HOST`] to.
+/// The dashboard URL of a plain HTTP server at this host and port. `None` unless the host is a loopback name, to which
+/// browsers also resolve [`LOCAL_DASHBOARD_HOST`].
 pub fn local_dashboard(authority: &str) -> Option<String> {
     let authority: http::uri::Authority = authority.parse().ok()?;
     let is_this_machine =
@@ -36,7 +36,7 @@ pub fn local_dashboard(authority: &str) -> Option<String> {
     is_this_machine.then(|| format!("http://{LOCAL_DASHBOARD_HOST}{port}"))
 }
 
-/// Registries, their logs and builds.
+/// Directory of registries with their builds and build logs.
 pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("registries")
 }
@@ -44,63 +44,63 @@ pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
-    /// Where logs and artifacts lie, beside the database. Nothing is made there before the first of them is.
+    /// Directory of logs, artifacts and the SQLite database. Subdirectories are created when first used.
     pub data_dir: PathBuf,
-    /// Where this server keeps what no other one touches. The same, where it is alone.
+    /// Directory that only this server uses. Same as `data_dir` unless several servers share that.
     pub own_dir: PathBuf,
-    /// Where steps and builds are executed, if not below `own_dir`.
+    /// Directory in which steps and builds run, if not below `own_dir`.
     pub work_dir: Option<PathBuf>,
-    /// One person's machine, as `--local` says: people log in by plain http, and repositories may lie on this machine.
+    /// `--local`: a single user's machine. Allows login over plain HTTP and repositories on this machine.
     pub local: bool,
-    /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
+    /// URL under which users reach the server, if not its listen address: `https://berth.acme.test`.
     pub public_url: Option<String>,
-    /// This server itself speaks https.
+    /// Whether the server itself terminates TLS.
     pub has_tls: bool,
-    /// Where numbers for Prometheus are served.
+    /// Listen address of the Prometheus endpoint.
     pub metrics_listen: Option<SocketAddr>,
-    /// So long after its end the logs of a deployment go. `None`: never.
+    /// Retention of logs after the end of their deployment. `None`: unlimited.
     pub logs_kept: Option<Duration>,
-    /// So long after its end a deployment gives up its artifacts. `None`: never.
+    /// Retention of artifacts after the end of their deployment. `None`: unlimited.
     pub artifacts_kept: Option<Duration>,
-    /// So long after they were recorded events go. `None`: never.
+    /// Retention of events. `None`: unlimited.
     pub events_kept: Option<Duration>,
-    /// Proxies whose `X-Forwarded-For` is believed.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<IpAddr>,
-    /// For how long a connection may be silent between two requests.
+    /// Idle timeout of a connection between two requests.
     pub keep_alive: Duration,
     pub rate_limit: bool,
     pub password_cost: PasswordCost,
     pub requests_per_s: u32,
     pub requests_burst: u32,
     pub streams_per_token_max: usize,
-    /// What the runner of this server can do, for `runs_on`. `None`: it has no runner.
+    /// Labels of the embedded runner, matched against `runs_on`. `None`: no embedded runner.
     pub runner_labels: Option<Vec<String>>,
-    /// How steps and builds are kept apart from this machine. `None`: neither is run here.
+    /// How steps and builds are isolated from this machine. `None`: neither runs here.
     pub isolation: Option<Isolation>,
-    /// Paths of this machine that every step and build can reach.
+    /// Paths of this machine that are visible to every step and build.
     pub exposed: Vec<String>,
-    /// When a silent runner stops its steps, and when it is called lost.
+    /// Timeouts after which a silent runner stops its steps and the server considers it lost.
     pub runner_times: Times,
-    /// How often a stream gives a sign of life, and its caller's right is checked again.
+    /// Interval at which a stream sends a heartbeat and its caller is authorized again.
     pub stream_check_every: Duration,
-    /// Directories below which repositories on this machine may lie, where it is not one person's.
+    /// Directories that may contain local repositories. Not needed with `--local`.
     pub repository_roots: Vec<PathBuf>,
-    /// Hosts of repositories that may be in a private network.
+    /// Repository hosts that may be in a private network.
     pub repository_hosts: Vec<String>,
-    /// How long one run of git may take.
+    /// Timeout of one git process.
     pub git_max: Duration,
-    /// How long one build of a registry may take, and what it may leave behind.
+    /// Timeout of a registry build, and the maximum size of its result.
     pub registry_build_max: Duration,
     pub registry_bytes_max: u64,
-    /// Hosts and networks the server's own requests may go to although they are not on the open network.
+    /// Private hosts and networks that the server's outgoing requests may reach.
     pub egress_allow: Vec<Allowed>,
-    /// What hosts of repositories are, where their name does not tell.
+    /// Forges of repository hosts that cannot be recognized by name.
     pub forges: Vec<ForgeAt>,
-    /// How long a receiver of webhooks may take.
+    /// Timeout of a webhook request.
     pub webhook_max: Duration,
-    /// Events a webhook may be behind before the oldest are dropped.
+    /// How many events a webhook may lag behind before the oldest are dropped.
     pub webhook_behind_max: i64,
-    /// Of a demo: the places that are deployed to, and where each is to be seen.
+    /// Demo mode: the names and URLs of the demo's sites.
     pub demo_sites: Option<Vec<(String, String)>>,
 }
 
@@ -143,12 +143,12 @@ impl Config {
         }
     }
 
-    /// Requests of one token per second, and in a burst. `None`: no limit.
+    /// Rate limit per token: requests per second and burst. `None`: unlimited.
     pub fn request_limit(&self) -> Option<(u32, u32)> {
         self.rate_limit.then_some((self.requests_per_s, self.requests_burst))
     }
 
-    /// What the services of this server are made from.
+    /// The part of the configuration that the engine's services need.
     pub fn services(&self) -> ServicesConfig {
         ServicesConfig {
             data_dir: self.data_dir.clone(),
@@ -161,7 +161,7 @@ impl Config {
         }
     }
 
-    /// Said to be one person's machine, and not reached from elsewhere.
+    /// Whether `--local` is set and only this machine can reach the server.
     pub fn is_local(&self) -> bool {
         self.local
             && self.listen.ip().is_loopback()
@@ -169,7 +169,7 @@ impl Config {
             && self.trusted_proxies.is_empty()
     }
 
-    /// With `--local` the server trusts every client as the one person at this machine.
+    /// Rejects `--local` on a server that other machines can reach, because it trusts every client as the local user.
     pub fn check_local(&self) -> Result<(), String> {
         if !self.local {
             return Ok(());
@@ -190,18 +190,18 @@ impl Config {
         Ok(())
     }
 
-    /// Where steps are executed.
+    /// Directory in which steps run.
     pub fn step_dir(&self) -> PathBuf {
         self.work_dir.clone().unwrap_or_else(|| self.own_dir.join("work"))
     }
 
-    /// Where registries are built.
+    /// Directory in which registries are built.
     pub fn build_dir(&self) -> PathBuf {
         let elsewhere = self.work_dir.as_ref().map(|dir| dir.join("builds"));
         elsewhere.unwrap_or_else(|| registries_dir(&self.own_dir).join("work"))
     }
 
-    /// What git may reach.
+    /// The repositories that git may access.
     pub fn git_access(&self) -> Access {
         Access {
             is_local: self.is_local(),
@@ -218,7 +218,7 @@ impl Config {
         self.has_tls || self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
     }
 
-    /// The address people use, as far as the server itself knows it.
+    /// The URL under which users reach the server: the configured one, or else one derived from the listen address.
     pub fn base_url(&self) -> String {
         if let Some(own) = self.dashboard_instead_of(&self.listen.to_string()) {
             return own;
@@ -228,13 +228,13 @@ impl Config {
         url.trim_end_matches('/').to_owned()
     }
 
-    /// Returns the address where people open the dashboard, for a host and port that only API clients use.
+    /// The dashboard URL to use instead of a loopback host and port that is meant for API clients only.
     pub fn dashboard_instead_of(&self, authority: &str) -> Option<String> {
         let is_plain_local = self.is_local() && !self.is_https();
         if is_plain_local { local_dashboard(authority) } else { None }
     }
 
-    /// The cookie of a signed-in browser; `None` where plain http would give it away.
+    /// Name of the session cookie; `None` where plain HTTP would expose it on the network.
     pub fn cookie_name(&self) -> Option<&'static str> {
         if self.is_https() {
             Some("__Host-berth")

@@ -1,4 +1,5 @@
-//! Why a use case did not happen. Refusals are answers; faults are logged here, once, with what clients never see.
+//! Errors of use cases. Refusals become responses; internal errors are logged here, once, with details that clients do
+//! not see.
 
 use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
 use berth_core::access::Action;
@@ -9,9 +10,9 @@ use berth_store::StoreError;
 
 #[derive(Debug)]
 pub enum AppError {
-    /// An answer for the caller.
+    /// A response for the caller.
     Problem(Box<Problem>),
-    /// Something failed on our side; the text is for the log only.
+    /// An internal error; the text is for the log only.
     Fault(String),
     Store(StoreError),
 }
@@ -64,8 +65,8 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
-    /// Why `action` was denied, where that is worth a record: a 403 with the permission it names, or else its code; and
-    /// a takeover or an answer to an approval that the state forbids.
+    /// Why `action` was denied, if the denial belongs in the audit log: a 403 with its permission or code, and a
+    /// takeover or an approval decision that the state does not allow.
     pub fn denied(&self, action: Action) -> Option<Denied> {
         let AppError::Problem(problem) = self else { return None };
         let is_grave = matches!(action, Action::EnvironmentsForceClaim | Action::ApprovalsDecide);
@@ -83,7 +84,7 @@ impl AppError {
         is_denied.then_some(denied)
     }
 
-    /// What the caller gets to see.
+    /// Converts the error to a response and logs internal details.
     pub fn into_problem(self) -> Problem {
         match self {
             AppError::Problem(problem) => *problem,
@@ -99,7 +100,7 @@ impl AppError {
                 Problem::new(Code::Unavailable, "the server cannot answer this right now; please try again")
             }
             AppError::Store(StoreError::Unknown(inside)) => {
-                tracing::warn!(%inside, "the outcome of a commit is unknown");
+                tracing::warn!(%inside, "commit outcome unknown");
                 Problem::new(
                     Code::Unavailable,
                     "it is not known whether this was done: the database was lost while it was written. \
@@ -117,11 +118,11 @@ impl AppError {
     }
 }
 
-/// Why somebody may not do what they wanted.
+/// The reason of a denied action.
 #[derive(Debug, Clone)]
 pub enum Denied {
     Permission(Action),
-    /// It is not a matter of permissions.
+    /// A problem code, for denials that are not about a permission.
     Code(String),
 }
 

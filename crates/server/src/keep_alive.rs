@@ -1,7 +1,8 @@
-//! Read deadlines of a connection that is kept for further requests.
+//! Read deadlines of keep-alive connections.
 //!
-//! A request's header block has [`HEADER_READ_MAX`] from its first byte. Between two requests the client or proxy may be
-//! silent for the keep-alive time. hyper has one timer for both, so a long keep-alive would allow slow headers as well.
+//! A request's header block must be complete [`HEADER_READ_MAX`] after its first byte. Between two requests the client
+//! or proxy may be silent for the keep-alive time. hyper has one timer for both, so a long keep-alive time would also
+//! allow slow headers.
 
 use std::io;
 use std::pin::Pin;
@@ -17,12 +18,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::limits::HEADER_READ_MAX;
 
-/// Counts starts and ends of the requests on one connection: odd while one is in progress.
+/// Counts the starts and ends of requests on one connection: odd while a request is in progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RequestPhase(Arc<AtomicU64>);
 
 impl RequestPhase {
-    /// Called when a header block is complete; the request ends when the guard is dropped.
+    /// Starts a request. Called when its header block is complete; dropping the guard ends the request.
     pub(crate) fn begin(&self) -> RequestGuard {
         self.0.fetch_add(1, Ordering::AcqRel);
         RequestGuard(self.0.clone())
@@ -32,7 +33,7 @@ impl RequestPhase {
 pub(crate) struct RequestGuard(Arc<AtomicU64>);
 
 impl RequestGuard {
-    /// Ends the request with the last byte of its response.
+    /// Makes the request end with the last byte of its response.
     pub(crate) fn end_with(self, body: Body) -> Body {
         Body::new(GuardedBody { body, _guard: self })
     }
@@ -69,14 +70,14 @@ impl hyper::body::Body for GuardedBody {
     }
 }
 
-/// A stream that reports its end when the client was silent or slow for too long.
+/// A stream that reports EOF when the client is silent or slow for too long.
 pub(crate) struct KeepAliveStream<S> {
     stream: S,
     keep_alive: Duration,
     phase: RequestPhase,
-    /// The phase that the deadline was set for.
+    /// The phase for which the deadline was set.
     seen: u64,
-    /// A byte of the next header block has come, or this is the first one.
+    /// Whether a byte of the next header block has arrived, or this is the first one.
     in_header: bool,
     deadline: Pin<Box<Sleep>>,
 }

@@ -1,4 +1,5 @@
-//! Berth's server: use cases (`app`), HTTP (`http`), background jobs (`jobs`) and other systems (`integrations`).
+//! Berth's server: use cases (`app`), HTTP (`http`), background jobs (`jobs`) and clients of other systems
+//! (`integrations`).
 
 pub mod admin;
 pub mod app;

@@ -1,4 +1,4 @@
-//! The accept loop: bounded in connections, headers and time, and ended within seconds when asked to.
+//! The accept loop. Limits connections, header sizes and durations, and shuts down within [`SHUTDOWN_MAX`].
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,10 +26,10 @@ use crate::limits::{
     WRITE_IDLE_MAX,
 };
 
-/// After a failed accept (no descriptors left, for example) wait a little instead of spinning.
+/// Pause after a failed accept (for example without free file descriptors), to avoid a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until the application's shutdown token is cancelled; then finishes what runs, within [`SHUTDOWN_MAX`].
+/// Serves until the shutdown token is cancelled, then gives open requests [`SHUTDOWN_MAX`] to finish.
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
     let edge = Arc::new(Edge::new(app.clone()));
     let work = tokio::spawn(jobs::run(app.jobs.clone()));
@@ -63,7 +63,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
                         watcher.watch(builder(keep_alive).serve_connection(stream, service)).await
                     }
                     Err(error) => {
-                        tracing::debug!(%error, %peer, "no handshake");
+                        tracing::debug!(%error, %peer, "TLS handshake failed");
                         Ok(())
                     }
                 },
@@ -76,14 +76,14 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
     }
     drop(listener);
     if tokio::time::timeout(SHUTDOWN_MAX, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some connections did not end in time and were cut");
+        tracing::warn!("shutdown timeout reached; closing remaining connections");
     }
     let _ = work.await;
 }
 
 type LimitedStream<S> = TokioIo<KeepAliveStream<Pin<Box<TimeoutStream<S>>>>>;
 
-/// Ends connections of clients that read nothing of a response, send nothing, or send a header block slowly.
+/// Wraps a connection with timeouts for clients that do not read, do not send, or send headers slowly.
 fn limited<S: AsyncRead + AsyncWrite>(
     stream: S,
     keep_alive: Duration,
@@ -98,7 +98,8 @@ fn builder(keep_alive: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // For a header block that began together with the request before it; others end by their stream's deadline.
+        // Only for a header block that arrived in part with the previous request; otherwise the stream's deadline is
+        // earlier.
         .header_read_timeout(keep_alive + HEADER_READ_MAX)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEADER_BYTES_MAX)
@@ -118,18 +119,18 @@ async fn accept(
             Some((stream, peer, place))
         }
         Err(error) => {
-            tracing::warn!(%error, "cannot accept a connection");
+            tracing::warn!(%error, "accept failed");
             tokio::time::sleep(ACCEPT_PAUSE).await;
             None
         }
     }
 }
 
-/// Counts open connections, in all and by address.
+/// Counts open connections, in total and by IP address.
 struct Connections {
     all: Arc<Semaphore>,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// Many people share a trusted proxy's address.
+    /// Trusted proxies, exempt from the limit per address because many clients share them.
     proxies: Vec<IpAddr>,
 }
 
@@ -138,7 +139,7 @@ impl Connections {
         Self { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Mutex::default(), proxies }
     }
 
-    /// `None`: there are too many, and this one is closed at once.
+    /// Counts a new connection; `None` if a limit is reached, and the connection is closed at once.
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let permit = self.all.clone().try_acquire_owned().ok()?;
         let mut by_address = self.by_address.lock();
@@ -153,7 +154,7 @@ impl Connections {
     }
 }
 
-/// One open connection; its end makes room.
+/// One open connection; dropping it frees the slot.
 struct Place {
     connections: Arc<Connections>,
     address: IpAddr,

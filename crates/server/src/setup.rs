@@ -1,4 +1,4 @@
-//! The first organization, its owner and a first token.
+//! Creates the first organization with its owner and an API token.
 
 use berth_core::access::Role;
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
@@ -15,11 +15,11 @@ use crate::app::{default_name, issue_token, organization_subject};
 use crate::auth::passwords::{self, PasswordCost};
 use crate::error::AppError;
 
-/// What `berth init` made. Password and token are shown once.
+/// The result of `berth init`. Password and token are shown once.
 pub struct Created {
     pub org: Organization,
     pub user: User,
-    /// `None` when the address has an account already: its password stays as it is.
+    /// `None` if the email address already has an account, whose password is kept.
     pub password: Option<Redacted>,
     pub token: Redacted,
 }

@@ -1,4 +1,4 @@
-//! Streams: how many answers without an end a caller may hold open.
+//! Limits the number of open streaming responses per caller.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 pub(crate) struct Streams {
     max: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
-    /// For checks of a whole history, which keep a core busy for a while.
+    /// Admission for verifications of a whole audit log, which are CPU-bound.
     pub(crate) checks: Admission,
 }
 
@@ -21,7 +21,7 @@ impl Streams {
         Self { max, open: Arc::default(), checks }
     }
 
-    /// `None`: this caller has as many as allowed.
+    /// Counts one more open stream; `None` if the caller has reached the limit.
     pub(crate) fn take(&self, caller: String) -> Option<Place> {
         let mut open = self.open.lock();
         let count = open.entry(caller.clone()).or_default();
@@ -33,7 +33,7 @@ impl Streams {
     }
 }
 
-/// One open stream; its end makes room.
+/// One open stream; dropping it frees the slot.
 pub(crate) struct Place {
     caller: String,
     open: Arc<Mutex<HashMap<String, usize>>>,

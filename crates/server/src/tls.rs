@@ -1,7 +1,6 @@
-//! TLS of the server itself, with files that may be replaced while it runs.
+//! TLS termination in the server, with certificate and key files that can be replaced while it runs.
 //!
-//! New files are taken only if they are good: a certificate that cannot be read, or does not belong to its key, leaves the
-//! old one in use, and says so.
+//! If the new files are unreadable or do not match, the server logs an error and keeps the current certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,9 +16,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// From the first byte to the end of the handshake.
+/// Timeout of the TLS handshake.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Certificates in one file: its own, and those that lead to a known one.
+/// Certificates in one file: the server's own and its intermediates.
 const CHAIN_MAX: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +31,7 @@ pub enum TlsError {
     Unfit(#[from] rustls::Error),
 }
 
-/// When to look at the files.
+/// Whether to reload unconditionally or only if the files have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reload {
     Asked,
@@ -47,7 +46,7 @@ pub struct Tls {
 
 struct Current {
     config: Arc<ServerConfig>,
-    /// When the files had changed, as they were looked at last.
+    /// Modification times at the last load.
     seen: Seen,
 }
 
@@ -55,14 +54,14 @@ type Seen = [Option<SystemTime>; 2];
 
 impl Tls {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        // Before they are read: a change meanwhile is noticed at the next look.
+        // Before reading the files, so that the next check notices a concurrent change.
         let seen = seen(certificate, key);
         let config = Arc::new(read(certificate, key)?);
         let current = Mutex::new(Current { config, seen });
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current })
     }
 
-    /// Takes new files, if they are good. Connections that are open keep what they have.
+    /// Reloads certificate and key if they are valid. Affects new connections only.
     pub fn reload(&self, when: Reload) {
         let seen = seen(&self.certificate, &self.key);
         let before = self.current.lock().seen;
@@ -75,9 +74,9 @@ impl Tls {
         match read {
             Ok(config) => {
                 current.config = Arc::new(config);
-                tracing::info!(certificate = %self.certificate.display(), "the certificate was read anew");
+                tracing::info!(certificate = %self.certificate.display(), "certificate reloaded");
             }
-            Err(error) => tracing::error!(%error, "the new certificate is not used; the old one stays"),
+            Err(error) => tracing::error!(%error, "cannot load the new certificate; keeping the current one"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Domain words as wire words. No catch-all arms: a new word asks here what clients shall see.
+//! Converts domain types to API types. No catch-all arms, so that a new variant fails to compile here.
 
 use berth_api::event::{
     Actor as WireActor, ActorKind as WireActorKind, Event as WireEvent, Subject as WireSubject,
@@ -33,7 +33,7 @@ pub(crate) fn actor(actor: &Actor) -> WireActor {
     }
 }
 
-/// The members that are hashed and exported, and the summary. `pipeline` is the slug of the event's pipeline.
+/// The members that are hashed and exported, plus the summary. `pipeline` is the slug of the event's pipeline.
 pub(crate) fn event(event: &Event, pipeline: Option<&str>) -> WireEvent {
     WireEvent {
         id: event.id.to_string(),

@@ -1,4 +1,4 @@
-//! Runs background jobs: when each takes its turn, how many turns at once, and what happens when one fails.
+//! Runs background jobs: polling, concurrency, retries and restarts after a panic.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,41 +10,41 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// How often a job looks for work when nothing wakes it.
+/// Polling interval of a job that is not woken.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Pause before a job that panicked is started again.
+/// Pause before a panicked job is restarted.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// Turns in [`run_once`].
+/// Maximum number of turns in [`run_once`].
 const TURNS_MAX: usize = 1_000;
 
-/// What a turn found.
+/// The result of [`Job::turn`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It did something, and there may be more to do.
+    /// Some work was done, and there may be more.
     Again,
-    /// Nothing is due.
+    /// No work is due.
     Idle,
 }
 
-/// Background work that takes no input: it does what the rows say is due, and is safe to run twice.
+/// A background job. It takes no input: it reads from the database what is due, and is safe to run twice.
 pub(crate) trait Job: Send + Sync + 'static {
     /// For logs.
     const NAME: &'static str;
-    /// Turns that may run at once.
+    /// Number of turns that may run concurrently.
     const LANES: usize = 1;
 
-    /// Before the first turn: takes up what an interrupted process left.
+    /// Recovers work that an interrupted process left. Called before the first turn.
     fn resume(&self) -> impl Future<Output = Result<(), AppError>> + Send {
         async { Ok(()) }
     }
 
     fn turn(&self) -> impl Future<Output = Result<Turn, AppError>> + Send;
 
-    /// Returns when something may be due after an idle or failed turn.
+    /// Waits after an idle or failed turn until work may be due.
     fn wait(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs a job until the server stops. A panic in it harms neither other jobs nor itself for long.
+/// Runs a job until the server stops. After a panic the job is restarted; other jobs are not affected.
 pub(crate) async fn run<J: Job>(job: Arc<J>, shutdown: CancellationToken) {
     let start = || {
         let (job, shutdown) = (job.clone(), shutdown.clone());
@@ -72,7 +72,7 @@ async fn run_lane<J: Job>(job: &J, shutdown: &CancellationToken) {
     }
 }
 
-/// Everything that is due now, for tests.
+/// Does all work that is due now. For tests.
 pub(crate) async fn run_once<J: Job>(job: &J) -> Result<(), AppError> {
     job.resume().await?;
     for _ in 0..TURNS_MAX {
@@ -83,7 +83,7 @@ pub(crate) async fn run_once<J: Job>(job: &J) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Starts `work`, and starts it again after a panic, until it ends by itself or the server stops.
+/// Runs `work` and restarts it after a panic, until it returns or the server stops.
 pub(crate) async fn supervise<F>(name: &str, shutdown: &CancellationToken, work: impl Fn() -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -113,8 +113,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Waits for a wake-up, for [`LOOK_EVERY`] at most.
+/// Waits for a wake-up, at most for [`LOOK_EVERY`].
 pub(crate) async fn woken(wakeup: &Notify) {
-    // The timeout is the regular look.
+    // A timeout means that it is time to poll.
     let _ = tokio::time::timeout(LOOK_EVERY, wakeup.notified()).await;
 }

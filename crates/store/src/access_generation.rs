@@ -12,8 +12,8 @@ const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"
 /// Does not affect permissions, and is written often.
 const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
 
-/// Odd from the first statement that writes one of these tables until the end of its transaction. Permissions are read
-/// from the database meanwhile.
+/// Odd from the first statement that writes one of these tables until the end of its transaction. While it is odd,
+/// permissions are read from the database.
 #[derive(Debug, Default)]
 pub(crate) struct AccessGeneration(AtomicU64);
 

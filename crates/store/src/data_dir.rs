@@ -63,8 +63,8 @@ impl DataDir {
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 
-    /// Opens the directory together with other servers: the database is elsewhere. Each gets a place of its own in it, the
-    /// first that nobody has: what lies there was left by a process that has ended.
+    /// Opens a directory that several servers share, whose database is PostgreSQL. Each server locks the first free
+    /// subdirectory of `servers` for itself; files in it are left over from a process that has ended.
     pub fn open_shared(path: &Path) -> Result<Self, OpenError> {
         make(path)?;
         let shared = lock_file(&path.join("berth.lock"))?;

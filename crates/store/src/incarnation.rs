@@ -1,8 +1,8 @@
-//! Incarnations: detect that the database file was replaced by an older copy, which would give the same fences again.
+//! Incarnations: detect that the database file was replaced by an older copy, which would issue the same fences again.
 //!
-//! Each start writes a new random incarnation to the database and to a file beside it. The file lists the old and the new
-//! one during the change, so that a crash in between is no mismatch. It also holds the highest epoch that the directory has
-//! seen.
+//! Each start writes a new random incarnation to the database and to a file next to it. During the change the file
+//! lists the old and the new one, so that a crash in between is no mismatch. It also stores the highest epoch that the
+//! directory has seen.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -221,7 +221,7 @@ mod tests {
             given.push(store.epoch());
         }
         assert!(given[1] >= given[0] + 16, "{given:?}");
-        // It may also rise while a server is running.
+        // The epoch may also be raised while a server is running.
         let told = given[1] + 100;
         note_epoch(dir.path(), told).unwrap();
         note_epoch(dir.path(), 1).unwrap();

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::sql::Conn;
 use crate::tx::{Context, Reader, Tx, TxState};
 
-/// A transaction that has begun.
+/// A transaction in progress.
 pub(crate) struct Begun<'c> {
     pub(crate) conn: &'c mut dyn Conn,
     pub(crate) state: &'c mut TxState,

@@ -56,7 +56,7 @@ pub struct Store {
 /// Settings of the installation that every transaction gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Ground {
-    /// Read when the transaction begins: it may rise while the job is queued.
+    /// Read when the transaction begins, because it may be raised while the job is queued.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
     /// `None` if other servers write to the same database.

@@ -224,8 +224,8 @@ impl<'c> Tx<'c> {
         outbox::enqueue(self, effect)
     }
 
-    /// Writes a decision and returns its answer. If a ticket was granted or cancelled, the other tickets of its group are
-    /// withdrawn, so locks of their environments that were loaded before are stale.
+    /// Applies a decision and returns its answer. If a ticket was granted or cancelled, the other tickets of its group
+    /// are withdrawn, so locks of their environments that were loaded before are stale.
     pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         let ended = queue::ended_groups(&decision.changes);
         let answer = self.write(decision)?;

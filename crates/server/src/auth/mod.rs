@@ -1,4 +1,4 @@
-//! Authentication and authorization: who calls, and what they may do.
+//! Authentication and authorization.
 
 pub mod authorize;
 pub(crate) mod callers;

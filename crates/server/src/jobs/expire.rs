@@ -51,7 +51,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
         stuck = due.len() - fresh.len();
         let settled = |(org, id)| async move {
             if let Err(error) = settle(services, org, id).await {
-                tracing::error!(?error, environment = %id, "an environment in which something is due could not be settled");
+                tracing::error!(?error, environment = %id, "cannot apply due timers of environment");
             }
         };
         stream::iter(fresh).for_each_concurrent(SETTLED_AT_ONCE, settled).await;
@@ -62,7 +62,7 @@ pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Time until the next timer, at most `max`. Environments that are still due could not be handled and wait.
+/// Time until the next timer, at most `max`. Environments that are still due have failed and are retried after `max`.
 async fn pause(services: &Services, max: Duration) -> Duration {
     let wait = services.store.read(None, |db| {
         let (next, now) = (environment_table::next_due(db)?, db.now());

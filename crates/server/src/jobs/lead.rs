@@ -70,14 +70,14 @@ pub(super) async fn renew_lead(jobs: Arc<Jobs>) {
         match tokio::time::timeout(RENEW_MAX, take(&jobs)).await {
             Ok(Ok(true)) => until = asked + LEADS_MAX,
             Ok(Ok(false)) => until = asked,
-            Ok(Err(error)) => tracing::warn!(?error, "the lease of the background work could not be renewed"),
-            Err(_) => tracing::warn!("the lease of the background work could not be renewed in time"),
+            Ok(Err(error)) => tracing::warn!(?error, "cannot renew the leader lease"),
+            Err(_) => tracing::warn!("timed out renewing the leader lease"),
         }
         let now = Instant::now();
         let changed =
             jobs.lead.0.send_if_modified(|leads| std::mem::replace(leads, now < until) != (now < until));
         if changed {
-            tracing::info!(leads = now < until, "background work of the installation");
+            tracing::info!(leads = now < until, "leadership changed");
         }
         let pause = if now < until { RENEW_EVERY.min(until - now) } else { RENEW_EVERY };
         jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await;

@@ -1,4 +1,4 @@
-//! Starts deployments, moves them through their stages, and stops what must stop.
+//! Starts deployments, moves them through their stages, and stops cancelled and lost ones.
 
 use std::sync::Arc;
 use std::time::Duration;

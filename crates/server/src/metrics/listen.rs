@@ -1,4 +1,4 @@
-//! The address of the metrics: one page, plain http, few at once.
+//! The Prometheus endpoint: plain HTTP, a single path, few connections.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::Metrics;
 use super::scrape::scrape;
 use crate::limits::{HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX};
 
-/// Whoever scrapes has few connections.
+/// A scraper needs few connections.
 const CONNECTIONS_MAX: usize = 16;
-/// For all requests of one connection.
+/// Lifetime of a connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers until the server stops.
+/// Serves `GET /metrics` until the server stops.
 pub async fn serve(metrics: Metrics, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Some(accepted) = metrics.jobs.services.shutdown.run_until_cancelled(listener.accept()).await {

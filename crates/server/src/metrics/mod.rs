@@ -1,7 +1,7 @@
-//! What Prometheus is told: how many requests of which kind, how the locks fare, what waits, and how the database does.
+//! Prometheus metrics of requests, locks, queues and the database.
 //!
-//! On an address of its own, which is off unless somebody sets it: numbers say how busy others are, and the port people
-//! use is for people. No label holds a name that somebody chose.
+//! They have a listen address of their own, off by default: they reveal the load of all organizations and do not belong
+//! on the public port. No label contains a user-chosen name.
 
 mod listen;
 mod requests;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::jobs::Jobs;
 
-/// What the metrics are read from.
+/// The sources of the metrics.
 #[derive(Clone)]
 pub struct Metrics {
     pub(crate) jobs: Arc<Jobs>,

@@ -1,4 +1,4 @@
-//! HTTP requests, counted by route and status. The route is that of the route table, never the path a client sent.
+//! HTTP requests by route and status. The label is the route pattern, never the path that a client sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 const BOUNDS_S: [f64; 10] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 60.0];
-/// Routes times statuses; further ones are counted as [`OTHER`].
+/// Limit of label combinations; further ones are counted as [`OTHER`].
 const SERIES_MAX: usize = 2_048;
-/// No route matched, or there are too many series.
+/// Label for requests that match no route or exceed [`SERIES_MAX`].
 const OTHER: &str = "other";
 
-/// Lock operations by method and end of the route.
+/// Lock operations: method, suffix of the route, and label.
 const LOCK_OPERATIONS: [(&str, &str, &str); 8] = [
     ("POST", "/ephemeral-environments/{envName}/sessions", "claim"),
     ("POST", "/claim-any", "claim"),
@@ -102,7 +102,7 @@ const fn outcome(status: u16) -> &'static str {
     }
 }
 
-/// A method is whatever a client sends.
+/// Clients can send any method, so unknown ones share a label.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! One scrape: a registry of the counters that live on, and of what is read at this moment.
+//! Collects one scrape: long-lived counters plus values read from the database.
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::Requests;
 use crate::error::AppError;
 use crate::jobs::Jobs;
 
-/// All of them, so that an empty state is a zero and not a gap.
+/// All states, so that a state without runners is exported as 0.
 const RUNNER_STATES: [(State, &str); 5] = [
     (State::Pending, "pending"),
     (State::Online, "online"),
@@ -28,7 +28,7 @@ const RUNNER_STATES: [(State, &str); 5] = [
     (State::Lost, "lost"),
 ];
 
-/// The metrics in the OpenMetrics text format.
+/// Renders the metrics in the OpenMetrics text format.
 pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
@@ -96,7 +96,7 @@ impl EncodeMetric for CommitDurations {
         let Counted { within, count, sum_us, .. } = self.0;
         let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
         let mut before = 0;
-        // The store counts up to each bound, the encoder wants each bucket by itself.
+        // The store's buckets are cumulative; the encoder expects the count of each bucket alone.
         let buckets = bounds.zip(within.into_iter().chain([count]));
         let buckets = buckets.map(|(bound, up_to)| {
             let in_bucket = up_to.saturating_sub(before);

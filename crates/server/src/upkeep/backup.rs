@@ -1,7 +1,7 @@
-//! Backup: the database as it is at one moment, then the files it speaks of, then a manifest with all digests.
+//! Backup: a snapshot of the database, then the files it refers to, then a manifest with the digest of each file.
 //!
-//! In that order: files are only added to, so whatever the copied database says has ended is whole in the files that are
-//! copied after it. The server may run and write meanwhile. The root key is no part of it.
+//! The order makes the backup consistent while the server is running: files are append-only, so logs and artifacts that
+//! are finished in the snapshot are complete when they are copied. The root key is never part of a backup.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -17,29 +17,29 @@ use berth_store::tables::{event, instance, key, organization};
 use super::manifest::{self, ChainHead, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
 use super::{DATABASE, KEPT, UpkeepError, io, parent};
 
-/// Endings of files that are still being made.
+/// Suffix of files that are still being written.
 const UNFINISHED: &str = ".part";
-/// Beginnings of names that are nobody's yet.
+/// Name prefixes of temporary files.
 const SCRATCH: [&str; 2] = ["part-", "scratch-"];
-/// The ending a log gets when it is sealed.
+/// Suffix of sealed logs.
 const SEALED: &str = ".zst";
-/// How deep files lie below the directories that are kept.
+/// Maximum directory depth below each of [`KEPT`].
 const DEPTH_MAX: usize = 8;
 
-/// Where a backup goes.
+/// Destination of a backup.
 enum Sink {
     Directory(PathBuf),
     Tar(Box<tar::Builder<File>>),
 }
 
-/// Which database a data directory belongs to.
+/// The database of an installation.
 pub enum Database<'a> {
     Sqlite,
-    /// Its own tools back it up; the files alone are taken.
+    /// Only the files are backed up; the database is backed up with PostgreSQL's own tools.
     Postgres(&'a str),
 }
 
-/// Makes a backup of a data directory. A name that ends in `.tar` becomes one file, any other a directory.
+/// Backs up a data directory: into a tar archive if `to` ends in `.tar`, otherwise into a new directory.
 pub fn backup(
     data_dir: &Path,
     database: &Database<'_>,
@@ -47,7 +47,7 @@ pub fn backup(
     now: Timestamp,
 ) -> Result<Manifest, UpkeepError> {
     let sink = Sink::create(to)?;
-    // What was made so far is no backup, and in the way of the next one.
+    // A partial backup is useless and would block the next one.
     make(sink, data_dir, database, to, now).inspect_err(|_| {
         let _ = if to.is_dir() { std::fs::remove_dir_all(to) } else { std::fs::remove_file(to) };
     })
@@ -79,7 +79,7 @@ fn make(
                 .map_err(io("cannot write beside", to))?;
             let copied = copy.path().join(DATABASE);
             berth_store::admin::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
-            // What is said about it is said about the copy.
+            // The manifest describes the copy, not the live database.
             describe(&mut manifest, ReadOnly::sqlite(&copied)?)?;
             manifest.files.push(sink.put(DATABASE, &copied)?);
         }
@@ -117,7 +117,7 @@ fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError
     }
 }
 
-/// Everything below a directory, whatever comes and goes meanwhile.
+/// Copies a directory tree. Files may be added or removed concurrently.
 fn put_all(
     sink: &mut Sink,
     data_dir: &Path,
@@ -149,7 +149,7 @@ fn put_all(
             }
             _ => match put_present(sink, data_dir, &path)? {
                 Some(entry) => files.push(entry),
-                // A log that was sealed since has another name, which comes after this one.
+                // The log was sealed, and so renamed, after the listing. The new name sorts after this one.
                 None if !name.ends_with(SEALED) => drop(names.insert(format!("{name}{SEALED}"))),
                 None => {}
             },
@@ -161,7 +161,7 @@ fn put_all(
     Ok(())
 }
 
-/// `None`: it has gone.
+/// Copies a file; `None` if it no longer exists.
 fn put_present(sink: &mut Sink, data_dir: &Path, path: &Path) -> Result<Option<FileEntry>, UpkeepError> {
     let (name, place) = (path.to_string_lossy(), data_dir.join(path));
     let file = match File::open(&place) {
@@ -190,7 +190,7 @@ impl Sink {
         self.put_open(name, File::open(from).map_err(io("cannot read", from))?, from)
     }
 
-    /// Copies a file as long as it is now; it may grow meanwhile.
+    /// Copies a file up to its current length; it may grow during the copy.
     fn put_open(&mut self, name: &str, file: File, from: &Path) -> Result<FileEntry, UpkeepError> {
         let bytes = file.metadata().map_err(io("cannot read", from))?.len();
         let mut source = Hashing::new(file.take(bytes));

@@ -1,34 +1,34 @@
-//! What a backup says about itself.
+//! The manifest of a backup.
 
 use std::io::{self, Read};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
-/// Name of the file in a backup; written last, so that a backup that was cut short has none.
+/// File name in the backup. Written last, so an interrupted backup has no manifest.
 pub const FILE: &str = "manifest.json";
-/// Raised when an older program could not restore what this one writes.
+/// Incremented when older versions cannot restore a backup of this version.
 pub const FORMAT: u32 = 1;
-/// Files of one backup.
+/// Files in one backup.
 pub const FILES_MAX: usize = 4_000_000;
-/// A manifest is read whole.
+/// The manifest is read into memory.
 pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
     pub format: u32,
-    /// Which version of the program made it.
+    /// The version of Berth that made the backup.
     pub version: String,
-    /// `sqlite`; or `postgres`: the files alone.
+    /// `sqlite`, or `postgres` for a backup that contains files only.
     pub engine: String,
     pub created_at: String,
-    /// The last migration that had run.
+    /// Number of the last migration.
     pub schema: Option<i64>,
     pub epoch: Option<i64>,
-    /// Which root key is needed to read secrets. The key itself is never in a backup.
+    /// Id of the root key that decrypts the secrets. The key itself is never in a backup.
     pub root_key_id: Option<String>,
-    /// Where the history of each organization ended.
+    /// Last event of each organization's audit log.
     pub heads: Vec<ChainHead>,
     pub files: Vec<FileEntry>,
 }
@@ -44,13 +44,13 @@ pub struct ChainHead {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// With slashes, relative to the data directory.
+    /// Relative to the data directory, separated by slashes.
     pub path: String,
     pub bytes: u64,
     pub sha256: String,
 }
 
-/// Reads, and remembers the digest of what went through.
+/// A reader that computes the SHA-256 digest of the bytes read.
 pub(super) struct Hashing<R> {
     from: R,
     digest: Context,

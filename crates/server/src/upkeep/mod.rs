@@ -1,4 +1,4 @@
-//! Looking after an installation: backups, what a restore brings with it, and whether everything is as it was written.
+//! Operator commands for an installation: backup, restore and verification.
 
 pub mod backup;
 pub mod manifest;
@@ -9,9 +9,9 @@ pub mod verify;
 
 pub use restored::{Settled, settle};
 
-/// Directories of the data directory that a backup holds beside the database.
+/// Directories of the data directory that are backed up along with the database.
 const KEPT: [&str; 2] = ["logs", "artifacts"];
-/// The database, in a backup and in the directory.
+/// File name of the database, in a backup and in the data directory.
 const DATABASE: &str = "berth.db";
 
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ impl From<crate::error::AppError> for UpkeepError {
     }
 }
 
-/// The directory something lies in.
+/// The parent directory; `.` for a plain file name.
 fn parent(path: &std::path::Path) -> &std::path::Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."))
 }

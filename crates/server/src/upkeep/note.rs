@@ -1,7 +1,7 @@
-//! A note beside backups: the highest epoch that a restore from there was given.
+//! A file next to the backups with the highest epoch that a restore has used.
 //!
-//! A backup says the same epoch however often it is restored. What an earlier restore gave out is known only to whoever
-//! keeps it, and that is the place the backups lie in.
+//! Restoring the same backup twice would otherwise give the same epoch twice, and so the same fences. The second
+//! restore cannot see the first data directory; the directory of the backups is all that they share.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{UpkeepError, io, parent};
 
-/// Name of the file, in the directory that holds the backup.
+/// Name of the file, in the parent directory of the backup.
 const FILE: &str = "berth-restored.json";
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
-/// What an earlier restore made may have been raised a few times since.
+/// Allowance for epochs that an earlier restored installation has used since its restore.
 const RAISED_SINCE: i64 = 48;
 
 #[derive(Serialize, Deserialize)]
@@ -23,12 +23,12 @@ struct Note {
     epoch: i64,
 }
 
-/// What may have been given by what was restored from here before.
+/// The highest epoch that installations restored from this directory may have used.
 pub(super) fn given(backup: &Path) -> Result<Option<i64>, UpkeepError> {
     Ok(read(&place(backup))?.map(|epoch| epoch + RAISED_SINCE))
 }
 
-/// Atomic and durable: writes a temporary file, fsyncs it and renames it.
+/// Raises the stored epoch to `epoch`. Atomic and durable: writes a temporary file, fsyncs it and renames it.
 pub(super) fn write(backup: &Path, epoch: i64) -> Result<(), UpkeepError> {
     let (path, draft) = (place(backup), parent(backup).join(format!("{FILE}.draft")));
     let epoch = read(&path)?.map_or(epoch, |before| before.max(epoch));

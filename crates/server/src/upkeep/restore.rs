@@ -1,4 +1,4 @@
-//! Restore: a backup becomes a data directory, only in an empty place, and only whole.
+//! Restore of a backup into an empty data directory; all or nothing.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,12 +18,12 @@ use super::restored::{Settled, settle};
 use super::verify::{Verified, verify};
 use super::{DATABASE, KEPT, UpkeepError, io, note};
 
-/// Where it lies until it is known to be whole.
+/// Subdirectory for the restored files until they are complete and verified.
 const STAGING: &str = "restoring";
-/// What may lie in the directory before: the key has to come from elsewhere, the lock of the directory is made first, and a
-/// restore that was killed leaves what it had copied so far.
+/// Names that an empty data directory may contain: the root key (never in a backup), the directory's lock file, and the
+/// staging directory of an interrupted restore.
 const WELCOME: [&str; 3] = ["root.key", "berth.lock", STAGING];
-/// What the database had not yet taken over from its log, should there be anything.
+/// The database's WAL, if it has one.
 const DATABASE_LOG: &str = "berth.db-wal";
 
 #[derive(Debug)]
@@ -31,19 +31,21 @@ pub struct Restored {
     pub manifest: Manifest,
     pub settled: Settled,
     pub verified: Verified,
-    /// Values of secrets that were opened, to see that they do.
+    /// Number of secret values that were decrypted as a test of the key.
     pub secrets: usize,
-    /// Why the epoch could not be written down beside the backup.
+    /// Why the epoch could not be stored next to the backup.
     pub unnoted: Option<String>,
 }
 
-/// `key`: where the root key is, which is in no backup. Everything is done beside the place it is meant for, and the database
-/// is put there last: a restore that fails leaves nothing to serve, and can be done again.
+/// Restores a backup. `key` is the path of the root key, which is never in a backup.
+///
+/// All work happens in a staging directory, and the database is moved into place last: a failed restore leaves nothing
+/// that a server would open, and can be repeated.
 pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, UpkeepError> {
     check_empty(data_dir)?;
     check_key(key)?;
     let dir = DataDir::open_bare(data_dir)?;
-    // Another restore may have been faster.
+    // Checked again under the lock, in case of a concurrent restore.
     check_empty(data_dir)?;
     let staging = data_dir.join(STAGING);
     let made = remove_dir(&staging).and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&staging));
@@ -63,23 +65,23 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, Upk
         }
     }
     remove_dir(&staging).map_err(io("cannot remove", &staging))?;
-    // Until here it has the mark of a backup, which no server takes.
+    // Until here the database has the incarnation of a backup, which a server refuses to open.
     Store::open_sqlite(&dir.database())?.begin_in(&dir)?;
     Ok(restored)
 }
 
-/// A backup becomes what can be served, in `staging`.
+/// Copies, verifies and settles the backup in `staging`.
 fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<Restored, UpkeepError> {
     let manifest = stage(from, staging)?;
     let given = note::given(from)?;
     let database = staging.join(DATABASE);
     let mut store = Store::open_sqlite(&database)?;
-    // The key and the history first: what was not ours is left as it is.
+    // Check the key and the audit log before any change.
     let vault = Vault::open(&store, key, WhenMissing::Refuse)?;
     let secrets = vault.check_sample(&store)?;
     let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &heads(&manifest))?;
     let settled = settle(&mut store, given)?;
-    // Before anybody can be given a fence. It may not be ours to write there.
+    // Before the installation can issue a fence. The directory of the backups may be read-only.
     let unnoted = note::write(from, settled.epoch).err().map(|error| error.to_string());
     Ok(Restored { manifest, settled, verified, secrets, unnoted })
 }
@@ -92,7 +94,8 @@ fn check_key(key: &Path) -> Result<(), UpkeepError> {
             key.display(),
         )));
     }
-    // Opening the vault would finish that rotation, and take the key away from whoever began it.
+    // Opening the vault would complete the rotation and replace the key file, which the installation that started the
+    // rotation still needs.
     if is_being_rotated(key) {
         return Err(UpkeepError::Refused(format!(
             "the root key at {} is being rotated: there is another one beside it. Finish that first, or restore with a copy \
@@ -137,7 +140,7 @@ fn check_empty(data_dir: &Path) -> Result<(), UpkeepError> {
     Ok(())
 }
 
-/// Copies everything, and answers the manifest once each file has the digest it should have.
+/// Copies all files to `staging` and checks them against the manifest's digests.
 fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
     let mut files = BTreeMap::new();
     let mut put = |name: &Path, source: &mut dyn Read| -> Result<(), UpkeepError> {
@@ -160,7 +163,7 @@ fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
     if from.is_dir() {
         let manifest = read_manifest(&from.join(manifest::FILE))?;
         for FileEntry { path, .. } in &manifest.files {
-            // The name was written by a program, but it may have been written by another one.
+            // The manifest is untrusted; its paths could point outside the backup.
             let source = place(from, Path::new(path))?;
             let mut file = File::open(&source).map_err(io("cannot read", &source))?;
             put(Path::new(path), &mut file)?;
@@ -184,7 +187,7 @@ fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
     Ok(manifest)
 }
 
-/// Only names beneath the directory.
+/// Joins `name` to `dir`; refuses absolute paths and `..`.
 fn place(dir: &Path, name: &Path) -> Result<PathBuf, UpkeepError> {
     let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
     if !is_plain || name.as_os_str().is_empty() {

@@ -1,7 +1,7 @@
-//! What is so after a restore: the records are older than what really happened since.
+//! Makes a restored database safe to serve. It may lack changes that were made after the backup.
 //!
-//! Fences rise above all that may have been given. Nobody holds an environment or waits for one, what ran is unknown, and
-//! nothing begins or is told to anybody outside until a person says so.
+//! The epoch is raised, so that new fences are higher than any issued before. Sessions and tickets end, running
+//! attempts become unknown, and pipelines and webhooks stay stopped until an admin resumes them.
 
 use berth_core::environment::restored::restored;
 use berth_core::event::{Actor, EventKind, NewEvent, Subject};
@@ -18,22 +18,22 @@ use crate::error::AppError;
 const WHY: &str = "the database was restored from a backup; look at what really runs, then resume";
 const WEBHOOKS_PAGE: i64 = 200;
 
-/// What was done.
+/// The new epoch, and counts of what was changed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Settled {
     pub epoch: i64,
     pub organizations: usize,
     pub environments: usize,
-    /// Sessions that ended.
+    /// Ended sessions.
     pub sessions: usize,
-    /// Attempts that nobody knows the end of.
+    /// Attempts whose outcome became unknown.
     pub attempts: usize,
     pub pipelines: usize,
     pub webhooks: usize,
 }
 
-/// Once more does no harm: the epoch rises again, and the rest is done already. `given`: an epoch that is known to have been
-/// given, although the database does not know it.
+/// Settles a restored database. Safe to repeat: only the epoch is raised again. `given` is an epoch that is known to
+/// have been used although the database does not have it.
 pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError> {
     store.raise_epoch(given)?;
     let store = &*store;
@@ -46,7 +46,7 @@ pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError
         after = Some(*last);
         for (org, _) in page {
             settled.organizations += 1;
-            // First nothing new begins.
+            // Pipelines first, so that freeing environments starts no deployments.
             settled.pipelines += stop_pipelines(store, org)?;
             settled.sessions += free_environments(store, org, &mut settled.environments)?;
         }
@@ -95,7 +95,7 @@ fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usiz
     }
 }
 
-/// Receivers would be told again what they know, and of what was never so.
+/// Deactivates all webhooks: deliveries would repeat events, or contradict those sent after the backup.
 fn silence_webhooks(store: &Store) -> Result<usize, AppError> {
     let (mut silenced, mut after) = (0, String::new());
     loop {

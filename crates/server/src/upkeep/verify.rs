@@ -1,6 +1,5 @@
-//! Verify: is everything as it was written? The file of the database, the history of every organization and what its events
-//! and sessions are found by, every log that has ended and every artifact somebody speaks of. Nothing is changed, and the
-//! server may run.
+//! Integrity check of an installation: the database file, each organization's audit log and the indexes of its events
+//! and sessions, the digests of finished logs, and all referenced artifacts. Read-only; the server may be running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +16,7 @@ use berth_store::tables::{event, organization, registry_build};
 
 use super::UpkeepError;
 
-/// What is told of one by one; the rest is counted.
+/// Problems that are listed; further ones are only counted.
 pub const PROBLEMS_SHOWN_MAX: usize = 100;
 const READ_BYTES: usize = 256 * 1024;
 
@@ -27,7 +26,7 @@ pub struct Verified {
     pub events: i64,
     pub logs: usize,
     pub artifacts: usize,
-    /// The first of them, in words.
+    /// Messages of the first [`PROBLEMS_SHOWN_MAX`] problems.
     pub problems: Vec<String>,
     pub problem_count: usize,
 }
@@ -40,7 +39,7 @@ impl Verified {
         }
     }
 
-    /// Hands out what the next page follows.
+    /// Records a page's problems and returns the key after which the next page starts.
     fn note_page<K>(&mut self, slug: &str, page: Looked<K>) -> Option<K> {
         for problem in page.problems {
             self.note(format!("{slug}: {problem}"));
@@ -49,7 +48,7 @@ impl Verified {
     }
 }
 
-/// `kept`: where histories ended, as it was written down elsewhere.
+/// Verifies a data directory. `kept` has the last known event of each audit log, from a source outside the database.
 pub fn verify(
     db: &mut ReadOnly,
     data_dir: &Path,
@@ -71,7 +70,7 @@ pub fn verify(
         for (org, slug) in page {
             found.organizations += 1;
             seen.insert(org);
-            // What events are found by says nothing where they are not what they were.
+            // The index of a damaged audit log cannot be checked.
             if chain(db, org, &slug, kept.get(&org).cloned(), &mut found)? {
                 listed(db, org, &slug, &mut found)?;
             }
@@ -86,7 +85,7 @@ pub fn verify(
     Ok(found)
 }
 
-/// Whether a copy has the histories of what it was copied from, whole and the same.
+/// Verifies that a copied database has the same complete audit logs as its source.
 pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<Verified, UpkeepError> {
     let (mut found, mut after) = (Verified::default(), None);
     loop {
@@ -106,7 +105,7 @@ struct Files {
     artifacts: Artifacts,
 }
 
-/// Whether it is whole.
+/// Verifies the hash chain of an organization's audit log; false if it has a problem.
 fn chain(
     db: &mut ReadOnly,
     org: OrgId,

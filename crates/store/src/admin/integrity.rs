@@ -21,7 +21,7 @@ pub struct Looked<K> {
     pub problems: Vec<String>,
 }
 
-/// Checks that the events after this number are found by their ids and terms.
+/// Checks that the index finds the events after this number by their ids and terms.
 pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError> {
     let after = after.max(event::kept_after(db)?.sequence);
     let page = event::after(db, after, i64::MAX, PAGE_ROWS)?;
@@ -32,7 +32,7 @@ pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError>
     Ok(Looked { last: page.last().map(|event| event.sequence), problems })
 }
 
-/// Checks that the environments after this id have as many sessions as they count.
+/// Checks the session counters of the environments after this id.
 pub fn environments(db: &mut impl Read, after: &str) -> Result<Looked<String>, StoreError> {
     let mut page = Looked::default();
     let rows: Vec<(String, i64, i64)> = db.fetch_all(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])?;

@@ -1,7 +1,7 @@
 //! Appends events to the audit log: numbered without gaps per organization, in commit order, and hash-chained.
 //!
-//! Events are numbered in the transaction that records them. It has the organization to itself until the commit, so the
-//! order of numbers is the order of commits.
+//! Events are numbered in the transaction that records them. It locks the organization until the commit, so the order
+//! of numbers is the order of commits.
 
 use std::collections::HashMap;
 

@@ -47,7 +47,7 @@ impl StoredCheck {
     /// Verifies a page. Returns whether there are more.
     pub fn page(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
         if self.note_start(db)? {
-            // The event that announces it may be after the end that was noted.
+            // The event that announces the removal may be after the end noted at the start.
             self.note_end(db)?;
         }
         let links = event::links(db, self.after, self.upto, PAGE_ROWS)?;

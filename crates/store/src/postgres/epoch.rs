@@ -1,8 +1,8 @@
 //! Raises the epoch of fences when the database is on another timeline, as after a failover.
 //!
-//! A promoted standby may lack the last commits of the old primary, and with them fences that were given. A higher epoch
-//! makes every later fence greater than those. Each write connection checks once: a connection stays on one timeline, so
-//! a server that is still connected to the old primary keeps the lower epoch.
+//! A promoted standby may lack the last commits of the old primary, and with them fences that were issued. A higher
+//! epoch makes every later fence greater than those. Each write connection checks once: a connection stays on one
+//! timeline, so a server that is still connected to the old primary keeps the lower epoch.
 
 use std::sync::atomic::Ordering;
 
@@ -15,7 +15,7 @@ use crate::error::StoreError;
 const PLACE: &str = "SELECT (SELECT system_identifier FROM pg_control_system())::text,
     substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)";
 const KNOWN: &str = "SELECT epoch::text, system_identifier, timeline FROM instance WHERE id = 'berth'";
-/// Several servers may notice it concurrently; one of them raises the epoch.
+/// Several servers may notice a failover concurrently; one of them raises the epoch.
 const ATTEMPTS_MAX: usize = 5;
 
 impl PgConn {
@@ -62,8 +62,8 @@ impl PgConn {
     }
 }
 
-/// At least the number of the timeline, which rises with every failover: the one before may not have told this server of
-/// the epoch it gave.
+/// The next epoch: at least the number of the timeline, which increases with every failover. The database may lack the
+/// epochs that were raised on earlier timelines.
 fn above(epoch: i64, is_same_system: bool, timeline: &str) -> Result<i64, StoreError> {
     let number =
         i64::from_str_radix(timeline, 16).ok().filter(|number| is_same_system && *number <= EPOCH_MAX);

@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Queued notifications; further ones are dropped.
 const NUDGES_MAX: usize = 1_024;
-/// Delay between two notifications: commits meanwhile share the next one. Each is a transaction of its own.
+/// Delay between two notifications, each of which is a transaction. Commits during the delay share the next one.
 const NUDGE_PAUSE: Duration = Duration::from_millis(5);
 /// Events of an organization published at once.
 const TOLD_MAX: i64 = 512;

@@ -28,7 +28,7 @@ use crate::job::{Job, Look};
 
 pub(crate) struct Postgres {
     readers: Readers,
-    // Dropped before the news, whose sender thread ends with the last writer.
+    // Dropped before the notifications, whose sender thread ends with the last writer.
     writers: Writers,
     news: News,
 }

@@ -133,7 +133,7 @@ struct Writer {
     /// `None` before the first job, and after the connection was lost.
     conn: Option<PgConn>,
     state: TxState,
-    /// The latest time that a job of this process got.
+    /// The latest timestamp given to a job in this process.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     commits: Arc<Commits>,
@@ -262,7 +262,7 @@ fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> 
     sorted
 }
 
-/// Runs the jobs. `Err` if nothing can be committed; jobs that did not run have got the error.
+/// Runs the jobs. `Err` if nothing can be committed; jobs that did not run have been sent the error.
 fn run_all(
     conn: &mut PgConn,
     state: &mut TxState,

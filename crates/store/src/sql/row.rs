@@ -40,7 +40,7 @@ impl RowReader {
         T::from_row(self)
     }
 
-    /// Leaves out columns, such as the rest of a group that is null.
+    /// Skips columns, such as the rest of a group that is null.
     pub(crate) fn skip(&mut self, columns: usize) {
         self.column += columns;
         self.values.by_ref().take(columns).for_each(drop);

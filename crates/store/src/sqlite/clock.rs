@@ -18,9 +18,9 @@ pub(crate) struct Clock {
     started: Instant,
     /// The last readings of the wall clock and the monotonic clock, in microseconds.
     seen: Option<(i64, i64)>,
-    /// By how much the wall clock was set back: the store's time continues, for readers too.
+    /// By how much the wall clock was set back. The store's time continues, for readers too.
     ahead: Ahead,
-    /// By how much it was set forward since deadlines were last postponed.
+    /// By how much the wall clock was set forward since deadlines were last postponed.
     stepped: i64,
 }
 

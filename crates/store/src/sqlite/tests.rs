@@ -1,4 +1,4 @@
-//! What the database refuses whatever the program says, and what moves when the clock was set forward.
+//! Constraints that the database itself enforces, and deadlines that are postponed when the clock is set forward.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::job::Begun;
 use crate::tables::{deployment, environment, session, ticket};
 use crate::tx::{Context, Tx, TxState};
 
-/// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
+/// `qa`: an ended session, an open one, and a queue. `plain`: an open session without expiry. `free`: unclaimed.
 const ROWS: &str = r#"
 INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1, 'host');
 INSERT INTO definitions (org_id, hash, source, created_at)

@@ -1,7 +1,7 @@
 //! The writer thread, which owns the write connection.
 //!
-//! Group commit: it takes all queued jobs, runs each in a savepoint, commits once, and then sends the results. While one
-//! batch is flushed, the next one queues up: a single client is not slowed down, and many share an fsync.
+//! Group commit: it takes all queued jobs, runs each in a savepoint, commits once, and then sends the results. While
+//! one batch is fsynced, the next one queues up: a single client is not slowed down, and many share an fsync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ fn run(
             tracing::error!(%error, "disk failed; refusing further writes");
             let _ = outward.broke.send(Some(error));
             let _ = leave_log(db);
-            // First of all, so that further jobs are refused at once.
+            // Close the queue first, so that further jobs are refused at once.
             drop(queue);
             return;
         }
@@ -194,7 +194,7 @@ fn commit_batch(
     }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
-        // A full disk or a held lock is temporary: reads continue, and the next write tries again.
+        // A full disk or a held lock is temporary: reads continue, and the next write is attempted again.
         _ => Ok(()),
     }
 }

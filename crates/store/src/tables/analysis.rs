@@ -38,7 +38,7 @@ statements! {
     Org Read OF_ATTEMPT => Analysis::TABLE.select(
         "WHERE org_id = $1 AND step_id = $2 AND attempt = $3 AND status <> 'failed' {for_update}");
     Org Write PUT => Analysis::TABLE.upsert("WHERE analyses.version = excluded.version - 1");
-    // The process that was working on it is gone.
+    // The process that ran the analysis has ended.
     Org Upkeep REQUEUE = "UPDATE analyses SET status = 'queued', started_at = NULL
         WHERE org_id = $1 AND id = $2 AND status = 'running'";
     Org Read OF_DEPLOYMENT => Analysis::TABLE.select(
@@ -166,7 +166,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, analysis: &Analysis) -> Result<(), StoreError
     tx.put(&PUT, analysis)
 }
 
-/// Queues an analysis again whose process is gone.
+/// Queues an analysis again whose process has ended.
 pub fn requeue(tx: &mut Tx<'_>, id: AnalysisId) -> Result<(), StoreError> {
     tx.execute(&REQUEUE, &[text(id)]).map(drop)
 }
@@ -237,7 +237,7 @@ pub fn requests(db: &mut impl Read, analysis: AnalysisId) -> Result<Vec<Sent>, S
     db.fetch_all(&LIST_REQUESTS, &[text(analysis), REQUESTS_LISTED_MAX.into()])
 }
 
-/// Tokens that requests of the organization have used since then.
+/// Tokens used by the organization's requests since then.
 pub fn spent_since(db: &mut impl Read, since: Timestamp) -> Result<i64, StoreError> {
     db.fetch_count(&SPENT, &[since.into()])
 }

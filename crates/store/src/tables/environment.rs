@@ -157,13 +157,13 @@ fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<Com
     if last.is_some() { Ok(last) } else { db.fetch_optional(&TRACKED, &params) }
 }
 
-/// Makes the queues due in which `user` waits, who may no longer claim: the next sweep cancels the tickets.
+/// Makes environments due in whose queues `user` waits, who may no longer claim: the next sweep cancels the tickets.
 pub fn hasten_lines_of(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
 }
 
-/// Corrects the due time of an environment for which nothing was due yet.
+/// Corrects the due time of an environment that was found due too early.
 pub fn reschedule(
     tx: &mut Tx<'_>,
     environment: &Environment,

@@ -36,7 +36,7 @@ pub fn of_analysis(db: &mut impl Read, analysis: AnalysisId) -> Result<Option<Fi
     db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
 }
 
-/// The pull request for a failure that is open or about to be, of any analysis.
+/// The pull request for a failure that is open or about to be opened, from any analysis.
 pub fn live(
     db: &mut impl Read,
     repository: RepositoryId,
@@ -59,7 +59,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &FixPullRequest) -> Result<(), 
     tx.put(&PUT, pull_request)
 }
 
-/// Open pull requests of all organizations, by analysis, after this one. They may have been merged or closed meanwhile.
+/// Pull requests of all organizations that were open when last checked, by analysis, after this one.
 pub fn open_after(
     db: &mut impl Read,
     after: Option<AnalysisId>,

@@ -14,7 +14,8 @@ statements! {
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
     Instance Upkeep PUT_OFF_TICKETS = "UPDATE tickets SET expires_at = expires_at + $1,
           takeover_at = takeover_at + $1 WHERE status = 'waiting'";
-    // The version rises also where nothing is due: decisions about the session's old times are outdated.
+    // The version is incremented even if nothing is due, because decisions based on the session's old times are
+    // outdated.
     Instance Upkeep PUT_OFF_ENVIRONMENTS = "UPDATE environments SET due_at = due_at + $1, version = version + 1
         WHERE due_at IS NOT NULL OR holder_id IS NOT NULL";
 }
@@ -33,7 +34,7 @@ pub fn epoch(db: &mut impl Read) -> Result<i64, StoreError> {
     db.fetch_optional(&EPOCH, &[])?.ok_or_else(no_instance)
 }
 
-/// Raises the epoch above every fence that may have been given. `given` is an epoch known from outside.
+/// Raises the epoch above every fence that may have been issued. `given` is an epoch known from outside.
 pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.fetch_count(&EPOCH, &[])?;
     let epoch = raised_epoch(before, given, tx.now());
@@ -41,7 +42,7 @@ pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), Sto
 }
 
 /// Processes an epoch or a fence that a runner has seen. If the installation has lost it, the epoch is raised: every
-/// transaction that begins later gives fences in the new epoch, on every server. Locks the whole installation.
+/// transaction that begins later issues fences in the new epoch, on every server. Locks the whole installation.
 pub fn heard(tx: &mut Tx<'_>, witness: Witness) -> Result<Heard, StoreError> {
     let own = tx.fetch_count(&EPOCH, &[])?;
     let heard = heard_epoch(own, witness, tx.now());

@@ -1,4 +1,4 @@
-//! Tables: for each noun its rows, how they are loaded and written, and the queries over them.
+//! Tables: for each record type its rows, how they are loaded and written, and the queries over them.
 
 pub mod analysis;
 pub mod analysis_settings;

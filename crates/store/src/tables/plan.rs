@@ -38,7 +38,7 @@ pub struct BuildKey<'a> {
 
 pub enum Build {
     Done(Built),
-    /// Started by another deployment, which may have failed meanwhile.
+    /// Started by another deployment, which may have failed since.
     Begun(DeploymentId),
 }
 
@@ -59,7 +59,7 @@ pub fn build(db: &mut impl Read, key: BuildKey<'_>) -> Result<Option<Build>, Sto
     }))
 }
 
-/// Makes a deployment the one that builds, unless the build is finished.
+/// Assigns the build to a deployment, unless the build is finished.
 pub fn claim_build(tx: &mut Tx<'_>, key: BuildKey<'_>, by: DeploymentId) -> Result<(), StoreError> {
     let params = [text(key.pipeline), key.commit.into(), key.definition_hash.into(), text(by)];
     tx.execute(&CLAIM_BUILD, &params).map(drop)

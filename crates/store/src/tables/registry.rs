@@ -42,7 +42,7 @@ statements! {
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM registries WHERE org_id = $1 AND deleted_at IS NULL";
     Org Write PUT => Registry::TABLE.upsert("WHERE registries.version = excluded.version - 1");
-    // Needs no event: what the poll found has its own.
+    // Needs no event: changes that the poll finds have their own.
     Org Upkeep SAW = "UPDATE registries SET status = $3, commit_id = $4, current_commit = $5, failed_commit = $6,
           synced_at = $7, error = $8, failures = $9, due_at = $10
         WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";

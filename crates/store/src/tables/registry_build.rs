@@ -37,7 +37,7 @@ statements! {
         WHERE org_id = $1 AND registry_id = $2 LIMIT $3) AS counted";
     Org Read UNDER_WAY => Build::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND status = 'building' ORDER BY number LIMIT $3");
-    // The registry's events tell how a build ends.
+    // Needs no event: the registry records how a build ends.
     Org Upkeep PUT => Build::TABLE.upsert("");
     Org Upkeep FORGET = "DELETE FROM registry_builds WHERE org_id = $1 AND registry_id = $2 AND number <= $3";
     Org Read BY_COMMIT => Version::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3");

@@ -28,7 +28,7 @@ statements! {
         "WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4");
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM repositories WHERE org_id = $1 AND deleted_at IS NULL";
     Org Write PUT => Repository::TABLE.upsert("WHERE repositories.version = excluded.version - 1");
-    // Needs no event: what the sync found has its own.
+    // Needs no event: changes that the sync finds have their own.
     Org Upkeep SAW = "UPDATE repositories SET default_branch = $3, head = $4, synced_at = $5, error = $6, failures = $7,
           problems = $8, due_at = $9 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";
     Org Upkeep HASTEN = "UPDATE repositories SET due_at = $3 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL";

@@ -16,7 +16,7 @@ statements! {
     Instance Read OLD_LOGS = "SELECT org_id, id FROM deployments
         WHERE finished_at IS NOT NULL AND (logs_removed_at IS NULL OR logs_removed_at < finished_at) AND finished_at <= $1
         ORDER BY finished_at LIMIT $2";
-    // A deployment that was retried meanwhile is not changed.
+    // Does not change a deployment that was retried in the meantime.
     Org Upkeep NOTE_LOGS = "UPDATE deployments SET logs_removed_at = $3
         WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
     // Rollback targets keep their artifacts: the last successful deployments of each stage, without those that were rolled
@@ -42,7 +42,7 @@ statements! {
         WHERE s.org_id = $1 AND s.deployment_id = $2 AND s.artifacts IS NOT NULL AND s.finished_at <= d.artifacts_removed_at LIMIT 1";
     // The next deployment of the commit builds again.
     Org Upkeep FORGET_BUILDS = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NOT NULL";
-    // With recently removed artifacts: a backup that is being written may refer to them.
+    // Includes recently removed artifacts: a backup in progress may refer to them.
     Org Read REFERENCED = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
         JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
@@ -88,7 +88,7 @@ pub fn old_logs(
     db.fetch_all(&OLD_LOGS, &[before.into(), limit.into()])
 }
 
-/// Marks the logs of a deployment as removed. Returns false if it was retried meanwhile and keeps them.
+/// Marks the logs of a deployment as removed. Returns false if it was retried and keeps them.
 pub fn note_logs_removed(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
     let now = tx.now();
     Ok(tx.execute(&NOTE_LOGS, &[text(id), now.into(), before.into()])? == 1)
@@ -105,8 +105,8 @@ pub fn old_artifacts(
     db.fetch_all(&OLD_ARTIFACTS, &[before.into(), limit.into(), good_kept.into()])
 }
 
-/// Marks the artifacts of a deployment as removed, and forgets its build. Returns false if the deployment was retried
-/// meanwhile and keeps them.
+/// Marks the artifacts of a deployment as removed, and deletes its build. Returns false if the deployment was retried
+/// and keeps them.
 pub fn give_up_artifacts(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -> Result<bool, StoreError> {
     let now = tx.now();
     if tx.execute(&NOTE_ARTIFACTS, &[text(id), now.into(), before.into()])? != 1 {
@@ -121,7 +121,7 @@ pub fn has_given_up(db: &mut impl Read, id: DeploymentId) -> Result<bool, StoreE
     Ok(db.row(&GIVEN_UP, &[text(id)])?.is_some())
 }
 
-/// Artifacts that are needed or were removed after `lately`, page by page.
+/// Artifacts that are referenced or were removed after `lately`, page by page.
 pub fn spoken_of(
     db: &mut impl Read,
     after: Option<&LeftBehind>,

@@ -45,7 +45,7 @@ statements! {
         WHERE org_id = $1 AND id = $2 AND registered_at IS NULL AND token_expires_at > $5";
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
-    // A delayed hello does not shorten the time after which the same process was told that it is lost.
+    // A delayed hello must not shorten the timeout that the same process was given.
     Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10,
           is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
           lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";

@@ -96,7 +96,7 @@ pub fn list_before(
 pub(crate) fn put(tx: &mut Tx<'_>, session: &Session) -> Result<(), StoreError> {
     let mut params = Vec::new();
     session.to_params(&mut params)?;
-    // A session that ends is stored, unless it was claimed in the same transaction.
+    // A session that ends has a row, unless it was claimed in the same transaction.
     if session.end.is_some() && tx.execute(&END, &params[..Session::TABLE.update_params()])? == 1 {
         return Ok(());
     }

@@ -116,7 +116,7 @@ pub fn failed(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Result<(), St
     tx.execute(&FAILED, &[subject.into(), now.into(), since.into()]).map(drop)
 }
 
-/// Uncounts a failure: the login succeeded after all.
+/// Takes back a counted failure, because the login succeeded.
 pub fn take_back_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
     tx.execute(&TAKE_BACK_FAILURE, &[subject.into()]).map(drop)
 }

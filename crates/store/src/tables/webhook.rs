@@ -1,4 +1,4 @@
-//! Webhooks, their signing secrets, and their position in the event log.
+//! Webhooks, their signing secrets, and their position in the audit log.
 
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::Slug;
@@ -54,7 +54,7 @@ statements! {
         ORDER BY version DESC LIMIT $4";
 }
 
-/// A webhook's position in the event log, and its error counters.
+/// A webhook's position in the audit log, and its error counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     pub sequence: i64,
@@ -130,7 +130,7 @@ pub fn everywhere(
     db.fetch_all(&EVERYWHERE, &[after.into(), limit.into()])
 }
 
-/// Active webhooks with events to read, in order of organization and id, after the last one of the page before.
+/// Active webhooks with events to read, by organization and id. `after` is the last one of the previous page.
 pub fn behind(db: &mut impl Read, after: Option<Behind>, limit: i64) -> Result<Vec<Behind>, StoreError> {
     let (org, webhook) = after.map(|it| (it.org.to_string(), it.webhook.to_string())).unwrap_or_default();
     db.fetch_all(&BEHIND, &[org.into(), webhook.into(), limit.into()])
@@ -145,7 +145,7 @@ pub fn delete(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     tx.execute_one(&DELETE, &[text(id)])
 }
 
-/// Moves the cursor to the end of the event log: a webhook is not sent events from before it was activated.
+/// Moves the cursor to the end of the audit log: a webhook is not sent events from before it was activated.
 pub fn begin(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), StoreError> {
     let last = event::last(tx)?;
     let last = last.ok_or_else(|| StoreError::Bug("the event log has no readable end".into()))?;

@@ -10,10 +10,11 @@ use super::Notify;
 use super::{Letter, Place};
 use crate::error::AppError;
 
-/// Webhooks looked at in one go: more than can be busy.
+/// Webhooks read per turn; more than can be sent to at once.
 const DUE_BATCH_MAX: i64 = 10_000;
 
-/// Begins what is due and has room. Every webhook has one try at a time, so none holds up another.
+/// Starts sending due deliveries, as far as slots are free. At most one attempt per webhook is in flight, so a slow
+/// receiver does not delay others.
 pub(super) async fn deliver(notify: &Notify) -> Result<(), AppError> {
     let due = notify.services.store.read(None, |db| Ok::<_, AppError>(delivery::due(db, DUE_BATCH_MAX)?));
     for (org, webhook) in due.await? {
@@ -27,14 +28,14 @@ pub(super) async fn deliver(notify: &Notify) -> Result<(), AppError> {
 async fn begin(notify: Notify, org: OrgId, webhook: WebhookId, place: Place) {
     let tried = notify.services.shutdown.run_until_cancelled(one(&notify, org, webhook)).await;
     if let Some(Err(error)) = tried {
-        tracing::error!(?error, %webhook, "a delivery could not be tried or written down; it is tried again");
-        // It is due still: not at once again, or it would spin.
+        tracing::error!(?error, %webhook, "delivery attempt failed; retrying");
+        // The delivery is still due; pause to avoid a busy loop.
         notify.services.shutdown.run_until_cancelled(tokio::time::sleep(super::LOOK_EVERY)).await;
     }
     drop(place);
 }
 
-/// One try of what is the longest overdue.
+/// Attempts the webhook's most overdue delivery.
 async fn one(notify: &Notify, org: OrgId, id: WebhookId) -> Result<(), AppError> {
     let vault = notify.services.vault.clone();
     let due = notify.services.store.read(Some(org), move |db| {
@@ -61,7 +62,8 @@ async fn one(notify: &Notify, org: OrgId, id: WebhookId) -> Result<(), AppError>
         .await
 }
 
-/// What became of what was sent to `url`. Whoever gave it up or sent it meanwhile has the last word.
+/// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery was changed since it was
+/// read.
 fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Result<(), AppError> {
     let (webhook, found) = (webhook::by_id(tx, sent.webhook)?, delivery::by_id(tx, sent.id)?);
     let (Some(webhook), Some(found)) = (webhook, found) else { return Ok(()) };
@@ -69,7 +71,7 @@ fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Res
         return Ok(());
     }
     let [chance, ..] = tx.entropy()?;
-    // It goes elsewhere by now: that the former receiver is gone says nothing about this one.
+    // The webhook's URL was changed: a 410 from the old receiver must not deactivate the new one.
     let is_elsewhere = webhook.url != url;
     let next = if is_elsewhere && tried.is_gone() {
         settle(&found, &Tried { status: None, ..tried.clone() }, chance, tx.now())
@@ -100,7 +102,7 @@ fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Res
     Ok(())
 }
 
-/// The receiver does not want to hear of us any more, for everybody to see.
+/// Deactivates a webhook whose receiver answered 410, and records it in the audit log.
 fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
     webhook::put(tx, &found.gone(tx.now()))?;
     delivery::give_up(tx, found.id)?;

@@ -1,4 +1,4 @@
-//! Fan out: events become deliveries, and the cursor moves with them in one transaction.
+//! Fan-out: creates deliveries from events and moves the webhook's cursor in the same transaction.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,16 +16,16 @@ use super::message::{Sender, body};
 use crate::error::AppError;
 use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
 
-/// Webhooks read at once.
+/// Webhooks read per query.
 const BEHIND_PAGE: i64 = 1_000;
-/// Events read at once.
+/// Events read per query.
 const EVENTS_BATCH_MAX: i64 = 200;
-/// Looks in one go. What is left comes with the next one.
+/// Passes over all webhooks per turn.
 const ROUNDS_MAX: usize = 50;
-/// A cursor is written at the latest when it is so far behind what was read: after a crash no more is read again.
+/// Events that a cursor in memory may be ahead of the stored one; after a crash at most this many are read again.
 const UNWRITTEN_MAX: i64 = 1_000;
 
-/// Everything that happened since the last look, for everybody who wants to know.
+/// Creates deliveries for all events since the last turn.
 pub(super) async fn fan_out(notify: &Notify) -> Result<(), AppError> {
     for _ in 0..ROUNDS_MAX {
         let has_moved = look(notify).await?;
@@ -36,7 +36,7 @@ pub(super) async fn fan_out(notify: &Notify) -> Result<(), AppError> {
     Ok(())
 }
 
-/// One look at every webhook that is behind. True: somebody got further.
+/// One pass over all webhooks that are behind. Returns whether any made progress.
 async fn look(notify: &Notify) -> Result<bool, AppError> {
     let (mut has_moved, mut after) = (false, None);
     loop {
@@ -63,12 +63,12 @@ async fn look(notify: &Notify) -> Result<bool, AppError> {
     }
 }
 
-/// What a look at a batch of events means for one webhook.
+/// The effect of one batch of events on one webhook.
 struct Step {
     webhook: WebhookId,
-    /// Of the webhook when it was read.
+    /// The webhook's version when it was read.
     version: i64,
-    /// The cursor as it is written, and where it goes.
+    /// The stored cursor, and its new value.
     from: i64,
     to: i64,
     dropped: i64,
@@ -81,7 +81,7 @@ impl Step {
     }
 }
 
-/// One batch of events of an organization. True: somebody got further.
+/// Processes one batch of an organization's events. Returns whether any webhook made progress.
 async fn read_on(notify: &Notify, org: OrgId, behind: Vec<Behind>) -> Result<bool, AppError> {
     let positions: Vec<i64> =
         behind.iter().map(|it| it.sequence.max(notify.slots.position(it.webhook))).collect();
@@ -115,8 +115,8 @@ async fn read_on(notify: &Notify, org: OrgId, behind: Vec<Behind>) -> Result<boo
     Ok(has_moved)
 }
 
-/// False: the webhook was changed, switched off or deleted since, or read by somebody else. Then this look was for
-/// nothing.
+/// Stores the deliveries and the new cursor. Does nothing and returns false if the webhook was changed, deactivated or
+/// deleted since it was read, or if its cursor was moved by another server.
 fn write(tx: &mut Tx<'_>, step: Step) -> Result<bool, AppError> {
     let found = webhook::by_id(tx, step.webhook)?;
     let is_same = found.is_some_and(|found| found.version == step.version && found.state.is_active());
@@ -147,7 +147,7 @@ fn steps(
     for (behind, position) in positions {
         let Some(webhook) = known.get(&behind.webhook) else { continue };
         let room = DELIVERIES_PENDING_MAX - delivery::pending(db, webhook.id)?;
-        // Too far back to be news, and no room for it either.
+        // Drop events beyond the maximum lag, but only while there is no room for new deliveries.
         let oldest = behind.head - behind_max;
         if room <= 0 && *position < oldest {
             steps.push(Step {
@@ -193,14 +193,14 @@ fn steps(
     Ok(steps)
 }
 
-/// The pipeline's own definition wants this webhook to be told.
+/// Whether the pipeline's definition names this webhook for this kind of event.
 fn is_named(pipeline: Option<&Pipeline>, webhook: &Webhook, event: &Event) -> bool {
     let named = pipeline.map(|pipeline| pipeline.outline.notifications.as_slice()).unwrap_or_default();
     let mut named = named.iter().filter(|it| it.webhook.as_str() == webhook.name.as_str());
     named.any(|it| it.events.contains(&event.kind))
 }
 
-/// Pipelines that a batch of events is about.
+/// The pipelines of a batch of events, loaded on first use.
 #[derive(Default)]
 struct Pipelines(HashMap<PipelineId, Option<Pipeline>>);
 
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// A webhook that wants everything, and what a look at its organization's one event means for it.
+    /// A webhook that subscribes to everything, and the step for one new event.
     fn looked(tx: &mut Tx<'_>) -> Result<(Webhook, Step), AppError> {
         let now = tx.now();
         let made = Webhook {
@@ -250,7 +250,7 @@ mod tests {
         Ok((made, step))
     }
 
-    /// What happens to a webhook; the last one is the same, switched off.
+    /// A concurrent change of the webhook. The last argument is the same webhook, deactivated.
     type Meanwhile = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
 
     #[test]

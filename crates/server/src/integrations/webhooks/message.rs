@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::wire;
 
-/// `type` of a try-out. No event has it.
+/// `type` of a test message. No event has it.
 const PING: &str = "ping";
 
-/// Whose webhooks they are, and how people reach the server.
+/// The organization that owns the webhook, and the server's public URL.
 pub(super) struct Sender<'a> {
     pub(super) org: &'a Organization,
     pub(super) public_url: Option<&'a str>,
 }
 
-/// The body for an event; `pipeline` is the slug of the pipeline it is about.
+/// The payload for an event; `pipeline` is the slug of the event's pipeline.
 pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeline: Option<&str>) -> String {
     let body = match webhook.format {
         Format::Slack => slack(&summarize(event, pipeline)),
@@ -31,7 +31,7 @@ pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeli
     body.to_string()
 }
 
-/// The body of a try-out.
+/// The payload of a test message.
 pub(crate) fn ping(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
     let body = match webhook.format {
         Format::Slack => {
@@ -50,7 +50,7 @@ fn organization(org: &Organization) -> Value {
     json!({"id": org.id.to_string(), "slug": org.slug.as_str()})
 }
 
-/// Where to read more. Without a public address they are paths.
+/// API links for the event. Relative paths if the server has no public URL.
 fn links(sender: &Sender<'_>, event: &Event) -> Value {
     let base = format!("{}/api/v1/organizations/{}", sender.public_url.unwrap_or_default(), sender.org.id);
     let mut links = json!({"event": format!("{base}/events/{}", event.id)});
@@ -62,7 +62,7 @@ fn links(sender: &Sender<'_>, event: &Event) -> Value {
     links
 }
 
-/// Slack takes three characters for its own.
+/// Escapes the three characters that are special in Slack messages.
 fn slack(line: &str) -> Value {
     let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     json!({"text": escaped})

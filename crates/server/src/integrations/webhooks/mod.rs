@@ -1,8 +1,8 @@
-//! Notify: webhooks are told what happened, at least once and with an id that stays the same.
+//! Webhook notifications, delivered at least once with a stable id.
 //!
-//! The audit trail is the outbox. `fan_out` reads it behind everybody's back, makes deliveries of what somebody wants to
-//! know and moves the cursor in the same transaction; `deliver` sends what is due. Nothing here is decided in memory:
-//! what was read but not written down is read again after a crash, and what was sent but not written down is sent again.
+//! The audit log is the outbox. `fan_out` reads it in the background, creates deliveries and moves the webhook's cursor
+//! in the same transaction; `deliver` sends due deliveries. No state is held in memory only: after a crash, events
+//! whose cursor was not stored are read again, and deliveries whose outcome was not stored are sent again.
 
 mod deliver;
 mod fan_out;
@@ -29,18 +29,18 @@ use crate::error::AppError;
 use crate::worker::{Job, Turn};
 use berth_engine::Services;
 
-/// Between two looks, unless something was just done.
+/// Polling interval of a job that is not woken.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Positions in the cache; others are read from the rows.
+/// Positions in the cache; those of other webhooks are read from the database.
 const POSITIONS_MAX: usize = 100_000;
 
-/// Tells webhooks what happened.
+/// The background job that sends webhooks.
 #[derive(Clone)]
 pub(crate) struct Notify {
     services: Arc<Services>,
     /// For links in payloads.
     public_url: Option<String>,
-    /// Events a webhook may be behind before the oldest are dropped.
+    /// How many events a webhook may lag behind before the oldest are dropped.
     behind_max: i64,
     slots: SendSlots,
 }
@@ -50,29 +50,30 @@ impl Notify {
         Self { services, public_url, behind_max, slots: SendSlots::default() }
     }
 
-    /// There may be something to do.
+    /// Wakes the job.
     pub(crate) fn nudge(&self) {
         self.slots.bell.notify_one();
     }
 
-    /// Up to where this webhook has looked, as far as is known here.
+    /// Sequence number of the last event read for this webhook, according to the cache; 0 if not cached.
     pub(crate) fn position(&self, webhook: WebhookId) -> i64 {
         self.slots.position(webhook)
     }
 
-    /// A turn to try a webhook out. `None`: too many are under way, in all or of this organization.
+    /// Acquires a permit for a test message. `None` if the limit in total or of this organization is reached.
     pub(crate) fn take_ping(&self, org: OrgId) -> Option<Pass> {
         self.slots.take_ping(org)
     }
 }
 
-/// Requests to webhooks that are under way, and how far each webhook has read.
+/// In-flight webhook requests, and the read position of each webhook.
 #[derive(Clone)]
 struct SendSlots {
     bell: Arc<Bell>,
-    /// Up to where there is nothing for a webhook: it saves writing a cursor for every event that no webhook wants.
+    /// Last event read for each webhook. Avoids storing the cursor for every event that the webhook does not subscribe
+    /// to.
     positions: Arc<Cache<WebhookId, i64>>,
-    /// Webhooks with a delivery under way.
+    /// Webhooks with an attempt in flight.
     sending: Arc<Mutex<HashSet<WebhookId>>>,
     sends: Arc<Admission>,
     pings: Arc<Admission>,
@@ -87,7 +88,6 @@ impl Default for SendSlots {
 }
 
 impl SendSlots {
-    /// Up to where this webhook has looked, as far as is known here.
     fn position(&self, webhook: WebhookId) -> i64 {
         self.positions.get(&webhook).unwrap_or(0)
     }
@@ -96,7 +96,7 @@ impl SendSlots {
         self.positions.insert(webhook, sequence);
     }
 
-    /// A place to send from. `None`: this webhook is being told something, or too many are.
+    /// Acquires a slot to send. `None` if this webhook has an attempt in flight, or a limit is reached.
     fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
         let pass = self.sends.try_enter(org)?;
         let is_new = self.sending.lock().insert(webhook);
@@ -109,7 +109,7 @@ impl SendSlots {
     }
 }
 
-/// The one try of a webhook that is under way; its end makes room.
+/// An attempt in flight; dropping it frees the slot and wakes the job.
 struct Place {
     webhook: WebhookId,
     bell: Arc<Bell>,
@@ -135,7 +135,7 @@ impl Job for Notify {
     }
 
     async fn wait(&self) {
-        // The timeout is the regular look.
+        // A timeout means that it is time to poll.
         let _ = tokio::time::timeout(LOOK_EVERY, self.slots.bell.notified()).await;
     }
 }

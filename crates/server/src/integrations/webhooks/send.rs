@@ -1,4 +1,4 @@
-//! One try: signed, sent on a thread of its own, and told in the words of the delivery log.
+//! Sends one signed webhook request and converts the outcome to a log entry.
 
 use berth_core::id::DeliveryId;
 use berth_core::webhook::Tried;
@@ -9,24 +9,25 @@ use tokio::sync::oneshot;
 use crate::error::AppError;
 use crate::limits::ANSWER_EXCERPT_CHARS_MAX;
 
-/// What is about to be sent.
+/// A webhook request to send.
 pub(crate) struct Letter {
     pub(crate) id: DeliveryId,
     pub(crate) url: String,
     pub(crate) body: String,
-    /// Those that are good, the present one first.
+    /// Valid signing secrets, the current one first.
     pub(crate) secrets: Vec<Redacted>,
-    /// Of this try, in seconds since 1970.
+    /// Time of this attempt in Unix seconds.
     pub(crate) seconds: i64,
 }
 
 impl Letter {
-    /// Not on the runtime's threads: a receiver that hangs must not keep a stopping server.
+    /// Sends the request on a thread of its own: a blocking task of the runtime would delay shutdown if the receiver
+    /// hangs.
     pub(crate) async fn send(self, egress: &Egress) -> Result<Sent, AppError> {
         let (tell, answer) = oneshot::channel();
         let egress = egress.clone();
         let started = std::thread::Builder::new().name("webhook".into()).spawn(move || {
-            // Nobody listens any more when the server is stopping.
+            // Fails only if the server is stopping and the receiving task is gone.
             let _ = tell.send(egress.post(&self.post()));
         });
         started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
@@ -49,7 +50,7 @@ impl Letter {
     }
 }
 
-/// What came of it.
+/// The outcome of an attempt.
 pub(crate) struct Sent(Result<Answered, Failed>);
 
 impl Sent {
@@ -71,7 +72,7 @@ impl Sent {
         }
     }
 
-    /// How the answer begins.
+    /// The start of the receiver's response.
     pub(crate) fn excerpt(&self) -> Option<String> {
         self.0.as_ref().ok().map(|answered| excerpt(&answered.body)).filter(|text| !text.is_empty())
     }
@@ -88,7 +89,7 @@ fn complaint(status: u16) -> Option<String> {
     }
 }
 
-/// Printable, on one line, and short: it is foreign text.
+/// Untrusted text, reduced to one short line of printable characters.
 fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let is_plain = |c: char| {

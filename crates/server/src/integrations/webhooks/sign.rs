@@ -1,4 +1,4 @@
-//! Signatures as Standard Webhooks wants them: HMAC-SHA-256 over id, time and body, one for each secret that is good.
+//! Signatures of the Standard Webhooks specification: HMAC-SHA-256 over id, timestamp and body, one per valid secret.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -10,14 +10,14 @@ use crate::error::AppError;
 const PREFIX: &str = "whsec_";
 const SECRET_BYTES: usize = 32;
 
-/// A new signing secret, in the form receivers configure.
+/// Generates a signing secret in the format that receivers configure.
 pub(crate) fn new_secret() -> Result<Redacted, AppError> {
     let mut bytes = [0u8; SECRET_BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| AppError::bug("the system gave no random bytes"))?;
     Ok(Redacted::new(format!("{PREFIX}{}", STANDARD.encode(bytes))))
 }
 
-/// The value of `webhook-signature`. What is no secret of ours signs nothing.
+/// The value of `webhook-signature`. Malformed secrets are skipped.
 pub(super) fn signatures(secrets: &[Redacted], id: &str, seconds: i64, body: &str) -> String {
     let signed = format!("{id}.{seconds}.{body}");
     let keys = secrets.iter().filter_map(|secret| {
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_signature_is_the_one_of_the_specification() {
-        // The example of https://github.com/standard-webhooks/standard-webhooks.
+        // Example from https://github.com/standard-webhooks/standard-webhooks.
         let secret = Redacted::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into());
         let made =
             signatures(&[secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");

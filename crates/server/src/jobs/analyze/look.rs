@@ -125,8 +125,8 @@ async fn masked(
     read.await
 }
 
-/// A fix from a rule has priority. A model's diff must apply to the failing commit and touch only allowed files, like a
-/// rule's; otherwise it is dropped with a note.
+/// Validates a model's diff. A fix from a rule has priority. The diff must apply to the failing commit and touch only
+/// allowed files, like a rule's; otherwise it is dropped with a note.
 async fn model_fix(
     services: &Services,
     org: OrgId,

@@ -101,7 +101,7 @@ async fn next(analyses: &Analyses) -> Result<bool, AppError> {
             Ok(answer) => found.succeed(answer, tx.now())?,
             Err(error) => {
                 let AppError::Problem(problem) = error else {
-                    tracing::error!(?error, analysis = %id, "an analysis broke");
+                    tracing::error!(?error, analysis = %id, "analysis failed");
                     let error = "something broke on our side; ask for another analysis".to_owned();
                     tx.commit(found.fail(error, tx.now())?)?;
                     return Ok(());

@@ -1,7 +1,7 @@
 //! Polls fix pull requests for a merge or close by a person.
 //!
-//! Asks the forge. Without one, the branches tell: a commit in the tracked branch was merged, and a deleted branch was
-//! closed.
+//! Asks the forge. Without a forge the branches decide: a fix whose commit is in the tracked branch was merged, and one
+//! whose branch was deleted was closed.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<Analys
         let looks = futures_util::future::join_all(some.iter().map(|(org, id)| notice(fixes, *org, *id)));
         let Some(looked) = fixes.services.shutdown.run_until_cancelled(looks).await else { break };
         for error in looked.into_iter().filter_map(Result::err) {
-            tracing::warn!(?error, "how a fix ended could not be looked up");
+            tracing::warn!(?error, "cannot check the state of fix pull requests");
         }
     }
     Ok(last)
@@ -82,7 +82,7 @@ pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<
         Ok(Fate::Merged(at)) => (End::Merged, at),
         Ok(Fate::Closed(at)) => (End::Closed, at),
         Err(why) => {
-            tracing::info!(%why, analysis = %id, "nobody says how a fix ended");
+            tracing::info!(%why, analysis = %id, "state of fix pull request unavailable");
             return Ok(());
         }
     };

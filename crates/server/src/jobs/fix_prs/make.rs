@@ -49,7 +49,7 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
             Ok(Made::No(unmade)) => (asked, Err(unmade)),
             // An automatic retry would block the pull requests behind it.
             Err(error) => {
-                tracing::error!(?error, analysis = %id, "a fix could not be proposed");
+                tracing::error!(?error, analysis = %id, "cannot open fix pull request");
                 (asked, Err(Unmade("it could not be made; the server's log says why".to_owned())))
             }
         },

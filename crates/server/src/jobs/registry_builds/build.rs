@@ -54,7 +54,7 @@ pub(super) async fn build(
     builder: Arc<dyn Builder>,
 ) -> Result<bool, AppError> {
     let Some(begun) = begin(registries, org, &before, &commit).await? else { return Ok(true) };
-    tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "a registry is built");
+    tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "registry build started");
     let work = Work {
         mirror: registries.services.git.registry(org, before.id),
         artifacts: registries.services.artifacts.limited_to(registries.config.registry_bytes_max),
@@ -239,7 +239,7 @@ async fn end(
             tx.record(event.with("build", build.number).with_some("error", error))?;
             let seen = seen_after(&before, &now, &commit, failure, tx.now());
             registry::saw(tx, now.id, &seen)?;
-            tracing::info!(registry = %now.name, commit = short(commit.sha.as_str()), %status, "a registry was built");
+            tracing::info!(registry = %now.name, commit = short(commit.sha.as_str()), %status, "registry build finished");
             Ok(())
         })
         .await

@@ -46,7 +46,7 @@ impl BuildLog {
         if let Err(error) = std::fs::remove_file(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, "the log of a build could not be removed");
+            tracing::warn!(%error, "cannot remove build log");
         }
     }
 }
@@ -73,7 +73,7 @@ impl Writing {
 
     fn write(&mut self, bytes: &[u8]) {
         if let Err(error) = self.file.write_all(bytes) {
-            tracing::warn!(%error, "the log of a build could not be written");
+            tracing::warn!(%error, "cannot write build log");
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn look(
         Ok(commit) => commit,
         Err(GitError::Stopping) => return Ok(false),
         Err(error) => {
-            tracing::info!(registry = %before.id, %error, "a registry could not be read");
+            tracing::info!(registry = %before.id, %error, "cannot fetch registry");
             fail(registries, org, before, error.to_string()).await?;
             return Ok(true);
         }

@@ -89,7 +89,7 @@ impl Registries {
         if let Ok(Err(error)) = removed
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, %registry, "logs of builds could not be removed");
+            tracing::warn!(%error, %registry, "cannot remove build logs");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Removes old events, oldest first per organization.
 //!
-//! An organization has at most one pass a day: it begins when its oldest event is a day overdue and removes all that
-//! are due. Events are thus kept up to a day longer, and the events about passes stay few.
+//! An organization has at most one pass a day: it begins when its oldest event is a day overdue and removes all
+//! events that are due. Events are thus kept up to a day longer, and the events about passes stay few.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
             // A damaged audit log keeps its events; the other organizations continue.
             match pass(jobs, org, seconds).await {
                 Ok(count) => removed += count,
-                Err(error) => tracing::warn!(?error, organization = slug, "old events could not be removed"),
+                Err(error) => tracing::warn!(?error, organization = slug, "cannot remove old events"),
             }
         }
     }

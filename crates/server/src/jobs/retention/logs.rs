@@ -38,7 +38,7 @@ impl Job for LogRetention {
     }
 }
 
-/// Runs one batch; returns the number of deployments whose logs are gone.
+/// Runs one batch; returns the number of deployments whose logs were removed.
 async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
     let Some(kept) = jobs.config.logs_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -55,12 +55,12 @@ async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
             tokio::task::spawn_blocking(move || logs.replace_older(org, deployment, text.as_bytes(), limit));
         match replaced.await {
             Ok(Ok(Replaced { replaced, kept: 0 })) => {
-                tracing::debug!(%deployment, replaced, "old logs were removed");
+                tracing::debug!(%deployment, replaced, "removed old logs");
             }
             // The deployment was retried, or its files were copied recently: retention starts again from there.
             Ok(Ok(_)) => continue,
             Ok(Err(error)) => {
-                tracing::warn!(%error, %deployment, "old logs could not be removed");
+                tracing::warn!(%error, %deployment, "cannot remove old logs");
                 continue;
             }
             Err(_) => return Err(AppError::bug("removing logs broke")),

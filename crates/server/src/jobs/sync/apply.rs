@@ -1,4 +1,4 @@
-//! Apply: what was found in a repository becomes pipelines, and new heads become deployments.
+//! Applies a sync: creates and updates pipelines from definitions, and starts deployments for new branch heads.
 
 use std::collections::{HashMap, HashSet};
 
@@ -202,7 +202,7 @@ fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
         let trigger = Trigger::Push { branch: moved.branch };
         let asked = StartRequest { commit, trigger, by: Actor::system(), reason: None, bypass: None };
         let started = stage_deployments::start(tx, &found, asked)?.id;
-        tracing::info!(pipeline = %found.slug, commit = %moved.to, deployment = %started, "a branch has a new head");
+        tracing::info!(pipeline = %found.slug, commit = %moved.to, deployment = %started, "branch moved; deployment started");
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Job for Syncs {
 
     async fn resume(&self) -> Result<(), AppError> {
         if let Ok(Err(error)) = tokio::task::spawn_blocking(berth_engine::git::check).await {
-            tracing::warn!(%error, "repositories cannot be read");
+            tracing::warn!(%error, "git check failed; repositories cannot be fetched");
         }
         Ok(())
     }
@@ -89,7 +89,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
             let (problems, has_changed) = match find_and_apply(syncs, org, &before, &heads).await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::error!(?error, repository = %before.id, "what is in a repository could not be used");
+                    tracing::error!(?error, repository = %before.id, "cannot apply repository content");
                     let text = "what is in it could not be used; the server's log says why".to_owned();
                     return fail(syncs, org, before, text).await;
                 }
@@ -101,7 +101,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
         // The next start repeats the sync.
         Err(GitError::Stopping) => Ok(()),
         Err(error) => {
-            tracing::info!(repository = %before.id, %error, "a repository could not be read");
+            tracing::info!(repository = %before.id, %error, "cannot fetch repository");
             fail(syncs, org, before, error.to_string()).await
         }
     }

@@ -1,8 +1,8 @@
 //! Copies everything from SQLite to PostgreSQL or back: all tables, in one transaction, into an empty database.
 //!
-//! Both have the same tables from the same migrations, so rows are copied unchanged. The epoch of the copy is raised, so its
-//! fences are greater than those of the old database, should that still be used. The epoch of a PostgreSQL source is raised
-//! too, so that two copies of it do not give the same fences.
+//! Both have the same tables from the same migrations, so rows are copied unchanged. The epoch of the copy is raised,
+//! so its fences are greater than those of the old database, should that still be used. The epoch of a PostgreSQL
+//! source is raised too, so that two copies of it do not issue the same fences.
 
 mod pg;
 mod schema;
@@ -83,7 +83,7 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
     writing.execute(
         "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
     )?;
-    // Above every fence that the old database may still give.
+    // Above every fence that the old database may still issue.
     writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
     writing.commit()?;
     Ok(copied)
@@ -114,7 +114,7 @@ fn to_sqlite(
         })?;
         copied.push(counted(table, reading.count(table)?, count(db, table)?)?);
     }
-    // Above every fence that was given by either database.
+    // Above every fence that either database has issued.
     let given = incarnation::epoch(dir)?.unwrap_or_default();
     run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
     // The source first: a raised epoch is harmless if the copy fails.

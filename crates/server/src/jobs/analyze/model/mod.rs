@@ -211,7 +211,7 @@ fn mark() -> String {
     format!("data-{}", random_base62(MARK_CHARS))
 }
 
-/// Why an answer is none.
+/// Why a response cannot be used; `None` if it can.
 fn complaint(answered: &Result<Answered, Failed>, is_understood: bool) -> Option<String> {
     match answered {
         Err(failed) => Some(failed.why.clone()),
@@ -221,7 +221,7 @@ fn complaint(answered: &Result<Answered, Failed>, is_understood: bool) -> Option
     }
 }
 
-/// Seconds after which it may be asked again; `None`: not now.
+/// Seconds until a retry; `None` if the request must not be retried.
 fn patience(answered: &Answered) -> Option<i64> {
     let is_busy = answered.status == 429 || answered.status >= 500;
     let asked = answered.retry_after_s.unwrap_or(PATIENCE_S_DEFAULT).max(0);
