@@ -1,4 +1,4 @@
-//! Failures are looked into: by request, by themselves, once for each attempt, and with what really was printed.
+//! Analyses of failures: on request, automatic, once per attempt, and based on the step's real log.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::world::{Reply, call, get, post};
 const ORG: &str = super::ORG;
 
 impl Harbour {
-    /// A pipeline of one stage and one step that runs this.
+    /// Creates a pipeline with one stage and one step that runs this script.
     pub(super) async fn failing(&self, extra: &str, run: &str) {
         let run = serde_json::to_string(run).unwrap();
         let step = format!("    - {{ name: Deploy, type: script, params: {{ run: {run} }} }}\n");
@@ -22,7 +22,7 @@ impl Harbour {
         data(&self.post(&format!("/deployments/{deployment}/analyses"), &json!({})).await, 202)
     }
 
-    /// The analysis, once it has ended.
+    /// Waits until the analysis has finished and returns it.
     pub(super) async fn looked_into(&self, id: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {

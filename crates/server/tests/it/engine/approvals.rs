@@ -1,4 +1,4 @@
-//! Stages that people have to approve.
+//! Stages that require approvals.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Harbour, ORG, data, story};
 use crate::git::Origin;
 use crate::world::{Account, Reply, get, post};
 
-/// A staging stage without a gate, and a production stage with this rule.
+/// A staging stage without a gate, and a production stage with this approval rule.
 fn gated(rule: &str, run: &str) -> String {
     format!(
         "  stages:
@@ -23,7 +23,7 @@ fn gated(rule: &str, run: &str) -> String {
 }
 
 impl Harbour {
-    /// The one approval that waits, once there is one.
+    /// Waits for the deployment's pending approval and returns it.
     pub(super) async fn asked(&self, deployment: &str) -> Value {
         let is_asked = |it: &Value| {
             let cleared_by = it["blockedBy"][0]["clearedBy"].as_str().unwrap_or_default();
@@ -130,7 +130,7 @@ async fn one_no_fails_the_stage_and_a_retry_asks_again() {
     assert_eq!(harbour.post(&retry, &json!({})).await.status, 200);
     let again = harbour.asked(&id).await;
     assert_ne!(again["id"], asked["id"]);
-    // What was said then is about then.
+    // The earlier approval cannot be answered any more.
     harbour.answer(&asked, "reject", &json!({}), &harbour.ada().token).await.is(409, "approval_ended");
     assert_eq!(harbour.approve(&again, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
@@ -166,7 +166,7 @@ async fn whoever_started_or_retried_does_not_approve_where_that_is_barred() {
     assert_eq!(harbour.approve(&asked, &bob).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");
 
-    // Carol approved nothing and retries: what Bob said still counts. Then he retries himself.
+    // Carol, who did not approve, retries: Bob's approval stays valid. After Bob's own retry it does not.
     let path = format!("{ORG}/deployments/{id}/stages/production/retry");
     assert_eq!(harbour.send(post(&path).by(&carol)).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");

@@ -1,4 +1,4 @@
-//! The build runs once per commit and definition; what it leaves serves everybody.
+//! The build runs once per commit and definition, and its results are shared by all deployments.
 
 use serde_json::json;
 

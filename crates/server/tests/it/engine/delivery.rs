@@ -1,4 +1,4 @@
-//! How well changes are delivered, as a history that really happened tells.
+//! Delivery metrics, computed from deployments that really ran.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What cannot run says so, with nothing half done.
+//! Deployments that cannot run fail with a cause and start nothing.
 
 use serde_json::json;
 
@@ -99,7 +99,7 @@ async fn a_step_that_cannot_be_given_its_values_fails_and_holds_up_nobody() {
 ",
         )
         .await;
-    // More than there are places: none of them is lost.
+    // More deployments than the runner has slots: a failed one must free its slot.
     for number in 0..8 {
         let ended = harbour.end_of(&harbour.start(&format!("aaa{number}")).await).await;
         assert_eq!(

@@ -1,4 +1,4 @@
-//! From a failure to a pull request: a real runner, git over HTTP, and an emulated GitHub.
+//! From a failure to a pull request, with a real runner, git over HTTP, and an emulated GitHub.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pipeline:
       params: { run: './deploy.sh' }
 ";
 
-/// Its script has lost its executable bit.
+/// A repository whose script is not executable.
 pub(super) fn origin() -> Origin {
     let origin = Origin::new();
     origin.write(".berth/shop/pipeline.yaml", DEFINITION);
@@ -37,7 +37,7 @@ pub(super) fn origin() -> Origin {
     origin
 }
 
-/// A copy of it as a server has one, at `admin/shop.git`.
+/// A bare clone at `admin/shop.git`, to be served over HTTP.
 pub(super) fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let bare = root.path().join("admin/shop.git");
@@ -59,7 +59,7 @@ impl Harbour {
         Self { world, at_work, outside: tempfile::tempdir().unwrap() }
     }
 
-    /// Registers a repository whose deployment fails; gives its id and the deployment.
+    /// Registers a repository whose deployment fails; returns the repository's id and the deployment.
     pub(super) async fn fails(&self, repository: &Value) -> (String, Value) {
         let made = data(&self.post("/repositories", repository).await, 201);
         let deployment = self.first_deployment().await;
@@ -68,7 +68,7 @@ impl Harbour {
         (made["id"].as_str().unwrap().to_owned(), ended)
     }
 
-    /// An analysis of the failure that suggests this diff.
+    /// Creates an analysis of the failure that suggests this diff.
     pub(super) async fn analysed(
         &self,
         repository: &str,
@@ -77,7 +77,7 @@ impl Harbour {
         diff: Option<&str>,
     ) -> String {
         let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
-        // Each attempt is another failure here.
+        // Every attempt has its own fingerprint.
         let fingerprint =
             if attempt == 1 { FINGERPRINT.to_owned() } else { format!("{attempt}{FINGERPRINT}") };
         let failure = Failure {
@@ -93,7 +93,7 @@ impl Harbour {
         analysed(&self.world, failure).await
     }
 
-    /// Presses the button and waits for what comes of it.
+    /// Requests a pull request and waits until it is open or has failed.
     pub(super) async fn proposed(&self, analysis: &str) -> Value {
         let path = format!("/analyses/{analysis}/pull-request");
         let asked = self.post(&path, &json!({})).await;
@@ -262,7 +262,7 @@ async fn a_forge_that_fails_is_told_and_the_next_request_goes_on_with_the_branch
     assert!(error.contains("was pushed") && error.contains("500") && !error.contains("hunter2"), "{error}");
     let there = git(&bare, &["rev-parse", BRANCH]);
 
-    // Somebody else presses the button: what is there is what was asked for.
+    // A retry by another user reuses the branch that was pushed.
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
     let path = format!("/analyses/{analysis}/pull-request");
     let asked = harbour.send(post(&format!("{}{path}", super::ORG)).by(&dora)).await;

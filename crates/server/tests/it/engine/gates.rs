@@ -1,4 +1,4 @@
-//! Windows, the way past every gate, and steps that wait for people or for time.
+//! Deployment windows, bypasses, and steps that wait for an approval or a soak.
 
 use berth_core::time::Timestamp;
 use expect_test::expect;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Harbour, ORG, data, story};
 use crate::world::post;
 
-/// Shut for longer than any test will be run.
+/// A window that is closed until the year 2200.
 const SHUT: &str = "  stages:
     - name: production
       window: { timezone: Europe/Vienna, days: [mon, tue, wed, thu, fri], hours: '09:00-17:00', except: [2020-01-01/2199-12-31] }
@@ -24,7 +24,7 @@ async fn a_shut_window_says_until_when_and_an_open_one_lets_in() {
     let waits = harbour.until(&id, |it| it["blockedBy"][0]["kind"] == "window").await;
     assert_eq!((&waits["status"], &waits["stages"][0]["status"]), (&json!("waiting"), &json!("waiting")));
     assert_eq!(waits["blockedBy"][0]["clearsAt"], "2200-01-01T08:00:00.000Z", "{waits}");
-    // Whoever looks for work finds none here.
+    // The background jobs do not start the stage either.
     berth_server::jobs::tick(harbour.world.app.jobs()).await.unwrap();
     assert_eq!(harbour.see(&format!("/deployments/{id}")).await["stages"][0]["tries"], 0);
 
@@ -128,7 +128,7 @@ async fn an_approval_step_in_an_environment_leaves_the_environment_as_it_is() {
     assert_eq!(harbour.approve(&asked, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
 
-    // After a takeover nothing of the former session is approved.
+    // A takeover ends the pending approvals of the previous session.
     let (_, held) = {
         let path = "/pipelines/shop/ephemeral-environments/qa-1/force-claim";
         let taken = harbour.post(path, &json!({"commitId": "bbb2222"})).await;
@@ -155,7 +155,7 @@ fn soaking(duration: &str) -> String {
 }
 
 impl Harbour {
-    /// The path of the soak, once it has begun.
+    /// Waits until the soak has started and returns its path.
     async fn soak(&self, id: &str) -> String {
         let seen = self.until(id, |it| it["blockedBy"][0]["kind"] == "soak").await;
         let step = &seen["stages"][0]["steps"][1];
@@ -223,7 +223,8 @@ async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approve
     let again = post(&path).by(&carol).json(&json!({"from": "start"}));
     assert_eq!(harbour.send(again).await.status, 200);
     let second = harbour.asked(&id).await;
-    // Ada started it and is barred: an answer to what has ended must not pass what waits now.
+    // Ada started the deployment and may not approve. Her answer to the ended approval must not count for the pending
+    // one.
     harbour.approve(&first, harbour.ada()).await.is(409, "approval_ended");
     assert_eq!(harbour.asked(&id).await["id"], second["id"]);
     assert_eq!(harbour.see(&format!("/deployments/{id}")).await["status"], "waiting");

@@ -1,4 +1,4 @@
-//! A model is asked: by a real mock of providers (`@copilotkit/aimock`), which answers well, badly, late or not at all.
+//! Analysis by a model: a mock of the providers (`@copilotkit/aimock`) responds well, badly, late or not at all.
 
 use berth_server::config::Config;
 use serde_json::{Value, json};
@@ -11,15 +11,15 @@ use crate::world::{call, get};
 const ORG: &str = super::ORG;
 const KEY: &str = "sk-test-0123456789abcdef";
 
-/// A mock of model providers, for as long as it lives.
+/// A mock of model providers, stopped on drop.
 struct Mock {
     served: Served,
     _answers: tempfile::TempDir,
 }
 
 impl Mock {
-    /// `answers`: what it says to a message that holds these words. `flags` make it misbehave.
-    /// `None`: it is not installed.
+    /// Starts the mock. `answers` has its response to a message that contains a text; `flags` make it misbehave. `None`
+    /// if it is not installed.
     fn start(answers: &[(&str, String)], flags: &[&str]) -> Option<Self> {
         let program = npm::file("@copilotkit/aimock/dist/cli.js")?;
         let dir = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ impl Harbour {
         assert_eq!(put.status, 200, "{}", put.text);
     }
 
-    /// A failure, and what came of looking into it.
+    /// Runs a deployment that fails and returns its analysis.
     async fn failure(&self) -> Value {
         let failed = self.start("4f2a1c9").await;
         self.end_of(&failed).await;
@@ -70,7 +70,7 @@ impl Harbour {
     }
 }
 
-/// A name, what is said, how the mock misbehaves, and what else is set.
+/// A name, the answers and flags of the mock, and further analysis settings.
 type Case<'a> = (&'a str, &'a [(&'a str, String)], &'a [&'a str], Value);
 
 fn said(root_cause: &str, line: usize) -> String {
@@ -134,14 +134,14 @@ const DEPLOY: &str =
 const MENDED: &str = "diff --git a/deploy.sh b/deploy.sh\n--- a/deploy.sh\n+++ b/deploy.sh\n@@ -4,2 +4,2 @@\n echo deploying\n-no-such-tool-at-all\n+true\n";
 const AUTOMATION: &str = "diff --git a/.github/workflows/x.yml b/.github/workflows/x.yml\nnew file mode 100644\n--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n";
 
-/// What it says, with a change.
+/// An answer with a suggested diff.
 fn suggesting(diff: &str) -> String {
     let mut said: Value = serde_json::from_str(&said("The tool is not installed.", 1)).unwrap();
     said["diff"] = json!(diff);
     said.to_string()
 }
 
-/// A repository whose script fails; its step says which case it is.
+/// A repository whose script fails; the name of the case is part of its command.
 fn repository(case: &str) -> Origin {
     let origin = Origin::new();
     let definition = format!(

@@ -17,7 +17,7 @@ const TWO_STAGES: &str = "  stages:
       params: { run: 'echo \"$COMMIT to $PLACE\" >> LEDGER' }
 ";
 
-/// A step that waits until somebody opens the gate of its stage.
+/// A step that waits until the test creates the file `GATE`.
 const GATED: &str = "  stages:
     - name: staging
   steps:
@@ -187,7 +187,7 @@ async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
     let id = harbour.start("4f2a1c9").await;
     let waits = harbour.until(&id, |it| it["stages"][1]["status"] == "waiting").await;
     assert_eq!(waits["blockedBy"][0]["kind"], "approval", "{waits}");
-    // Whoever looks for work finds none here.
+    // The background jobs do not start the stage either.
     berth_server::jobs::tick(harbour.world.app.jobs()).await.unwrap();
     assert_eq!(harbour.written("ledger"), "4f2a1c9 to staging\n");
     let cancelled = harbour.post(&format!("/deployments/{id}/cancel"), &json!({})).await;

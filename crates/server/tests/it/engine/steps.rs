@@ -1,4 +1,4 @@
-//! What a step sees, and what it leaves behind.
+//! The inputs, outputs, artifacts and logs of steps.
 
 use expect_test::expect;
 use serde_json::json;
@@ -121,7 +121,7 @@ async fn whoever_follows_a_step_that_prints_nothing_hears_at_once_that_it_has_en
     let mut stream = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
     assert_eq!(stream.block().await.unwrap(), ": following\nid: 0");
     std::fs::write(&go, "\n").unwrap();
-    // Before any sign of life: nobody waited for the next look.
+    // The end comes before any heartbeat: the stream was notified and did not poll.
     let end = "id: 0\nevent: end\ndata: {\"bytes\":0,\"lines\":0}";
     assert_eq!(stream.block().await.unwrap(), end);
     harbour.end_of(&id).await;
