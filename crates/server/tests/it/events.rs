@@ -1,4 +1,4 @@
-//! The audit history: every change is in it, and it can be found by what it is about.
+//! The audit log: every change is recorded and can be found by its subjects.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Fairness: what one organization keeps busy delays no other one.
+//! Fairness: a busy organization does not delay other organizations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,15 +20,15 @@ use super::at_work::AtWork;
 use super::git::Origin;
 use super::world::{Account, DEFINITION, POLL_EVERY, World, call, get, post};
 
-/// Between two syncs of a repository here; shorter than the API allows.
+/// Interval between two syncs of a repository; shorter than the API allows.
 const POLL_S: u64 = 3;
-/// Until a due repository is noticed and a sync of it is done, on a busy machine.
+/// Maximum delay until a due repository is synced, on a busy machine.
 const SYNC_MAX: Duration = Duration::from_secs(4);
 const STALLING: usize = 1_000;
-/// Longer than anything here may take.
+/// Timeout of every other wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that accepts every connection and sends a byte a second.
+/// A server that accepts every connection and sends one byte per second.
 struct Tarpit {
     port: u16,
     caught: Arc<AtomicUsize>,
@@ -71,7 +71,7 @@ async fn org_of(world: &World, slug: &str, who: &Account) -> OrgId {
     org.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// Registers repositories that are due, and gives the id of the last one.
+/// Registers repositories that are due, and returns the id of the last one.
 async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryId {
     let added = world.app.store().transact(Context::system(Some(org)), move |tx| {
         let mut last = None;
@@ -98,7 +98,7 @@ async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryI
     added.await.unwrap()
 }
 
-/// Waits until `is_so` holds, no longer than this.
+/// Waits until `is_so` holds; panics after `limit`.
 async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waited = async {
         while !is_so().await {
@@ -123,7 +123,7 @@ async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization(
     let id = add_due(&world, acme, vec![origin.url()]).await;
     let path = format!("/api/v1/organizations/acme/repositories/{id}");
     for message in ["second", "third"] {
-        // A push is seen at the next poll, and that is late by less than another interval.
+        // A push is seen at the next poll, which is late by less than one interval.
         within(2 * Duration::from_secs(POLL_S) + SYNC_MAX, "the push is seen", async || {
             let seen = world.send(get(&path).by(&world.ada)).await;
             seen.body["data"]["head"] == json!(pushed.as_str())
@@ -135,7 +135,7 @@ async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization(
     at_work.end().await;
 }
 
-/// As many environments in two pipelines as are looked up at once for an organization, and more.
+/// More environments, in two pipelines, than are loaded at once for one organization.
 const WAITING_ENVIRONMENTS: usize = 140;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -216,9 +216,9 @@ async fn a_flood_of_definitions_to_validate_leaves_room_for_another_organization
     assert!(done >= DEFINITIONS_AT_ONCE.share, "the share is used");
 }
 
-/// Places of the runner in these tests.
+/// Slots of the runner in these tests.
 const PLACES: usize = 4;
-/// More than there are places.
+/// More steps than slots.
 const LONG_STEPS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Following the history: every event once and in order, from where one left off, and only while one may.
+//! Event streams: every event once and in order, resumable, and only while the caller is authorized.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::history::{org, record};
 use super::world::{Call, World, call, get, post};
 
 const EVENTS: &str = "/api/v1/organizations/acme/events";
-/// Events of a new organization.
+/// Number of events of a new organization.
 const AT_START: i64 = 3;
-/// Longer than anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Stream {
@@ -36,7 +36,7 @@ impl Stream {
         Self::open(world, get(EVENTS).by(&world.ada).header("last-event-id", &last.to_string())).await
     }
 
-    /// The next block; `None` at the end.
+    /// Returns the next block of the stream; `None` at its end.
     pub(crate) async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -50,7 +50,7 @@ impl Stream {
         }
     }
 
-    /// The next event, past signs of life.
+    /// Returns the next event, skipping heartbeats.
     pub(crate) async fn event(&mut self) -> Option<Value> {
         loop {
             let block = self.block().await?;
@@ -174,7 +174,7 @@ async fn a_last_event_that_cannot_be_is_refused() {
         let body = json!({"name": name});
         world.send(post("/api/v1/organizations/globex/api-tokens").by(&world.hank).json(&body)).await;
     }
-    // Globex has an event 4, acme has not.
+    // Globex has an event 4, acme does not.
     for bad in ["4", "-1", "+1", "1.0", "x", "", " ", "99999999999999999999", "9223372036854775807"] {
         world.send(ask("").header("last-event-id", bad)).await.is(400, "invalid_parameter");
     }
@@ -223,7 +223,7 @@ async fn a_stream_ends_when_its_right_does() {
     let mut signed_out = Stream::open(&world, browser.get(EVENTS)).await;
     let mut removed = Stream::open(&world, get(EVENTS).by(&vera)).await;
     for stream in [&mut kept, &mut revoked, &mut changed, &mut signed_out, &mut removed] {
-        // A sign of life, while the right holds.
+        // Wait for a heartbeat, which is sent while the caller is authorized.
         while stream.block().await.expect("still there") != ":" {}
     }
     let member = |id: &str| format!("/api/v1/organizations/acme/members/{id}");

@@ -1,4 +1,4 @@
-//! A client written against the given interface alone simply works.
+//! A client that knows only the given interface works.
 
 use serde_json::json;
 

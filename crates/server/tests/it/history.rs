@@ -1,4 +1,4 @@
-//! The whole history: what is exported can be checked by anybody, and what is checked says what it found.
+//! Export and verification of the audit log.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::OrgId;
@@ -15,7 +15,7 @@ pub(crate) async fn org(world: &World) -> OrgId {
     org.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// Records so many events in one transaction.
+/// Records this many events in one transaction.
 pub(crate) async fn record(world: &World, org: OrgId, count: i64) {
     let recorded = world.app.store().transact(Context::system(Some(org)), move |tx| {
         for number in 0..count {

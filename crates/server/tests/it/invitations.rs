@@ -1,4 +1,5 @@
-//! Invitations: the invited person alone chooses the password, and an account joins only by its holder's consent.
+//! Invitations: only the invited person chooses the password, and an existing account joins only with its owner's
+//! consent.
 
 use serde_json::{Value, json};
 
@@ -77,13 +78,13 @@ async fn account_joins_only_logged_in_and_with_the_link() {
         joined.text
     );
     assert_eq!(world.send(hank.get(MEMBERS)).await.status, 200);
-    // The token of globex still reaches globex alone.
+    // Hank's token of globex still works for globex only.
     world.send(get(MEMBERS).by(&world.hank)).await.is(404, "not_found");
     world.send(hank.post(path).json(&join(&link))).await.is(404, "not_found");
 }
 
-/// An admin who invites an address and uses the link alone owns an account with that address. That must give no access
-/// to an organization that invites the same address later.
+/// An admin who invites an address and uses the link themselves owns an account with that address. It must get no
+/// access to another organization that invites the same address later.
 #[tokio::test]
 async fn account_made_by_a_foreign_admin_does_not_get_in() {
     let world = World::new().await;
@@ -122,7 +123,7 @@ async fn revoked_replaced_and_withdrawn_links_are_worth_nothing() {
     world.send(sign_up(&link, PASSWORD)).await.is(404, "not_found");
     assert!(world.kinds().await.contains(&"invitation_revoked".to_owned()));
 
-    // An inviter who was removed since cannot let anyone in.
+    // An invitation is void once its inviter is removed.
     let otto = world.member("otto@acme.test", "admin").await;
     let body = json!({"email": "mallory@acme.test", "role": "admin"});
     let made = world.send(post(INVITATIONS).by(&otto).json(&body)).await;

@@ -1,4 +1,4 @@
-//! Every route as every kind of caller, generated from the route table itself.
+//! Authorization matrix: every route as every kind of caller, generated from the route table.
 
 use berth_core::access::Role;
 use berth_core::id::{
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::world::{World, call, get, post};
 
-/// A path of this route in an organization, with ids of things that do not exist.
+/// The route's path in an organization, with ids that do not exist.
 fn path_in(route: &RouteInfo, org: &str) -> String {
     let at = Timestamp::from_micros(1);
     route
@@ -109,7 +109,7 @@ async fn every_route_as_every_kind_of_caller() {
     }
 }
 
-/// What a runner that waits and one that came show.
+/// The registration token of a new runner, and the credential of a registered one.
 struct RunnerTokens {
     fresh: String,
     credential: String,
@@ -129,7 +129,7 @@ impl RunnerTokens {
     }
 }
 
-/// A runner reaches its own routes and nothing of people's; people reach nothing of runners'.
+/// Checks that a runner can use only runner endpoints, and that users cannot use those.
 async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
     let name = format!("{} {}", route.method, route.path);
     let as_one =
@@ -214,7 +214,7 @@ async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
     let path = format!("/api/v1/organizations/globex/events?pipeline={pipeline}");
     assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
 
-    // The same Idempotency-Key means nothing to another caller.
+    // Idempotency keys are scoped to the caller.
     let body = json!({"name": "x"});
     let create =
         |org: &str| post(&format!("/api/v1/organizations/{org}/api-tokens")).header("idempotency-key", "k");

@@ -1,4 +1,4 @@
-//! Health, the few pages, and the headers every answer has.
+//! Health checks, the dashboard's pages, and the headers of every response.
 
 use expect_test::expect;
 
@@ -48,7 +48,7 @@ async fn every_answer_has_the_same_careful_headers() {
     }
 }
 
-/// Holds in a binary with the dashboard and in one without.
+/// Passes with and without the dashboard in the binary.
 #[tokio::test]
 async fn pages_of_the_dashboard_are_documents_under_the_same_policy() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Pipelines: created from a definition, changed only as they were read, stopped and resumed calmly.
+//! Pipelines: created from a definition, changed with `If-Match`, stopped and resumed idempotently.
 
 use serde_json::json;
 
@@ -193,7 +193,7 @@ async fn an_approval_that_the_members_of_today_cannot_give_is_told() {
         let asked = post(&format!("{PIPELINES}/validate")).by(&world.ada);
         world.send(asked.json(&json!({"definition": definition}))).await.body["data"].clone()
     };
-    // A service account is its owner, and somebody who only reads does not answer.
+    // Service accounts and viewers cannot approve.
     world.service("ci@acme.test", "deployer").await;
     world.member("vera@acme.test", "viewer").await;
     let told = validate().await;

@@ -1,4 +1,4 @@
-//! What a caller adds to a request: members that are ours to set, parameters given twice, names of other organizations.
+//! Unexpected input: server-set members, duplicate parameters, and names of other organizations.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::described::{Operation, document, operations, sample};
 use super::world::{World, call, get};
 
-/// Names that are in no schema of ours, or not yet, and would be worth a try.
+/// Member names outside of the schemas that an attacker would try.
 const TEMPTING: &[&str] = &[
     "orgId",
     "organizationId",
@@ -34,7 +34,7 @@ const TEMPTING: &[&str] = &[
     "__proto__",
     "constructor",
 ];
-/// A problem names at most so many members.
+/// Maximum number of members that one problem names.
 const AT_ONCE: usize = 10;
 
 fn here(operation: &Operation) -> String {
@@ -176,7 +176,7 @@ async fn tn03_the_path_says_which_organization_and_nothing_else_does() {
         body
     };
     for operation in operations(&world).await {
-        // Insights say up to which moment they reach.
+        // Insights contain the current time, so responses differ.
         let is_timeless = !operation.path.ends_with("/insights");
         if operation.method != "GET" || !operation.path.contains("{orgId}") || !is_timeless {
             continue;

@@ -1,4 +1,4 @@
-//! Repositories: registered through the API, synced by the background work, seen in pipelines.
+//! Repositories: registered through the API, synced by the background jobs, and visible in pipelines.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn register(world: &World, body: &Value) -> String {
     made.body["data"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Registers what is at `origin` and syncs it.
+/// Registers the repository at `origin` and syncs it.
 async fn registered(world: &World, origin: &Origin) -> String {
     let id = register(world, &json!({"url": origin.url().as_str()})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
@@ -35,7 +35,7 @@ async fn pipeline(world: &World, slug: &str) -> Reply {
     world.send(get(&format!("/api/v1/organizations/acme/pipelines/{slug}")).by(&world.ada)).await
 }
 
-/// Asks for a sync, and has it done.
+/// Requests a sync and runs it.
 async fn sync(world: &World, id: &str) {
     let asked = world.send(post(&format!("{REPOSITORIES}/{id}/sync")).by(&world.ada)).await;
     assert_eq!(asked.status, 202, "{}", asked.text);
@@ -91,7 +91,7 @@ async fn pipelines_appear_change_go_and_come_back_with_their_files() {
         (&Value::Null, &json!("Shop API"), &made["id"])
     );
 
-    // A look that finds nothing new is not told.
+    // A sync without changes records no event.
     let before = world.kinds().await;
     sync(&world, &id).await;
     assert_eq!(world.kinds().await, before);
@@ -130,7 +130,7 @@ async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
     sync(&world, &id).await;
     assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
 
-    // With another branch to track, the default one moves nothing; and while the definition is broken nothing does.
+    // The head stays while another branch is tracked that does not exist yet, and while the definition is invalid.
     origin.write(FILE, &DEFINITION.replace("  stages", "  tracks: release\n  stages"));
     origin.commit("third");
     sync(&world, &id).await;
@@ -230,7 +230,8 @@ async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_of
     assert!(seen["error"].as_str().unwrap().contains("does not"), "{seen}");
     assert_eq!(seen["lastSyncedAt"], Value::Null);
     let before = world.kinds().await;
-    // Not due again, so nothing happens; asked for, it fails again, and that is no news.
+    // The repository is not due, so nothing happens. A requested sync fails again, but a repeated error records no
+    // event.
     jobs::tick(world.app.jobs()).await.unwrap();
     sync(&world, &id).await;
     assert_eq!(world.kinds().await, before);

@@ -1,4 +1,4 @@
-//! Runners as people see them: added with a token that is shown once, listed, removed.
+//! The runner resource: runners are created with a token that is shown once, listed, and removed.
 
 use berth_api::runner::Isolation;
 use berth_server::config::Config;
@@ -54,7 +54,7 @@ async fn a_runner_is_added_with_a_token_that_is_shown_once() {
     for path in [RUNNERS, &format!("{RUNNERS}/build-1"), "/api/v1/organizations/acme/events"] {
         assert!(!world.send(get(path).by(&world.ada)).await.text.contains(&token), "{path} shows the token");
     }
-    // It is no token of the API.
+    // A registration token is not valid for the API.
     world.send(get(RUNNERS).token(&token)).await.is(401, "unauthenticated");
 }
 
@@ -71,7 +71,7 @@ async fn names_are_unique_and_free_again_when_their_runner_is_removed() {
     assert!(removed.body["data"]["deletedAt"].is_string());
     world.send(get(&format!("{RUNNERS}/build-1")).by(&world.ada)).await.is(404, "not_found");
     assert_eq!(add("build-1").await.status, 201);
-    // Without a name it is called what it says when it comes.
+    // A runner without a name gets one when it registers.
     let unnamed = world.send(post(RUNNERS).by(&world.ada)).await;
     assert_eq!((unnamed.status.as_u16(), &unnamed.body["data"]["name"]), (201, &json!(null)));
     let kinds = world.kinds().await;

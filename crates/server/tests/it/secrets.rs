@@ -1,4 +1,4 @@
-//! Secrets go in and never come out; names, scopes, versions and use are told.
+//! Secrets: values are never returned; names, scopes, versions and use are.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn uses_token(world: &World, slug: &str) -> PipelineId {
     made.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// What a step of this pipeline and stage would get.
+/// The value that a step of this pipeline and stage would get.
 async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Option<String>, String> {
     let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await.body["data"]["id"].clone();
     let org: OrgId = org.as_str().unwrap().parse().unwrap();
@@ -114,14 +114,14 @@ async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
     refused.is(409, "invalid_state");
     assert_eq!(refused.body["usedBy"], user);
 
-    // A nearer one of that name takes the use away.
+    // A secret of the same name with a narrower scope is used instead.
     let scope = json!({"type": "pipeline", "pipelineId": "shop"});
     create(&world, &json!({"name": "TOKEN", "value": "nearer-hunter2", "scope": scope})).await;
     assert_eq!(
         world.send(get(&format!("{SECRETS}/TOKEN")).by(&world.ada)).await.body["data"]["usedBy"],
         json!([])
     );
-    // And goes with its pipeline.
+    // It is deleted with its pipeline.
     world.send(call("DELETE", "/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
     assert_eq!(world.send(get(SECRETS).by(&world.ada)).await.body["pagination"]["total"], 1);
 

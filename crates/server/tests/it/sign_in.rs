@@ -1,4 +1,4 @@
-//! Signing in with a cookie: who, from where, how often, and for how long.
+//! Log-in with a cookie: accounts, addresses, rate limits and expiry.
 
 use berth_server::config::Config;
 use serde_json::json;
@@ -98,7 +98,7 @@ async fn known_browser_keeps_working_while_its_network_and_account_fail() {
     let right = || log_in(&world.ada.email, &world.ada.password);
     world.send(right()).await.is(429, "rate_limited");
     assert_eq!(world.send(right().header("cookie", known)).await.status, 200);
-    // It is known for this account alone, and has a limit of its own.
+    // The browser is known for this account only and has its own rate limit.
     let forged = right().header("cookie", "berth_local-browser=aaaa.bbbb");
     world.send(forged).await.is(429, "rate_limited");
     for _ in 0..10 {
@@ -207,7 +207,7 @@ async fn no_sign_in_with_the_old_password_survives_its_change() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
     let body = json!({"currentPassword": world.ada.password, "newPassword": "a quiet harbour at dawn"});
-    // Others sign in over and over, so that some are being verified at the very moment of the change.
+    // Other clients log in repeatedly, so that some are being verified during the change.
     let is_done = std::cell::Cell::new(false);
     let change = async {
         let changed = world.send(ada.post("/api/v1/me/password").json(&body)).await;

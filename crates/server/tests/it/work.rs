@@ -1,4 +1,4 @@
-//! Background work: time does what is due, deployments start, end, stop and are lost.
+//! Background jobs: processing what is due, and deployments that start, end, are cancelled or lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ async fn no_step_begins_after_a_takeover_even_if_nobody_told_the_attempt() {
     yard.pipeline(&world, "shop", body).await;
     let old = yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
-    // Nobody looks for work that must stop: the runner hears of it when it reports its first step.
+    // No background job cancels the work: the runner learns of it when it reports its first step.
     let dir = tempfile::tempdir().unwrap();
     let runner = runner(&yard.app, dir.path());
     yard.begun().await;
@@ -286,7 +286,7 @@ async fn what_runs_when_the_server_stops_is_interrupted_and_nothing_stays_runnin
     assert_eq!(yard.lock("shop").await.state(), State::Unknown);
 }
 
-/// A process that ends without a word: its runtime is dropped, and with it everything it was doing.
+/// Simulates a crash: drops the runtime and everything that runs in it.
 fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {

@@ -1,11 +1,11 @@
-//! Bad input: each has its problem, and none changes anything.
+//! Invalid requests: each is refused with its problem and changes nothing.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, in_session, pipeline, text};
 use crate::world::{Account, Call, call, get, post};
 
-/// Everything that can be done to a session of qa-1, at another address.
+/// Every request about a session, sent to the environment at `base`.
 fn everything_with(base: &str, session: &str, who: &Account) -> Vec<Call> {
     let path = format!("{base}/sessions/{session}");
     let post = |verb: &str, body: Value| post(&format!("{path}/{verb}")).by(who).json(&body);

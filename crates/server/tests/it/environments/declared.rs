@@ -1,4 +1,4 @@
-//! Environments follow the definition, sessions do not: nobody loses a lock to a change of text.
+//! Changes of the definition update environments but end no session.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Deploying in a session: the holder alone, while it is active.
+//! Deploying in a session: only for its holder, and only while it is active.
 
 use serde_json::json;
 
@@ -193,7 +193,7 @@ async fn a_deploy_can_be_tied_to_the_lock_one_has_seen() {
     assert_eq!(refused.body["currentFence"], 1);
 }
 
-/// Nothing starts meanwhile: what is queued stays queued.
+/// Stops the pipeline, so that queued deployments stay queued.
 async fn stop(shop: &Shop) {
     assert_eq!(shop.send(post(&format!("{PIPELINE}/stop")).by(&shop.ada)).await.status, 200);
 }

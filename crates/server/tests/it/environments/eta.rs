@@ -1,4 +1,4 @@
-//! When a ticket's turn is expected, and what that is based on.
+//! Estimated waiting times of tickets and their basis.
 
 use berth_core::environment::Moment;
 use berth_core::environment::claim::{Claim, Claimed, claim};
@@ -15,7 +15,7 @@ use super::{DEFINITION, PIPELINE, Shop};
 use crate::history::org;
 use crate::world::call;
 
-/// Grace has held qa-1 for each of these numbers of seconds, a day ago.
+/// Records past sessions of Grace in qa-1, one of each length in seconds, starting a day ago.
 async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let done = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
@@ -39,7 +39,7 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     done.await.unwrap();
 }
 
-/// The queue of qa-1: position, seconds and basis of each ticket.
+/// Position, ETA in seconds and basis of each ticket for qa-1.
 async fn estimates(shop: &Shop) -> Vec<(i64, Option<i64>, String)> {
     let queue = shop.see("qa-1/queue").await;
     let row = |it: &Value| {
@@ -65,7 +65,7 @@ async fn eta_of_every_ticket_adds_up_the_time_limits_ahead() {
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 1_500), "{told:?}");
     assert_eq!((told[0].2.as_str(), told[1].2.as_str()), ("expiry", "expiry"));
-    // The second one has no time limit, and no session has ended here yet.
+    // The second ticket has no time limit, and no past session provides an estimate.
     assert_eq!((told[2].1, told[2].2.as_str()), (None, "unknown"));
 }
 

@@ -1,4 +1,4 @@
-//! What time ends: whoever comes next finds it ended, also when nobody has looked in between.
+//! Expiry and idle timeouts: the next request finds the session ended, even if no sweep ran in between.
 
 use berth_core::environment::claim::{Claim, Claimed, claim};
 use berth_core::environment::{Holder, Moment, Wish};
@@ -15,7 +15,7 @@ use crate::world::post;
 
 const HOUR_S: i64 = 60 * 60;
 
-/// A session of grace that was claimed two hours ago for so long.
+/// A session of Grace that was claimed two hours ago with this TTL.
 async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let claimed = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
@@ -86,7 +86,7 @@ async fn whoever_waits_is_granted_at_the_end_before_a_newcomer() {
     assert_eq!(shop.status(&session).await["endReason"], "expired");
 }
 
-/// As the sweep finds it two minutes from now.
+/// Runs the sweep of qa-1 as of two minutes from now.
 async fn past_its_end(shop: &Shop) {
     let org = org(&shop.world).await;
     let settled = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {

@@ -1,4 +1,4 @@
-//! Taking over: at once, from exactly the holder one has seen, or after a while.
+//! Taking over: at once, only from an expected holder, or after a grace period.
 
 use berth_core::deployment::environment::grant::{Grant, grant};
 use berth_core::id::DeploymentId;
@@ -102,7 +102,7 @@ async fn a_grace_is_announced_to_the_holder_and_stands_at_the_head_of_the_line()
     assert_eq!(released["environment"]["lock"]["holder"]["name"], "ada", "the head of the line comes first");
 }
 
-/// The ticket with the time to its turn as another moment shows it.
+/// The ticket with the ETA of `shown`, because it changes with time.
 fn masked_eta(ticket: &Value, shown: &Value) -> Value {
     let mut ticket = ticket.clone();
     ticket["etaSeconds"] = shown["etaSeconds"].clone();
@@ -180,7 +180,7 @@ async fn a_takeover_says_its_mode_in_words_we_know() {
     assert_eq!(shop.dump().await, before);
 }
 
-/// As a runner would: the deployment is granted an attempt.
+/// Grants the deployment an attempt, like to a runner.
 async fn start(shop: &Shop, deployment: &str) {
     let (org, id) = (org(&shop.world).await, deployment.parse::<DeploymentId>().unwrap());
     let granted = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {

@@ -1,4 +1,4 @@
-//! The given interface as it stands: every operation, at both prefixes, with and without a slash at the end.
+//! The given interface: every operation, with both prefixes, with and without a trailing slash.
 
 use serde_json::{Value, json};
 

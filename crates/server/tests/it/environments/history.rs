@@ -1,11 +1,11 @@
-//! Who held an environment, page by page, and what can be learned from it.
+//! The history of an environment: past holders in pages.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
 use crate::world::get;
 
-/// An environment that has had so many holders, one after the other.
+/// A shop whose qa-1 was claimed and released this many times.
 async fn held(times: usize) -> Shop {
     let shop = Shop::open().await;
     for number in 0..times {

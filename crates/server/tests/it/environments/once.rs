@@ -1,4 +1,4 @@
-//! Idempotency keys on claims: one effect, one answer, and a refusal is decided anew.
+//! Idempotency keys on claims: one effect and one stored response; refusals are not stored.
 
 use serde_json::{Value, json};
 

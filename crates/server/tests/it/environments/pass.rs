@@ -1,4 +1,4 @@
-//! Going on, and handing over to somebody else.
+//! Extending a session, and handing it over.
 
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The line of those who wait: in order, visible, and left at will.
+//! The queue: granted in order, visible to members, and left by cancelling the ticket.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Releasing: the named session ends, or nothing does.
+//! Releasing ends exactly the named session, or none.
 
 use serde_json::json;
 

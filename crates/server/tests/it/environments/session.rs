@@ -1,4 +1,4 @@
-//! A session's status: for ever, for everybody who may read.
+//! The status of a session stays available for good, to every member who may read.
 
 use serde_json::json;
 

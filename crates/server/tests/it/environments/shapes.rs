@@ -1,4 +1,4 @@
-//! What travels, member by member. A change here is a change of the contract: members are only ever added.
+//! JSON shapes of requests and responses. They are part of the API contract: members are only ever added.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Shop, data, text};
 use crate::world::get;
 
-/// Ids and times by their kind, everything else as it is.
+/// Compares the value with its ids, hashes and times replaced by placeholders.
 fn check(value: &Value, wanted: &Expect) {
     let mut shown = serde_json::to_string_pretty(&plain(value)).unwrap();
     shown.push('\n');
@@ -39,7 +39,7 @@ fn word(word: &str) -> String {
     }
 }
 
-/// Grace holds qa-1 and has asked for a commit; the pipeline is stopped, so that it stays asked for.
+/// Grace holds qa-1 and has requested a commit. The pipeline is stopped, so that the deployment stays queued.
 async fn held() -> (Shop, Value) {
     let shop = Shop::open().await;
     let stop = crate::world::post(&format!("{}/stop", super::PIPELINE)).by(&shop.ada);

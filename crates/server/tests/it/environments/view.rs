@@ -1,4 +1,4 @@
-//! Looking at environments: all of a pipeline, or one, each with its configuration and who holds it.
+//! Reading environments: lists and single ones, with their configuration and holder.
 
 use serde_json::{Value, json};
 

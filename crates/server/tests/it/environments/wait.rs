@@ -1,4 +1,4 @@
-//! Waiting for something new: long polls, and one environment as a stream.
+//! Long polls, and event streams of one environment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Shop, at, data, in_session, text};
 use crate::follow::Stream;
 use crate::world::{Call, Reply, get};
 
-/// Longer than anything here may take, and shorter than the polls would wait.
+/// Timeout of every wait; shorter than the long polls.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn in_time(shop: &Shop, call: Call) -> Reply {
@@ -81,7 +81,7 @@ async fn a_poll_of_a_deployment_is_answered_when_it_is_over() {
 async fn a_claim_that_waits_answers_with_what_became_of_its_deployment() {
     let shop = Shop::open().await;
     let path = at("qa-1/sessions?wait=50");
-    // What is kept for a repetition is the answer without the wait, and not this one.
+    // The stored response is the one without the wait.
     let claim = crate::world::post(&path).by(&shop.grace).header("idempotency-key", "k");
     let claim = claim.json(&json!({"commitId": "main"}));
     let end = async {

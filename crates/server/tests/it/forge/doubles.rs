@@ -1,4 +1,4 @@
-//! What is sent to each forge, and what is made of good, bad and hostile answers.
+//! Requests to each kind of forge, and the handling of good, bad and hostile responses.
 
 use std::time::Duration;
 

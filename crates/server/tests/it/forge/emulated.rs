@@ -1,4 +1,4 @@
-//! GitHub, emulated; and GitHub's own description of its API, which every request obeys.
+//! An emulated GitHub, and a mock that checks requests against GitHub's OpenAPI description.
 
 use berth_server::integrations::forges::{Fate, ForgeError};
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{BRANCHES, LIMIT, NEW, client};
 use crate::npm::{Served, file};
 
-/// The emulator's own.
+/// The emulator's built-in token.
 pub(crate) const TOKEN: &str = "test_token_admin";
 
-/// An emulated GitHub with the repository `admin/shop`.
+/// Starts an emulated GitHub with the repository `admin/shop`.
 pub(crate) fn github() -> Option<Served> {
     let program = file("emulate/dist/index.js")?;
     let served = Served::start(&program, &["start", "--service", "github", "--port", "PORT"]);
@@ -18,13 +18,13 @@ pub(crate) fn github() -> Option<Served> {
     Some(served)
 }
 
-/// As a person asks it.
+/// Sends a request to the emulator like a user: POST with a body, otherwise GET.
 pub(crate) fn asked(url: &str, path: &str, body: Option<&Value>) -> Value {
     let method = if body.is_some() { "POST" } else { "GET" };
     told(url, method, path, body)
 }
 
-/// As a person asks it, by any method.
+/// Like [`asked`], with any method.
 pub(crate) fn told(url: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
     let mut command = std::process::Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "30", "--request", method, "--header"]);
@@ -95,7 +95,7 @@ fn every_request_to_github_obeys_githubs_own_description() {
     client.find(BRANCHES).unwrap();
     let opened = client.open(NEW).unwrap();
     client.get(opened.number).unwrap();
-    // What breaks the description is refused: the three above were really looked at.
+    // An invalid request is refused, so the three above were really checked.
     let wrong = asked(&served.url, "/repos/admin/shop/pulls", Some(&json!({"title": 1})));
     assert!(wrong["errors"].is_array() && wrong["number"].is_null(), "{wrong}");
 }

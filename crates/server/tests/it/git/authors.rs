@@ -1,4 +1,4 @@
-//! Authors of a change, read from a mirror.
+//! Reading the authors of a change from a mirror.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 use super::{Mirrored, Origin, anything, mirrored};
 
 impl Origin {
-    /// Writes commits onto `main`, each by an author of its own; gives the last one.
+    /// Adds commits to `main`, each with its own author, and returns the last one.
     pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> Sha {
         let is_empty = self.git(&["branch"]).is_empty();
         let mut stream = String::new();

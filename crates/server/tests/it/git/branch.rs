@@ -1,4 +1,4 @@
-//! A new branch with one commit: made without a work tree, pushed where there was none, and nowhere else.
+//! A new branch with one commit: created without a work tree, and pushed only as a new branch.
 
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
@@ -58,7 +58,7 @@ fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
     let pushed = |was_there| Pushed { commit: made.clone(), was_there };
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(false));
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(true));
-    // Somebody else asks for the same: what is there stays.
+    // A commit of another user does not replace the existing branch.
     let other = commit_by(&it.mirror, &head, &changes, "bob@acme.test").unwrap();
     assert_ne!(other, made);
     assert_eq!(it.mirror.push_new(&to, &other, BRANCH, &["main"]).unwrap(), pushed(true));
@@ -81,7 +81,7 @@ fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
         kinds,
         ["100644 100755 M deploy.sh", "000000 100644 c new/a,b c.txt", "100644 000000 D old/gone.txt"]
     );
-    // Not what .gitattributes would make of it.
+    // The content is stored unchanged, whatever .gitattributes says.
     assert_eq!(origin.git(&["cat-file", "blob", &format!("{BRANCH}:deploy.sh")]), "#!/bin/sh\r\necho hi");
     let who = origin.git(&["log", "-1", "--format=%an %ae %cn %P %s", BRANCH]);
     assert_eq!(who, format!("Berth ada@acme.test Berth {head} Make it run"));

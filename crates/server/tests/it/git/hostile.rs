@@ -1,4 +1,4 @@
-//! Hostile repositories, and servers that hang.
+//! Hostile repositories, and git servers that hang.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use berth_engine::git::{Access, GitError, Mirror};
 
 use super::{Origin, PATIENCE, anything, mirrored};
 
-/// Writes an object as it is, however wrong it is.
+/// Writes an object without any validation.
 fn object(origin: &Origin, kind: &str, bytes: &[u8]) -> String {
     let mut child = Command::new("git")
         .args(["hash-object", "-w", "-t", kind, "--stdin", "--literally"])
@@ -63,7 +63,7 @@ fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
     for (links, named) in [
         (vec![("etc", "/etc")], "etc"),
         (vec![("up", "../outside")], "up"),
-        // Neither leads out alone; one through the other does.
+        // Each symlink alone stays inside; combined, they lead out.
         (vec![("sub/up", ".."), ("sly", "sub/up/../outside")], "sly"),
     ] {
         let (origin, it) = (Origin::new(), mirrored());
@@ -81,7 +81,7 @@ fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
     }
 }
 
-/// Megabytes that no compression makes smaller.
+/// Several megabytes that do not compress well.
 fn noise() -> String {
     (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
 }
@@ -100,7 +100,7 @@ fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
         matches!(&error, GitError::TooLarge(text) if text.contains("larger than a mirror may be")),
         "{error}"
     );
-    // Whichever way it was caught, the next sync of a repository that shrank again works.
+    // Once the repository is small again, the next sync works.
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
 }
@@ -112,7 +112,7 @@ fn a_mirror_that_came_to_be_too_large_is_made_anew() {
     let small = origin.commit("small");
     origin.write("huge", &noise());
     origin.commit("huge");
-    // As if git had been stopped after the pack was in its place.
+    // As if git had been killed after it had stored the pack.
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     let mirror = it.mirror.clone().limited_to(256 * 1024);

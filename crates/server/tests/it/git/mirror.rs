@@ -1,4 +1,4 @@
-//! A mirror follows its repository, and answers questions about it.
+//! Mirrors: syncing, and resolving commits.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -30,7 +30,7 @@ fn a_mirror_follows_branches_and_tags_and_forgets_those_that_are_gone() {
     assert_eq!((heads.branches.len(), heads.head()), (1, Some(&second)));
     assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Meant::Commit(second.clone()));
 
-    // A force push takes a commit off its branch; who deploys it still finds it.
+    // A force push removes a commit from its branch, but the mirror still resolves it.
     origin.git(&["reset", "--quiet", "--hard", first.as_str()]);
     origin.git(&["tag", "-d", "v1"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();

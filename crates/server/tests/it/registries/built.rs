@@ -1,4 +1,4 @@
-//! Builds: once per commit, and what was good stays good.
+//! Builds run once per commit, and a failed one keeps the last good version in use.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn a_commit_is_built_once() {
     assert_eq!(view(&world, "tools").await["lastGood"], before);
     assert_eq!(told(&world).await, ["registry_created", "registry_built"], "nothing new is not told");
 
-    // Another ref for the same commit, and one that was built before.
+    // Switch to a ref whose commit was built before.
     let first = origin.git(&["rev-parse", "HEAD"]);
     write(&origin, &["deploy", "check"]);
     let second = origin.commit("second").to_string();
@@ -60,7 +60,7 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
     assert_eq!(offered(&world, "tools/deploy").await, format!("{first} deploy"));
     assert_eq!(seen["steps"][0]["key"], "deploy");
 
-    // A look by itself does not try again what failed; somebody who asks does.
+    // A scheduled sync does not rebuild a failed commit; a requested one does.
     let due = world.app.store().transact(
         berth_store::Context::system(Some(super::super::history::org(&world).await)),
         |tx| {
@@ -113,7 +113,7 @@ async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
     assert_eq!(offered(&world, "tools/deploy@main").await, format!("{second} deploy"));
     assert!(offered(&world, "tools/evil@v1").await.contains("has no step"));
 
-    // Also where the registry follows the tag itself.
+    // The same if the registry itself follows the tag.
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));

@@ -1,4 +1,4 @@
-//! Registries that mean no good: each fails in words, and costs what a build may cost and no more.
+//! Hostile registries: each build fails with a clear error and stays within the limits of a build.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn limited() -> Config {
     }
 }
 
-/// Its build is this script; gives the error of the registry, and its log.
+/// Builds a registry with this script; returns the registry's error and the build log.
 async fn failing(world: &World, script: &str) -> (String, String) {
     let origin = origin(&["deploy"]);
     origin.write("build.sh", script);

@@ -1,4 +1,4 @@
-//! The resource: what is shown of a registry, and what is refused.
+//! The registry resource: its representation, and refused requests.
 
 use serde_json::{Value, json};
 
@@ -146,7 +146,7 @@ async fn a_change_has_a_version_and_a_creation_happens_once() {
     let back = world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(back.body["data"]["ref"], Value::Null);
     assert_eq!(told(&world).await, ["registry_created", "registry_updated", "registry_updated"]);
-    // The same again is no change.
+    // A repeated change records no event.
     world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(told(&world).await.len(), 3);
 }

@@ -1,4 +1,4 @@
-//! Registries in definitions: who uses what, and what happens to those that are removed.
+//! Use of registries in definitions, and removal of used ones.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ async fn a_registry_that_is_used_is_removed_only_by_force_and_says_by_whom() {
     assert!(gone.body["data"]["deletedAt"].is_string());
     ask(&world, "tools").await.is(404, "not_found");
     assert!(offered(&world, "tools/deploy").await.starts_with("there is no registry \"tools\""));
-    // Nothing of it is left to be looked at, and the name is free.
+    // Nothing is left to sync, and the name is free.
     jobs::tick(world.app.jobs()).await.unwrap();
     added(&world, "tools", &first).await;
     let again = view(&world, "tools").await;

@@ -1,4 +1,4 @@
-//! Delivered at least once, with one id; retried, given up, sent again; and nobody holds up anybody.
+//! Deliveries: at least once with one id, retried, given up, redelivered, and independent of each other.
 
 use axum::body::Body;
 use futures_util::stream;
@@ -34,7 +34,7 @@ async fn an_event_arrives_signed_as_the_api_shows_it() {
     assert_eq!(delivered[0]["id"], first.id());
     assert_eq!(delivered[0]["attempts"][0]["status"], 204);
     assert_eq!(delivered.as_array().unwrap().len(), 1, "it named one kind");
-    // What it is told of is written down beside the events, never as one.
+    // Deliveries are recorded separately and are no events.
     let kinds = harbour.world.kinds().await;
     assert_eq!(kinds.last().unwrap(), "pipeline_resumed");
     harbour.close().await;
@@ -104,7 +104,7 @@ async fn a_receiver_that_is_gone_is_switched_off_for_everybody_to_see() {
     let id = ended[0]["id"].as_str().unwrap();
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await.is(409, "invalid_state");
 
-    // Switched on again it is told of what happens from then on.
+    // After reactivation it receives only events from then on.
     let heard = receiver.all().len();
     let on = harbour.world.send(patch("/ops").by(&harbour.ada).json(&json!({"isActive": true}))).await;
     assert_eq!(on.body["data"]["isActive"], true, "{}", on.text);
@@ -176,7 +176,7 @@ async fn a_dead_letter_is_seen_and_can_be_sent_again_with_the_same_id() {
     harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
     let arrived = receiver.heard(tries + 1).await;
     assert!(arrived.iter().all(|it| it.id() == id));
-    // Also one that was delivered before.
+    // A delivered one can be redelivered too.
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await;
     assert_eq!(receiver.heard(tries + 2).await[tries + 1].id(), id);
     harbour
@@ -195,7 +195,7 @@ async fn everything_arrives_also_where_every_third_try_fails() {
     for _ in 0..20 {
         harbour.stop_and_resume("shop").await;
     }
-    // Everything is tried, then what failed is tried again.
+    // Wait until each delivery was tried once, then make the retries due.
     harbour
         .until("/ops/deliveries?limit=200", |all| {
             let all = all.as_array().unwrap();

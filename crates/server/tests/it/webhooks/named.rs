@@ -1,4 +1,4 @@
-//! Who is told: the loser of a takeover, those whom a definition names, and people in a chat.
+//! Recipients: the loser of a takeover, webhooks named in a definition, and chats.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ async fn event_summary_is_the_same_in_list_view_stream_and_webhook() {
     harbour.webhook("ops", &receiver.url(), &["session_claimed"]).await;
     let claims = format!("{EVENTS}?kind=session_claimed");
     let mut stream = Stream::open(&harbour.world, get(&claims).by(&harbour.ada)).await;
-    // The slug of the pipeline is in the store at first, then in the stream's cache.
+    // The first summary reads the pipeline's slug from the store, the second one from the stream's cache.
     for (number, context) in ["load test", "a \"second\" look"].into_iter().enumerate() {
         let claim = post(&format!("{QA}/sessions")).by(&harbour.ada).json(&json!({"context": context}));
         let session = harbour.world.send(claim).await.body["data"]["sessionId"].as_str().unwrap().to_owned();

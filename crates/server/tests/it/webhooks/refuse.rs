@@ -1,4 +1,4 @@
-//! What is refused before anything is sent, and what is refused at the last moment.
+//! Webhooks that are refused on creation, and deliveries that are refused before sending.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +58,7 @@ async fn bad_webhooks_are_refused_with_what_to_do() {
     }
 }
 
-/// Names are looked up when something is sent: then the answer decides, whatever was said before.
+/// Host names are resolved for each delivery, and the resolved address decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_of_this_machine_is_refused_when_it_is_asked() {
     let world = World::new().await;
@@ -69,7 +69,7 @@ async fn a_name_of_this_machine_is_refused_when_it_is_asked() {
     assert!(error.contains("not on the open network"), "{}", ping.text);
 }
 
-/// Records so many failed steps in one transaction.
+/// Records this many failed steps in one transaction.
 async fn fail_steps(harbour: &Harbour, count: i64) {
     let context = Context::system(Some(crate::history::org(&harbour.world).await));
     let record = harbour.world.app.store().transact(context, move |tx| {
@@ -81,7 +81,7 @@ async fn fail_steps(harbour: &Harbour, count: i64) {
     record.await.unwrap();
 }
 
-/// A queue that is full stops reading, and reads on when there is room.
+/// A full queue stops reading events and continues once there is space.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_receivers_queue_is_bounded_and_it_catches_up() {
     let harbour = Harbour::open().await;

@@ -1,4 +1,4 @@
-//! The resource itself: made, seen, changed, removed.
+//! The webhook resource: create, read, update, delete.
 
 use serde_json::json;
 
@@ -53,7 +53,7 @@ async fn a_webhook_is_made_seen_changed_and_deleted() {
     world.send(get(&format!("{WEBHOOKS}/{id}")).by(ada)).await.is(404, "not_found");
     let told: Vec<_> = world.kinds().await.into_iter().filter(|kind| kind.starts_with("webhook_")).collect();
     assert_eq!(told, ["webhook_created", "webhook_updated", "webhook_deleted"]);
-    // What an address holds may be a secret: it is in no event.
+    // A URL may contain a secret, so events do not contain it.
     let events = world.send(get("/api/v1/organizations/acme/events").by(ada)).await;
     assert!(!events.text.contains("hooks.acme.test"));
     harbour.close().await;

@@ -1,4 +1,4 @@
-//! Signing secrets: shown once, kept encrypted, and replaced without a gap.
+//! Signing secrets: shown once, stored encrypted, and rotated without a gap.
 
 use serde_json::json;
 
