@@ -1,4 +1,4 @@
-//! What expressions come to.
+//! Results of expressions.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(crate) fn contexts() -> Contexts {
     serde_json::from_value(known).expect("contexts")
 }
 
-/// One line per expression.
+/// Compares the results, one line per expression.
 fn check(expressions: &[&str], expected: &Expect) {
     let contexts = contexts();
     let mut lines = String::new();

@@ -1,4 +1,4 @@
-//! That every evaluation comes to an end, and soon.
+//! Every evaluation terminates within its limits.
 
 use berth_core::expression::{Contexts, EXPR_RESULT_BYTES_MAX, evaluate, fill, is_true, mark};
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn a_result_fits_exactly_up_to_the_limit() {
     assert!(evaluate("format('{0}!', vars.text)", &contexts(EXPR_RESULT_BYTES_MAX)).is_err());
 }
 
-/// Expressions that can be read, of every form the grammar has.
+/// Generates valid expressions of every grammatical form.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "vars",

@@ -1,4 +1,4 @@
-//! One place of a definition by itself.
+//! Selecting one stage or environment of a definition, and some of its steps, for a local run.
 
 use berth_definition::alone::{Alone, Place, Refused, Wanted, alone};
 use berth_definition::parse;

@@ -1,4 +1,4 @@
-//! Files made to hurt: each is refused by a budget, quickly and with a reason.
+//! Malicious files: each is refused by a limit, quickly and with a reason.
 
 use berth_core::pipeline::limits::{
     DIAGNOSTICS_MAX, PIPELINE_BYTES_MAX, YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES,
@@ -6,7 +6,7 @@ use berth_core::pipeline::limits::{
 };
 use berth_definition::parse;
 
-/// The codes of everything found.
+/// The codes of all diagnostics.
 fn codes(source: &str) -> Vec<&'static str> {
     parse(source).diagnostics.iter().map(|found| found.code).collect()
 }
@@ -104,7 +104,7 @@ fn a_file_of_one_line_is_not_sent_back_whole() {
     assert!(parsed.diagnostics.iter().all(|found| found.source_line.len() < 2_000));
 }
 
-/// Within every limit, and as much work as the limits allow.
+/// The files stay within every limit and need as much work as the limits allow.
 #[test]
 fn the_most_expensive_definitions_are_read_in_time() {
     let mut text = "version: 1\npipeline:\n  name: a\n  stages:\n".to_owned();

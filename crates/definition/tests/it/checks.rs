@@ -1,4 +1,4 @@
-//! Steps, stages and environments, and what they say about each other.
+//! Checks of steps, stages and environments, and of the references between them.
 
 use expect_test::expect;
 

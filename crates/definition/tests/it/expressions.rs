@@ -1,4 +1,4 @@
-//! Expressions in their places, and what they refer to.
+//! Expressions: where they are allowed, and what they may refer to.
 
 use expect_test::expect;
 

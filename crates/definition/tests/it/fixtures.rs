@@ -1,4 +1,4 @@
-//! Whole files.
+//! Complete definition files and their expected diagnostics.
 
 use berth_definition::{Severity, diagnostics_at, parse, write};
 use expect_test::expect_file;

@@ -1,4 +1,4 @@
-//! The frame of a file: YAML, fields, types, limits.
+//! YAML syntax, fields, types and limits.
 
 use berth_core::pipeline::limits::{ENVIRONMENTS_MAX, STAGES_MAX, STEPS_MAX};
 use berth_definition::parse;

@@ -1,4 +1,4 @@
-//! Runs that wait at a gate, for people, or for time.
+//! Runs that wait for a window, an approval or a soak.
 
 use berth_core::decision::{Change, Decision, Record, Refusal};
 use berth_core::deployment::run::begin::{Begin, begin};
@@ -15,7 +15,7 @@ use berth_core::time::Timestamp;
 
 use crate::planning::made;
 
-/// A Monday, at eight in the morning.
+/// A Monday at 08:00 UTC.
 const OPEN: Timestamp = Timestamp::from_micros(1_794_816_000_000_000);
 
 struct Scene {
@@ -56,7 +56,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The step is run and succeeds, with an output.
+    /// Grants the step and reports its success, with an output.
     fn run_step(&mut self, at: usize, output: &str) {
         self.grant(at, true).expect("granted");
         let outputs = [("v".to_owned(), output.to_owned())].into();
@@ -105,7 +105,7 @@ fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
     scene.now = hour_later;
     scene.grant(0, true).expect("a bypass waits for no window");
 
-    // Time that passes in the server is no beginning.
+    // A soak runs in the server and does not count as a started step.
     let mut scene = Scene::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
     scene.enter();
     scene.now = hour_later;
@@ -215,7 +215,7 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
     for other in others {
         assert_ne!(first, other);
     }
-    // A step is bound to what those before it left, and to nobody else's work.
+    // The digest for a step covers the results of the steps before it, and no others.
     let step = |planned: &str, side: Option<&str>| {
         let mut scene = scene("x");
         scene.enter();

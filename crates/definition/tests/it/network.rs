@@ -1,4 +1,4 @@
-//! What steps reach of the network: as they say, or as their organization does.
+//! Network access of steps: set by the step, or by default of the organization.
 
 use berth_core::step::Network;
 use berth_definition::parse;

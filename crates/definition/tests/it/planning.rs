@@ -1,4 +1,4 @@
-//! Definitions and the plans they become.
+//! Plans made from definitions.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
-/// `all`, or the name of an environment.
+/// Plans the pipeline; `target` is `all` for the stages, or the name of an environment.
 pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
     let source = pipeline(lines);
     let parsed = parse(&source);
@@ -41,7 +41,7 @@ pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
         .map_err(|failure| format!("{}: {}", failure.cause.as_str(), failure.detail))
 }
 
-/// One line per step: its place, what it needs, and whether it runs.
+/// Formats one line per step: position, needs, and condition.
 fn shown(plan: &Plan) -> String {
     let mut text = String::new();
     for stage in &plan.stages {
@@ -340,7 +340,7 @@ steps:
     let run = run_of(&plan, |id| match id {
         "compile" => (StepStatus::Succeeded, Some(("image", "app:1"))),
         "a" => (StepStatus::Succeeded, Some(("x", "yes"))),
-        // Left by an attempt before the one that failed.
+        // Output of an attempt before the failed one.
         "b" => (StepStatus::Failed, Some(("x", "old"))),
         _ => (StepStatus::Pending, None),
     });

@@ -1,4 +1,4 @@
-//! Nothing that is sent makes the parser panic, and what it says always holds together.
+//! Property tests: the parser never panics, and its diagnostics are consistent.
 
 use berth_definition::{Severity, parse};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn holds_together(source: &str) {
     }
 }
 
-/// One change to a text: something cut out, put in, or repeated.
+/// Deletes, inserts or repeats a part of the text.
 fn mutated(text: &str) -> impl Strategy<Value = String> {
     let text = text.to_owned();
     let bits = prop::sample::select(vec![

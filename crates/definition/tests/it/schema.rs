@@ -1,4 +1,4 @@
-//! The schema for editors takes what the checks take, and knows the same fields.
+//! The JSON schema for editors accepts what the checks accept and has the same fields.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn misspelt_fields_and_wrong_values_fail() {
     }
 }
 
-/// Asks the checks by a field that cannot exist: they answer with those that do.
+/// Uses an unknown field, because the diagnostic lists the known ones.
 #[test]
 fn the_schema_and_the_checks_know_the_same_fields() {
     const NO_FIELD: &str = "qqqqqqqqqqqq";

@@ -1,4 +1,4 @@
-//! Members: who may add, change and remove whom.
+//! Members: permissions to add, change and remove them.
 
 use serde_json::json;
 
