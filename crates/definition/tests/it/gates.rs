@@ -84,7 +84,7 @@ steps: [{ name: One, type: dummy }, { name: Two, type: dummy }]";
 const SOAK: &str = "{ name: One, type: soak, params: { duration: 50m } }";
 
 #[test]
-fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
+fn window_is_checked_again_before_the_first_step_only() {
     let hour_later = OPEN.plus_seconds(3_600);
     let mut scene = Scene::new(WINDOW);
     scene.enter();
@@ -115,7 +115,7 @@ fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
 }
 
 #[test]
-fn a_stage_that_was_refused_fails_unbegun_and_a_retry_brings_it_back() {
+fn rejected_stage_fails_before_it_starts_and_can_be_retried() {
     let mut scene =
         Scene::new("stages: [{ name: a, requires: {} }, { name: b }]\nsteps: [{ name: One, type: dummy }]");
     let no = Failure { cause: Cause::ApprovalRejected, detail: "rejected by ada".into() };
@@ -132,7 +132,7 @@ fn a_stage_that_was_refused_fails_unbegun_and_a_retry_brings_it_back() {
 }
 
 #[test]
-fn steps_that_wait_in_the_server_are_no_runners() {
+fn approval_and_soak_steps_are_not_granted_to_runners() {
     let mut scene = Scene::new(
         "stages: [{ name: a }]
 steps:
@@ -164,7 +164,7 @@ steps:
 }
 
 #[test]
-fn params_that_come_to_nothing_fail_the_step() {
+fn params_that_cannot_be_evaluated_fail_the_step() {
     let mut scene = Scene::new(
         "stages: [{ name: a, vars: { time: soon } }]
 steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]",
@@ -175,7 +175,7 @@ steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]"
 }
 
 #[test]
-fn nobody_takes_the_place_of_one_that_somebody_approved() {
+fn approved_deployment_is_not_superseded() {
     let other = |number: i64, status: StageStatus| Contender {
         deployment: DeploymentId::from_parts(OPEN, [u8::try_from(number).expect("small"); 10]),
         number,
@@ -191,7 +191,7 @@ fn nobody_takes_the_place_of_one_that_somebody_approved() {
 }
 
 #[test]
-fn what_is_approved_is_one_thing() {
+fn approval_digest_covers_commit_definition_inputs_and_results() {
     let lines = "build: [{ name: Make, type: dummy, outputs: [v] }]
 stages: [{ name: a, vars: { n: 1 }, requires: {} }, { name: b, vars: { n: 1 }, requires: {} }]
 steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, needs: [plan] }, { name: Side, type: dummy, outputs: [v], needs: [] }]";

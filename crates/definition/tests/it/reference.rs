@@ -20,7 +20,7 @@ const SECTIONS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_page_is_what_the_schema_says() {
+fn pipeline_reference_matches_the_schema() {
     expect_file!["../../../../docs/pipeline-reference.md"].assert_eq(&page(&schema()));
 }
 

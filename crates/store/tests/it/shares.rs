@@ -185,7 +185,7 @@ fn due_registries_are_shared_among_organizations() {
 }
 
 #[test]
-fn rollouts_to_plan_are_shared_among_organizations() {
+fn deployments_to_plan_are_shared_among_organizations() {
     check(add_rollout, |tx, batch| runs::to_plan(tx, batch));
 }
 

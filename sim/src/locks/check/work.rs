@@ -50,7 +50,7 @@ fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges
     Ok(())
 }
 
-/// L22: checks again when the deployment starts to touch the environment.
+/// L22: a deployment starts only when its runner requests it and nothing blocks it.
 fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
     let is_granted = matches!(seen.step.ask, LockRequest::Grant { .. })
