@@ -430,7 +430,7 @@ impl Target {
 }
 
 #[tokio::test]
-async fn az05_a_path_with_two_readings_is_refused_on_every_route_for_everybody() {
+async fn ambiguous_path_is_refused_on_every_route_for_every_caller() {
     let target = Target::new().await;
     let before = target.state().await;
     let callers = [Some(target.world.ada.token.as_str()), None, Some(target.world.hank.token.as_str())];
@@ -455,7 +455,7 @@ async fn az05_a_path_with_two_readings_is_refused_on_every_route_for_everybody()
 }
 
 #[tokio::test]
-async fn az05_another_spelling_of_a_path_is_guarded_like_the_path() {
+async fn alternative_path_spelling_has_the_same_authorization() {
     let target = Target::new().await;
     let world = &target.world;
     let routes = world.edge.routes().to_vec();

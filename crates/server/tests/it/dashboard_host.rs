@@ -46,7 +46,7 @@ async fn navigation_on_loopback_is_redirected_to_the_dashboards_host() {
 }
 
 #[tokio::test]
-async fn programs_files_and_the_api_stay_on_loopback() {
+async fn api_assets_and_non_browsers_stay_on_loopback() {
     let world = World::new().await;
     let here = "127.0.0.1:8080";
     for (path, header) in [

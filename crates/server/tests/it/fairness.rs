@@ -109,7 +109,7 @@ async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> boo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization() {
+async fn stalling_repositories_delay_no_sync_of_another_organization() {
     let (world, tarpit) = (World::new().await, Tarpit::open().await);
     let globex = org_of(&world, "globex", &world.hank).await;
     add_due(&world, globex, (0..STALLING).map(|number| tarpit.url(number)).collect()).await;
@@ -139,7 +139,7 @@ async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization(
 const WAITING_ENVIRONMENTS: usize = 140;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deployments_that_wait_for_a_stalling_repository_hold_up_no_other_organization() {
+async fn deployments_of_a_stalling_repository_delay_no_other_organization() {
     let (world, tarpit) = (World::new().await, Tarpit::open().await);
     let origin = Origin::new();
     let environments: String =
@@ -184,7 +184,7 @@ async fn deployments_that_wait_for_a_stalling_repository_hold_up_no_other_organi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_definitions_to_validate_leaves_room_for_another_organization() {
+async fn definition_validation_is_shared_among_organizations() {
     let world = Arc::new(World::new().await);
     let steps: String = (0..450).map(|number| format!("    - {{name: S{number}, type: dummy}}\n")).collect();
     let large = DEFINITION.replace("    - name: Deploy\n      type: dummy\n", &steps);
@@ -222,7 +222,7 @@ const PLACES: usize = 4;
 const LONG_STEPS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_steps_of_one_organization_leave_places_of_the_servers_runner_to_others() {
+async fn runner_slots_are_shared_among_organizations() {
     let world = World::new().await;
     let environments: String = (0..LONG_STEPS).map(|number| format!("    e-{number}: {{}}\n")).collect();
     let step = "    - name: Deploy\n      type: script\n      params: { run: sleep 600 }\n";

@@ -79,7 +79,7 @@ async fn impatient() -> World {
 }
 
 #[tokio::test]
-async fn a_stream_begins_now_and_shows_what_the_list_shows() {
+async fn event_stream_starts_now_and_matches_the_list() {
     let world = World::new().await;
     world.pipeline("before").await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
@@ -95,7 +95,7 @@ async fn a_stream_begins_now_and_shows_what_the_list_shows() {
 }
 
 #[tokio::test]
-async fn a_stream_resumes_exactly_while_events_are_written() {
+async fn event_stream_resumes_exactly_during_writes() {
     const COUNT: i64 = AT_START + 600;
     let world = World::new().await;
     let org = org(&world).await;
@@ -120,7 +120,7 @@ async fn a_stream_resumes_exactly_while_events_are_written() {
 }
 
 #[tokio::test]
-async fn a_follower_that_is_too_slow_loses_nothing() {
+async fn event_stream_of_a_slow_client_loses_nothing() {
     let world = World::new().await;
     let org = org(&world).await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
@@ -135,7 +135,7 @@ async fn a_follower_that_is_too_slow_loses_nothing() {
 }
 
 #[tokio::test]
-async fn filters_hold_for_what_is_read_and_for_what_is_heard() {
+async fn event_stream_filters_apply_to_past_and_new_events() {
     let world = World::new().await;
     world.pipeline("shop").await;
     world.pipeline("blog").await;
@@ -166,7 +166,7 @@ async fn filters_hold_for_what_is_read_and_for_what_is_heard() {
 }
 
 #[tokio::test]
-async fn a_last_event_that_cannot_be_is_refused() {
+async fn event_stream_refuses_an_invalid_last_event_id() {
     let world = World::new().await;
     let ask =
         |query: &str| get(&format!("{EVENTS}{query}")).by(&world.ada).header("accept", "text/event-stream");
@@ -191,7 +191,7 @@ async fn a_last_event_that_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn another_organization_is_neither_followed_nor_heard() {
+async fn event_stream_has_no_events_of_another_organization() {
     let world = World::new().await;
     let foreign =
         get("/api/v1/organizations/globex/events").by(&world.ada).header("accept", "text/event-stream");
@@ -204,7 +204,7 @@ async fn another_organization_is_neither_followed_nor_heard() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_right_does() {
+async fn event_stream_ends_when_the_caller_loses_access() {
     let world = impatient().await;
     let grace = world.member("grace@acme.test", "deployer").await;
     let vera = world.member("vera@acme.test", "viewer").await;
@@ -245,7 +245,7 @@ async fn a_stream_ends_when_its_right_does() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_streams_at_once() {
+async fn event_streams_end_at_shutdown() {
     let world = World::new().await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
     stream.block().await.unwrap();
@@ -254,7 +254,7 @@ async fn shutdown_ends_streams_at_once() {
 }
 
 #[tokio::test]
-async fn a_token_has_so_many_streams_and_no_more() {
+async fn event_streams_per_token_are_limited() {
     let config = Config { streams_per_token_max: 2, ..Config::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let grace = world.member("grace@acme.test", "viewer").await;

@@ -86,7 +86,7 @@ async fn account_joins_only_logged_in_and_with_the_link() {
 /// An admin who invites an address and uses the link themselves owns an account with that address. It must get no
 /// access to another organization that invites the same address later.
 #[tokio::test]
-async fn account_made_by_a_foreign_admin_does_not_get_in() {
+async fn account_created_by_a_foreign_admin_gets_no_access() {
     let world = World::new().await;
     let invite = post("/api/v1/organizations/globex/invitations").by(&world.hank);
     let made = world.send(invite.json(&json!({"email": "cfo@acme.test", "role": "viewer"}))).await;
@@ -108,7 +108,7 @@ async fn account_made_by_a_foreign_admin_does_not_get_in() {
 }
 
 #[tokio::test]
-async fn revoked_replaced_and_withdrawn_links_are_worth_nothing() {
+async fn invitation_link_is_void_when_revoked_or_replaced() {
     let world = World::new().await;
     let replaced = world.invite("grace@acme.test", "viewer").await;
     let link = world.invite("grace@acme.test", "viewer").await;
@@ -134,7 +134,7 @@ async fn revoked_replaced_and_withdrawn_links_are_worth_nothing() {
 }
 
 #[tokio::test]
-async fn invitation_reaches_no_role_above_the_inviters_and_expires_after_a_week() {
+async fn invitation_is_limited_to_the_inviters_role_and_a_week() {
     let world = World::new().await;
     let otto = world.member("otto@acme.test", "admin").await;
     let vera = world.member("vera@acme.test", "viewer").await;
@@ -154,7 +154,7 @@ async fn invitation_reaches_no_role_above_the_inviters_and_expires_after_a_week(
 }
 
 #[tokio::test]
-async fn bad_invitations_are_refused_with_every_reason() {
+async fn invalid_invitation_is_refused_with_every_error() {
     let world = World::new().await;
     let body = json!({"email": "nobody", "role": "king", "name": "a\u{0}b"});
     let reply = world.send(post(INVITATIONS).by(&world.ada).json(&body)).await;

@@ -44,7 +44,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_route_as_every_kind_of_caller() {
+async fn route_authorization_holds_for_every_kind_of_caller() {
     let world = World::new().await;
     let mut members = Vec::new();
     for role in [Role::Viewer, Role::Deployer, Role::Admin] {
@@ -158,14 +158,14 @@ async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens,
 }
 
 #[tokio::test]
-async fn open_routes_are_those_of_the_constant() {
+async fn open_routes_match_the_allow_list() {
     let world = World::new().await;
     let open: Vec<_> = world.edge.routes().iter().filter(|route| route.access == Access::Open).collect();
     assert_eq!(open.len(), OPEN_ROUTES.len());
 }
 
 #[tokio::test]
-async fn ids_of_another_organization_are_not_found_in_the_own_one() {
+async fn foreign_ids_are_not_found_in_the_own_organization() {
     let world = World::new().await;
     let pipeline = world.pipeline("shop").await;
     let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
@@ -203,7 +203,7 @@ async fn ids_of_another_organization_are_not_found_in_the_own_one() {
 }
 
 #[tokio::test]
-async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
+async fn foreign_cursor_filter_or_key_reveals_nothing() {
     let world = World::new().await;
     let pipeline = world.pipeline("a").await;
     world.pipeline("b").await;
@@ -225,7 +225,7 @@ async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
 }
 
 #[tokio::test]
-async fn a_refused_action_is_recorded_at_most_once_a_second() {
+async fn refused_action_is_recorded_at_most_once_per_second() {
     let world = World::new().await;
     let viewer = world.member("vera@acme.test", "viewer").await;
     for _ in 0..5 {

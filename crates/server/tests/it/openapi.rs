@@ -77,7 +77,7 @@ async fn openapi_operations_have_unique_ids_summaries_and_descriptions() {
 }
 
 #[tokio::test]
-async fn openapi_schemas_say_formats_limits_and_members() {
+async fn openapi_schemas_have_formats_limits_and_members() {
     let world = World::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
     let (mut times, mut lists) = (0, 0);
@@ -109,7 +109,7 @@ async fn openapi_schemas_say_formats_limits_and_members() {
 }
 
 #[tokio::test]
-async fn openapi_request_bodies_refuse_what_they_do_not_describe() {
+async fn openapi_request_bodies_refuse_unknown_members() {
     let world = World::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
     for (_, path, operation) in operations(&document) {

@@ -54,7 +54,7 @@ fn patch(id: &str) -> Call {
 }
 
 #[tokio::test]
-async fn pipelines_appear_change_go_and_come_back_with_their_files() {
+async fn repository_sync_creates_updates_and_retires_pipelines() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -114,7 +114,7 @@ async fn pipelines_appear_change_go_and_come_back_with_their_files() {
 }
 
 #[tokio::test]
-async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
+async fn repository_sync_stores_the_head_of_the_tracked_branch() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -146,7 +146,7 @@ async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_a_problem_with_its_lines_and_keeps_the_last_good_definition() {
+async fn repository_with_an_invalid_file_keeps_the_last_good_definition() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -172,7 +172,7 @@ async fn a_broken_file_is_a_problem_with_its_lines_and_keeps_the_last_good_defin
 }
 
 #[tokio::test]
-async fn a_slug_of_somebody_else_is_a_problem_until_it_is_free() {
+async fn repository_with_a_taken_slug_reports_a_problem() {
     let world = World::new().await;
     let other = world.pipeline("shop").await;
     let origin = origin();
@@ -187,7 +187,7 @@ async fn a_slug_of_somebody_else_is_a_problem_until_it_is_free() {
 }
 
 #[tokio::test]
-async fn what_comes_from_a_repository_is_changed_there_and_outlives_it_only_by_force() {
+async fn repository_pipeline_is_read_only_and_outlives_it_only_with_force() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -222,7 +222,7 @@ fn walk(dir: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_often() {
+async fn repository_sync_failure_is_shown_and_backs_off() {
     let world = World::new().await;
     let id = register(&world, &json!({"url": "/nowhere/at/all.git", "pollSeconds": 600})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
@@ -244,7 +244,7 @@ async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_of
 }
 
 #[tokio::test]
-async fn a_repository_that_hangs_is_given_up_on() {
+async fn repository_sync_of_a_hanging_server_times_out() {
     let config =
         Config { git_max: Duration::from_millis(300), ..Config::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
@@ -257,7 +257,7 @@ async fn a_repository_that_hangs_is_given_up_on() {
 }
 
 #[tokio::test]
-async fn a_credential_is_a_secret_of_the_organization_and_is_read_once() {
+async fn repository_credential_is_a_secret_and_read_once() {
     let world = World::new().await;
     let origin = origin();
     let base = super::git::serve(origin.path().to_owned(), "x-access-token:hunter2-hunter2");
@@ -276,7 +276,7 @@ async fn a_credential_is_a_secret_of_the_organization_and_is_read_once() {
 }
 
 #[tokio::test]
-async fn addresses_and_polls_are_checked() {
+async fn repository_url_and_poll_interval_are_validated() {
     let world = World::new().await;
     for (body, pointer) in [
         (json!({"url": "ext::sh -c x"}), "/url"),

@@ -9,7 +9,7 @@ use super::world::{World, call, get, post};
 const RUNNERS: &str = "/api/v1/organizations/acme/runners";
 
 #[tokio::test]
-async fn the_runner_inside_the_server_is_in_the_list_and_cannot_be_removed() {
+async fn embedded_runner_is_listed_and_cannot_be_removed() {
     let world = World::new().await;
     let list = world.send(get(RUNNERS).by(&world.ada)).await;
     assert_eq!(list.body["pagination"]["total"], 1, "{}", list.text);
@@ -30,7 +30,7 @@ async fn the_runner_inside_the_server_is_in_the_list_and_cannot_be_removed() {
 }
 
 #[tokio::test]
-async fn a_runner_is_added_with_a_token_that_is_shown_once() {
+async fn runner_registration_token_is_shown_once() {
     let world = World::new().await;
     let add =
         || post(RUNNERS).by(&world.ada).json(&json!({"name": "build-1"})).header("idempotency-key", "k");
@@ -59,7 +59,7 @@ async fn a_runner_is_added_with_a_token_that_is_shown_once() {
 }
 
 #[tokio::test]
-async fn names_are_unique_and_free_again_when_their_runner_is_removed() {
+async fn runner_names_are_unique_and_reusable() {
     let world = World::new().await;
     let add = async |name: &str| world.send(post(RUNNERS).by(&world.ada).json(&json!({"name": name}))).await;
     assert_eq!(add("build-1").await.status, 201);
@@ -100,7 +100,7 @@ async fn runners_are_listed_in_pages_and_belong_to_one_organization() {
 }
 
 #[tokio::test]
-async fn isolation_of_the_runner_inside_the_server_is_shown() {
+async fn embedded_runner_shows_its_isolation() {
     let config = Config {
         isolation: Some(Isolation::Bubblewrap),
         exposed: vec!["/run/docker.sock".into()],

@@ -42,7 +42,7 @@ async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Optio
 }
 
 #[tokio::test]
-async fn a_value_goes_in_and_never_comes_out() {
+async fn secret_value_is_never_returned() {
     let world = World::new().await;
     let made =
         create(&world, &json!({"name": "TOKEN", "value": "hunter2-hunter2", "description": "for deploys"}))
@@ -73,7 +73,7 @@ async fn a_value_goes_in_and_never_comes_out() {
 }
 
 #[tokio::test]
-async fn the_nearest_scope_wins() {
+async fn secret_with_the_narrowest_scope_is_used() {
     let world = World::new().await;
     let pipeline = uses_token(&world, "shop").await;
     assert_eq!(value(&world, pipeline, "staging").await, Ok(None));
@@ -94,7 +94,7 @@ async fn the_nearest_scope_wins() {
 }
 
 #[tokio::test]
-async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
+async fn secret_in_use_is_deleted_only_with_force() {
     let world = World::new().await;
     let validate = async || {
         let call = post("/api/v1/organizations/acme/pipelines/validate").by(&world.ada);
@@ -133,7 +133,7 @@ async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
 }
 
 #[tokio::test]
-async fn short_and_common_values_are_taken_with_a_warning() {
+async fn secret_that_is_short_or_common_is_accepted_with_a_warning() {
     let world = World::new().await;
     for (name, value, warned) in [("A", "abc", true), ("B", "true", true), ("C", "x9!k", false)] {
         let made = create(&world, &json!({"name": name, "value": value})).await;
@@ -144,7 +144,7 @@ async fn short_and_common_values_are_taken_with_a_warning() {
 }
 
 #[tokio::test]
-async fn bad_secrets_are_refused_and_their_values_are_not_repeated() {
+async fn invalid_secret_is_refused_without_its_value() {
     let world = World::new().await;
     world.pipeline("shop").await;
     for (body, pointer) in [
@@ -186,7 +186,7 @@ async fn bad_secrets_are_refused_and_their_values_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn rotating_the_root_key_keeps_every_value_and_every_sign_in() {
+async fn root_key_rotation_keeps_secrets_and_log_ins() {
     let world = World::new().await;
     let pipeline = uses_token(&world, "shop").await;
     create(&world, &json!({"name": "TOKEN", "value": "before-rotation"})).await;

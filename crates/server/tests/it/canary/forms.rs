@@ -80,7 +80,7 @@ pub(crate) fn encoded(value: &str) -> String {
 }
 
 #[test]
-fn every_form_of_a_canary_is_found() {
+fn canary_is_found_in_every_encoding() {
     let mut canaries = Canaries::default();
     canaries.plant_shown("it", "Grüße/aus+dem Hafen\"", &["GET /me"]);
     for text in [

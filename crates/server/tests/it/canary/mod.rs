@@ -41,7 +41,7 @@ const PASSWORDS_HASHED_BY: &[&str] =
 const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 
 #[tokio::test]
-async fn no_credential_is_ever_in_an_answer_a_log_line_an_event_a_panic_or_a_file() {
+async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
     let watch = Watch::begin();
     let egress_allow = vec!["127.0.0.1".parse().unwrap()];
     let config = Config { rate_limit: false, egress_allow, ..Config::local(([127, 0, 0, 1], 8080).into()) };

@@ -120,7 +120,7 @@ const RULE: &str = "{ self_approval: false }";
 const BY_HAND: &str = "release";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn own_change_behind_a_merge_commit_is_not_approved_by_its_author() {
+async fn author_cannot_approve_own_change_behind_a_merge_commit() {
     let shop = Shop::open(&definition(RULE, "main")).await;
     let harbour = &shop.harbour;
     let first = harbour.asked(&harbour.first_deployment().await).await;
@@ -152,7 +152,7 @@ async fn own_change_behind_a_merge_commit_is_not_approved_by_its_author() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn committers_and_co_authors_do_not_approve() {
+async fn committers_and_co_authors_cannot_approve() {
     let shop = Shop::open(&definition(RULE, BY_HAND)).await;
     shop.bypass(&shop.head()).await;
     let message = "together\n\nMore of it.\n\nSigned-off-by: Ada <ada@acme.test>\nco-authored-by: C. <CAROL@acme.test>\n";
@@ -218,7 +218,7 @@ async fn rollback_excludes_the_person_who_started_it_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn authors_are_read_again_when_the_stage_has_gone_back() {
+async fn authors_are_read_again_after_a_rollback_of_the_stage() {
     let shop = Shop::open(&definition("{ approvals: 2, self_approval: false }", BY_HAND)).await;
     let harbour = &shop.harbour;
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
@@ -255,7 +255,7 @@ async fn first_deployment_of_a_stage_counts_its_last_250_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn owner_of_a_service_account_and_creator_of_its_token_do_not_approve() {
+async fn service_account_owner_and_token_creator_cannot_approve() {
     let shop = Shop::open(&definition(RULE, BY_HAND)).await;
     let harbour = &shop.harbour;
     shop.bypass(&shop.head()).await;
@@ -275,7 +275,7 @@ async fn owner_of_a_service_account_and_creator_of_its_token_do_not_approve() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn quorum_that_cannot_be_reached_is_shown_with_the_way_out() {
+async fn unreachable_quorum_is_shown_with_advice() {
     let shop = Shop::open(&definition("{ approvals: 2, self_approval: false }", BY_HAND)).await;
     let harbour = &shop.harbour;
     shop.bypass(&shop.head()).await;
@@ -300,7 +300,7 @@ async fn quorum_that_cannot_be_reached_is_shown_with_the_way_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn approval_step_in_an_environment_bars_the_authors_of_what_it_gets() {
+async fn approval_step_in_an_environment_excludes_the_authors() {
     let steps = "  steps:
     - { name: Ask, type: approval, params: { self_approval: false } }
 ";

@@ -38,7 +38,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_in_a_stage_is_who_entered_last_whatever_the_numbers_say() {
+async fn current_deployment_of_a_stage_is_the_last_one_that_entered() {
     let harbour = Harbour::open().await;
     let (ada, bob) = (harbour.ada(), harbour.world.member("bob@acme.test", "deployer").await);
     let down = harbour.file("down");
@@ -74,7 +74,7 @@ async fn the_last_in_a_stage_is_who_entered_last_whatever_the_numbers_say() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_neither_asks_again_nor_soaks() {
+async fn rollback_skips_approval_and_soak_steps() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -117,7 +117,7 @@ async fn a_rollback_neither_asks_again_nor_soaks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it() {
+async fn rollback_to_a_bypassed_deployment_needs_approval() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -153,7 +153,7 @@ async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_finds_what_an_earlier_stage_made_then() {
+async fn rollback_uses_artifacts_of_earlier_stages() {
     let harbour = Harbour::open().await;
     let seen = harbour.file("seen");
     harbour
@@ -194,7 +194,7 @@ async fn a_rollback_finds_what_an_earlier_stage_made_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_same() {
+async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(

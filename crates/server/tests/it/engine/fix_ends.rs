@@ -31,7 +31,7 @@ fn time(of: &Value) -> Timestamp {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_became_of_a_pull_request_is_heard_from_an_emulated_github() {
+async fn fix_state_is_read_from_github() {
     let Some(github) = github() else { return };
     let origin = origin();
     let (root, _) = shared(&origin);
@@ -78,7 +78,7 @@ async fn what_became_of_a_pull_request_is_heard_from_an_emulated_github() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_branches_of_a_plain_remote_tell_what_became_of_a_fix() {
+async fn fix_state_is_read_from_branches_of_a_plain_remote() {
     let origin = origin();
     let harbour = Harbour::open().await;
     let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
@@ -104,7 +104,7 @@ async fn the_branches_of_a_plain_remote_tell_what_became_of_a_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forge_that_says_nothing_ends_nothing_and_one_without_the_pull_request_leaves_it_to_the_branch() {
+async fn fix_state_is_kept_while_the_forge_fails_and_else_read_from_the_branch() {
     let origin = origin();
     let (root, bare) = shared(&origin);
     let status = std::sync::Arc::new(std::sync::atomic::AtomicU16::new(500));

@@ -124,7 +124,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fix_becomes_one_commit_one_branch_and_one_pull_request_on_an_emulated_github() {
+async fn fix_becomes_one_branch_with_one_commit_and_one_pull_request() {
     let Some(github) = github() else { return };
     let origin = origin();
     let (root, bare) = shared(&origin);
@@ -169,7 +169,7 @@ async fn a_fix_becomes_one_commit_one_branch_and_one_pull_request_on_an_emulated
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_remote_gets_the_branch_and_is_told_so() {
+async fn fix_on_a_plain_remote_is_a_pushed_branch() {
     let origin = origin();
     let harbour = Harbour::open().await;
     let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
@@ -185,7 +185,7 @@ async fn a_plain_remote_gets_the_branch_and_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_may_not_be_proposed_is_not_pushed() {
+async fn fix_with_a_forbidden_change_is_not_pushed() {
     let origin = origin();
     origin.write(".github/workflows/ci.yml", "on: push\n");
     origin.commit("with automation");
@@ -216,7 +216,7 @@ async fn what_may_not_be_proposed_is_not_pushed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_ask_and_what_has_no_fix_is_refused() {
+async fn fix_without_permission_or_diff_is_refused() {
     let origin = origin();
     let harbour = Harbour::open().await;
     let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
@@ -233,7 +233,7 @@ async fn who_may_not_ask_and_what_has_no_fix_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forge_that_fails_is_told_and_the_next_request_goes_on_with_the_branch_that_is_there() {
+async fn fix_after_a_forge_failure_reuses_the_pushed_branch() {
     let origin = origin();
     let (root, bare) = shared(&origin);
     let fails = std::sync::atomic::AtomicBool::new(true);

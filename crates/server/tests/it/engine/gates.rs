@@ -17,7 +17,7 @@ const SHUT: &str = "  stages:
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shut_window_says_until_when_and_an_open_one_lets_in() {
+async fn closed_window_reports_when_it_opens() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&SHUT.replace("      requires: { approvals: 2 }\n", "")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -39,7 +39,7 @@ async fn a_shut_window_says_until_when_and_an_open_one_lets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bypass_passes_every_gate_and_is_loud() {
+async fn bypass_passes_every_gate_and_is_recorded() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let body = format!("{SHUT}    - {{ name: Ask, type: approval }}\n");
@@ -73,7 +73,7 @@ async fn a_bypass_passes_every_gate_and_is_loud() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_step_asks_when_its_turn_comes_and_no_runner_has_it() {
+async fn approval_step_asks_when_it_is_due_without_a_runner() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -108,7 +108,7 @@ async fn an_approval_step_asks_when_its_turn_comes_and_no_runner_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_step_in_an_environment_leaves_the_environment_as_it_is() {
+async fn approval_step_does_not_change_the_environment() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -165,7 +165,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_soak_ends_by_itself() {
+async fn soak_ends_after_its_duration() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&soaking("1s")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -178,7 +178,7 @@ async fn a_soak_ends_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_soak_is_ended_early_or_rejected() {
+async fn soak_can_be_ended_early_or_rejected() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&soaking("1h")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -206,7 +206,7 @@ async fn a_soak_is_ended_early_or_rejected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approved() {
+async fn approval_answer_counts_only_for_its_own_approval() {
     let harbour = Harbour::open().await;
     let (mended, world) = (harbour.file("mended"), &harbour.world);
     let bob = world.member("bob@acme.test", "deployer").await;
@@ -242,7 +242,7 @@ async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approve
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bypass_is_retried_only_by_somebody_who_may_bypass() {
+async fn retry_of_a_bypass_needs_the_bypass_permission() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let body = "  stages: [{ name: production, requires: { approvals: 2 } }]

@@ -198,7 +198,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_but_text_changes_whatever_is_said_wherever_it_is_said() {
+async fn injected_texts_have_no_effect() {
     let cases: Vec<Case> = TEXTS.iter().copied().enumerate().map(Case::new).collect();
     assert!(cases.len() * PLACES >= CASES_MIN);
     let origin = origin(&cases);

@@ -82,7 +82,7 @@ fn said(root_cause: &str, line: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_answers_and_what_was_sent_is_kept() {
+async fn model_answer_is_used_and_its_request_is_stored() {
     let Some(mock) = Mock::start(&[("It ended as", said("The tool is not installed.", 1))], &[]) else {
         return;
     };
@@ -113,7 +113,7 @@ async fn a_model_answers_and_what_was_sent_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_answer_is_text_and_what_it_claims_is_checked() {
+async fn hostile_model_answer_is_sanitized_and_checked() {
     let hostile = said("See [here](https://evil.test/) ![x](https://evil.test/x.png)\u{202e}", 9_999);
     let Some(mock) = Mock::start(&[("It ended as", hostile)], &[]) else { return };
     let harbour = harbour().await;
@@ -156,7 +156,7 @@ fn repository(case: &str) -> Origin {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_sees_the_files_that_the_failure_names_and_its_diff_is_checked_like_any_other() {
+async fn model_gets_the_named_files_and_its_diff_is_checked() {
     let leaking = MENDED.replace("+true", "+echo hunter2-hunter2-hunter2");
     let misfit = MENDED.replace("-no-such-tool-at-all", "-another-tool");
     let cases = [
@@ -210,7 +210,7 @@ async fn a_model_sees_the_files_that_the_failure_names_and_its_diff_is_checked_l
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_is_none_is_repaired_once() {
+async fn invalid_model_answer_is_repaired_once() {
     let good = said("The tool is not installed.", 1);
     let answers =
         [("That is not valid by the schema", good), ("It ended as", "I think it broke.".to_owned())];
@@ -225,7 +225,7 @@ async fn an_answer_that_is_none_is_repaired_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_goes_wrong_the_rules_have_answered() {
+async fn rules_answer_when_the_model_fails() {
     let good = [("It ended as", said("The tool is not installed.", 1))];
     let never = [("It ended as", "no".to_owned()), ("That is not valid", "still no".to_owned())];
     let cases: [Case<'_>; 6] = [
@@ -256,7 +256,7 @@ async fn whatever_goes_wrong_the_rules_have_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preview_shows_what_would_be_sent_and_sends_nothing() {
+async fn analysis_preview_shows_the_request_without_sending_it() {
     let Some(mock) = Mock::start(&[("It ended as", said("Never asked.", 1))], &[]) else { return };
     let harbour = harbour().await;
     harbour.failing("", "no-such-tool-at-all").await;

@@ -71,7 +71,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_runs_the_pipeline_with_the_sources_of_that_commit() {
+async fn push_deploys_the_sources_of_its_commit() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     let origin = origin(&ledger, "");
@@ -108,7 +108,7 @@ async fn a_push_runs_the_pipeline_with_the_sources_of_that_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_that_touches_other_paths_starts_nothing() {
+async fn push_to_other_paths_starts_no_deployment() {
     let harbour = Harbour::open().await;
     let origin = origin(&harbour.file("ledger"), "  paths: ['deploy.sh']\n");
     let repository = harbour.register(&origin).await;
@@ -129,7 +129,7 @@ async fn a_push_that_touches_other_paths_starts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_where_and_how_far_it_is_behind() {
+async fn stages_show_their_commit_and_how_far_they_are_behind() {
     let harbour = Harbour::open().await;
     let origin = origin(&harbour.file("ledger"), "  paths: ['deploy.sh']\n");
     let repository = harbour.register(&origin).await;
@@ -169,7 +169,7 @@ async fn what_is_where_and_how_far_it_is_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ambiguous_abbreviation_is_refused_wherever_a_commit_is_named_and_changes_nothing() {
+async fn ambiguous_short_hash_is_refused_everywhere() {
     let harbour = Harbour::open().await;
     let origin = origin(&harbour.file("ledger"), "");
     let both = origin.alike();

@@ -66,7 +66,7 @@ pub(super) fn id(it: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_goes_back_with_what_was_built_then() {
+async fn rollback_uses_the_build_of_its_target() {
     let harbour = Harbour::open().await;
     let (built, seen) = (harbour.file("built"), harbour.file("seen"));
     harbour
@@ -133,7 +133,7 @@ async fn a_stage_goes_back_with_what_was_built_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
+async fn rollback_waits_only_for_the_running_deployment() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let first = harbour.deployed("aaa1111").await;
@@ -176,7 +176,7 @@ async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_failed_goes_back_by_itself() {
+async fn rollback_is_automatic_after_a_failure() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     let good = harbour.deployed("aaa1111").await;
@@ -199,7 +199,7 @@ async fn a_stage_that_failed_goes_back_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_fails_while_somebody_has_asked_to_go_back_goes_back_once() {
+async fn rollback_requested_before_a_failure_happens_once() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     harbour.deployed("aaa1111").await;
@@ -217,7 +217,7 @@ async fn a_stage_that_fails_while_somebody_has_asked_to_go_back_goes_back_once()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_that_fails_starts_no_other() {
+async fn rollback_that_fails_is_not_rolled_back() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     let good = harbour.deployed("aaa1111").await;
@@ -238,7 +238,7 @@ async fn a_rollback_that_fails_starts_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_failed_with_nothing_before_it_says_so_and_stays() {
+async fn rollback_without_a_target_is_skipped_with_a_reason() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     let bad = harbour.start("bad1111").await;
@@ -254,7 +254,7 @@ async fn a_stage_that_failed_with_nothing_before_it_says_so_and_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_rolled_back_says_why() {
+async fn rollback_is_refused_with_a_reason() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, "    - name: staging\n    - name: production\n")).await;
     let first = harbour.deployed("aaa1111").await;
@@ -297,7 +297,7 @@ async fn what_cannot_be_rolled_back_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_uses_the_secrets_of_then_or_says_that_they_are_gone() {
+async fn rollback_uses_the_pinned_secret_versions_or_is_refused() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     let secret =
@@ -332,7 +332,7 @@ async fn a_rollback_uses_the_secrets_of_then_or_says_that_they_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
+async fn pipeline_etag_changes_with_its_stages() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let seen = harbour.send(get(&format!("{ORG}/pipelines/shop")).by(harbour.ada())).await;
@@ -349,7 +349,7 @@ async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_in_a_stopped_pipeline_waits_and_resuming_lets_it_and_the_newest_go() {
+async fn rollback_in_a_stopped_pipeline_waits_until_it_is_resumed() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
@@ -367,7 +367,7 @@ async fn a_rollback_in_a_stopped_pipeline_waits_and_resuming_lets_it_and_the_new
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_rollback_sent_twice_is_one() {
+async fn rollback_sent_twice_with_one_key_happens_once() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
@@ -382,7 +382,7 @@ async fn the_same_rollback_sent_twice_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_environment_is_put_back_to_what_the_last_stage_has() {
+async fn environment_reset_deploys_the_commit_of_the_last_stage() {
     let harbour = Harbour::open().await;
     let stages = "    - name: staging\n    - name: production\n";
     let body = shop(&harbour, stages).replace("{ qa-1: {} }", "{ qa-1: { on_release: deploy_tracked } }");

@@ -21,7 +21,7 @@ const WRITER: &str = "  tracks: main
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
+async fn takeover_stops_old_work_before_new_work_writes() {
     let harbour = Harbour::open().await;
     let (ledger, gate) = (harbour.file("ledger"), harbour.file("gate"));
     harbour.pipeline(&WRITER.replace("LEDGER", &ledger).replace("GATE", &gate)).await;
@@ -53,7 +53,7 @@ async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_puts_the_environment_back_and_the_next_holder_waits_for_that() {
+async fn release_resets_the_environment_and_the_next_holder_waits() {
     let harbour = Harbour::open().await;
     let (ledger, gate) = (harbour.file("ledger"), harbour.file("gate"));
     harbour

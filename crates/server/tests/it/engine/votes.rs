@@ -84,7 +84,7 @@ async fn votes_of_members_who_left_or_were_demoted_do_not_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_are_asked_again_when_an_approver_leaves_before_the_window_opens() {
+async fn approval_is_requested_again_when_an_approver_leaves_before_the_window() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let shut = "      requires: { approvals: 1, from: [deployer] }
@@ -121,7 +121,7 @@ async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_are_asked_again_when_an_approver_leaves_before_the_first_step() {
+async fn approval_is_requested_again_when_an_approver_leaves_before_the_first_step() {
     let harbour = Harbour::open().await;
     let (id, _, again) = enter_stage(&harbour).await;
     let waits = harbour.until(&id, |it| it["status"] == "waiting").await;
@@ -132,7 +132,7 @@ async fn people_are_asked_again_when_an_approver_leaves_before_the_first_step() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_to_an_entered_stage_fails_it_before_its_first_step() {
+async fn rejection_of_an_entered_stage_fails_it_before_its_first_step() {
     let harbour = Harbour::open().await;
     let (id, _, again) = enter_stage(&harbour).await;
     let path = format!("/approvals/{}/reject", again["id"].as_str().unwrap());

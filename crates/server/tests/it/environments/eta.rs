@@ -79,7 +79,7 @@ async fn eta_without_a_limit_and_without_history_is_null_and_says_unknown() {
 }
 
 #[tokio::test]
-async fn eta_comes_from_earlier_sessions_where_there_are_enough() {
+async fn eta_comes_from_enough_earlier_sessions() {
     let shop = Shop::open().await;
     held_before(&shop, &[500, 600, 700, 86]).await;
     shop.claimed(&shop.grace, &json!({"ttlSeconds": 7_200})).await;
@@ -106,7 +106,7 @@ async fn eta_is_null_once_a_ticket_no_longer_waits() {
 }
 
 #[tokio::test]
-async fn eta_counts_the_length_that_the_definition_gives_sessions() {
+async fn eta_uses_the_ttl_of_the_definition() {
     let shop = Shop::open().await;
     let limited = DEFINITION.replace("qa-1: {}", "qa-1: { ttl: 1h }");
     let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada);
@@ -119,7 +119,7 @@ async fn eta_counts_the_length_that_the_definition_gives_sessions() {
 }
 
 #[tokio::test]
-async fn eta_passes_over_tickets_that_expire_before_their_turn() {
+async fn eta_ignores_tickets_that_expire_earlier() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
     shop.queued(&shop.ada, &json!({"waitSeconds": 60})).await;

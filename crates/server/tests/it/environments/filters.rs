@@ -25,7 +25,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn deployments_are_found_by_everything_they_have() {
+async fn deployment_list_can_be_filtered_by_every_field() {
     let shop = Shop::open().await;
     pipeline(&shop.world, "site").await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "in-qa-1"})).await;
@@ -78,7 +78,7 @@ async fn deployments_are_found_by_everything_they_have() {
 }
 
 #[tokio::test]
-async fn filters_that_cannot_be_meant_are_refused_by_name() {
+async fn deployment_list_refuses_invalid_filters_by_name() {
     let shop = Shop::open().await;
     for (query, parameter) in [
         ("session=qa-1", "session"),

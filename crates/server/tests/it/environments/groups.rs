@@ -125,7 +125,7 @@ async fn cancelling_one_ticket_of_a_group_cancels_the_group() {
 }
 
 #[tokio::test]
-async fn a_group_goes_on_without_an_environment_that_left_the_definition() {
+async fn group_continues_without_a_removed_environment() {
     let shop = Shop::open().await;
     let held = pool_held(&shop).await;
     let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
@@ -349,7 +349,7 @@ impl Simulation {
 }
 
 #[test]
-fn claim_any_never_gets_two_environments_and_leaves_no_ticket_whatever_happens() {
+fn claim_any_never_gets_two_environments_and_leaves_no_ticket() {
     let mut runner = TestRunner::deterministic();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for _ in 0..6 {

@@ -6,7 +6,7 @@ use super::{Shop, data, text};
 use crate::world::get;
 
 #[tokio::test]
-async fn two_people_share_one_environment() {
+async fn environment_is_shared_by_two_people() {
     let shop = Shop::open().await;
 
     // Grace claims qa-1 and states why.

@@ -43,7 +43,7 @@ fn at_admin(url: &str, token: &str) -> berth_server::integrations::forges::Clien
 }
 
 #[test]
-fn an_emulated_github_opens_one_pull_request_and_finds_it_again() {
+fn github_pull_request_is_opened_once_and_found_again() {
     let Some(github) = github() else { return };
     let client = at_admin(&github.url, TOKEN);
     assert_eq!(client.find(BRANCHES), Ok(None));
@@ -59,7 +59,7 @@ fn an_emulated_github_opens_one_pull_request_and_finds_it_again() {
 }
 
 #[test]
-fn an_emulated_github_says_what_became_of_a_pull_request() {
+fn github_pull_request_state_is_read() {
     let Some(github) = github() else { return };
     let client = at_admin(&github.url, TOKEN);
     let opened = client.open(NEW).unwrap();
@@ -86,7 +86,7 @@ fn client_elsewhere(url: &str) -> berth_server::integrations::forges::Client {
 }
 
 #[test]
-fn every_request_to_github_obeys_githubs_own_description() {
+fn github_requests_match_the_openapi_description() {
     let Some(prism) = file("@stoplight/prism-cli/dist/index.js") else { return };
     let Some(described) = file("@octokit/openapi/generated/api.github.com.json") else { return };
     let described = described.display().to_string();

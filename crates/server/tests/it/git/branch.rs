@@ -43,7 +43,7 @@ fn shop() -> (Origin, Sha) {
 }
 
 #[test]
-fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
+fn fix_commit_changes_only_the_given_files_and_modes() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -88,7 +88,7 @@ fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
 }
 
 #[test]
-fn a_branch_that_is_there_is_never_moved_not_even_forward() {
+fn fix_push_never_moves_an_existing_branch() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -101,7 +101,7 @@ fn a_branch_that_is_there_is_never_moved_not_even_forward() {
 }
 
 #[test]
-fn no_other_branch_is_ever_written() {
+fn fix_push_refuses_other_branches() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -117,7 +117,7 @@ fn no_other_branch_is_ever_written() {
 }
 
 #[test]
-fn a_commit_that_changes_nothing_or_too_much_is_refused() {
+fn fix_commit_without_changes_or_above_limits_is_refused() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -129,7 +129,7 @@ fn a_commit_that_changes_nothing_or_too_much_is_refused() {
 }
 
 #[test]
-fn a_branch_is_pushed_over_http_with_the_credential_and_one_that_may_not_push_says_so() {
+fn fix_push_over_http_uses_the_credential_and_reports_a_refusal() {
     let (origin, head) = shop();
     let it = mirrored();
     let base = serve(origin.path().to_owned(), "x-access-token:hunter2-token");

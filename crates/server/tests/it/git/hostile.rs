@@ -25,7 +25,7 @@ fn object(origin: &Origin, kind: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_tree_with_a_git_directory_in_it_is_refused_when_it_arrives() {
+fn tree_with_a_git_directory_is_refused_at_fetch() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("config", "[core]\n\tfsmonitor = touch /tmp/owned\n");
     origin.commit("first");
@@ -40,7 +40,7 @@ fn a_tree_with_a_git_directory_in_it_is_refused_when_it_arrives() {
 }
 
 #[test]
-fn attributes_and_configuration_in_a_tree_run_nothing() {
+fn git_attributes_and_config_in_a_tree_run_nothing() {
     let (origin, it) = (Origin::new(), mirrored());
     let owned = it.dir.path().join("owned");
     let filter = format!("touch {}", owned.display());
@@ -59,7 +59,7 @@ fn attributes_and_configuration_in_a_tree_run_nothing() {
 }
 
 #[test]
-fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
+fn checkout_with_escaping_symlinks_is_refused() {
     for (links, named) in [
         (vec![("etc", "/etc")], "etc"),
         (vec![("up", "../outside")], "up"),
@@ -87,7 +87,7 @@ fn noise() -> String {
 }
 
 #[test]
-fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
+fn mirror_of_a_too_large_repository_is_refused_and_cleaned_up() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("small", "x");
     let small = origin.commit("small");
@@ -106,7 +106,7 @@ fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
 }
 
 #[test]
-fn a_mirror_that_came_to_be_too_large_is_made_anew() {
+fn mirror_above_the_limit_is_recreated() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("small", "x");
     let small = origin.commit("small");
@@ -121,7 +121,7 @@ fn a_mirror_that_came_to_be_too_large_is_made_anew() {
 }
 
 #[test]
-fn refs_that_look_like_options_are_not_branches() {
+fn mirror_ignores_refs_that_look_like_options() {
     let (origin, it) = (Origin::new(), mirrored());
     let head = origin.commit("first");
     let packed = format!("{head} refs/heads/--upload-pack=touch\n{head} refs/heads/main\n");
@@ -131,7 +131,7 @@ fn refs_that_look_like_options_are_not_branches() {
 }
 
 #[test]
-fn a_server_that_hangs_is_given_up_on() {
+fn mirror_of_a_hanging_server_times_out() {
     let it = mirrored();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
@@ -143,7 +143,7 @@ fn a_server_that_hangs_is_given_up_on() {
 }
 
 #[test]
-fn what_a_killed_git_left_behind_does_not_stand_in_the_way() {
+fn mirror_recovers_from_a_killed_git() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.commit("first");
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -155,7 +155,7 @@ fn what_a_killed_git_left_behind_does_not_stand_in_the_way() {
 }
 
 #[test]
-fn a_server_for_many_reaches_neither_its_own_disk_nor_its_private_network() {
+fn mirror_of_a_shared_server_refuses_local_and_private_urls() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.commit("first");
     let open = Access { is_local: false, roots: Vec::new(), hosts: Vec::new() };

@@ -15,7 +15,7 @@ fn git_accepts(text: &str) -> bool {
 }
 
 #[test]
-fn commit_accepts_what_git_accepts_as_a_ref_but_no_option() {
+fn commit_name_is_valid_if_git_accepts_it_as_a_ref() {
     let one = || PARTS.iter().map(|part| (*part).to_owned());
     let two = || one().flat_map(|first| PARTS.iter().map(move |second| format!("{first}{second}")));
     for text in one().chain(two()).chain(two().map(|text| format!("a{text}a"))) {

@@ -82,7 +82,7 @@ fn credential(value: &str) -> Credential {
 }
 
 #[test]
-fn a_repository_is_read_over_http_with_a_password_or_a_token_that_is_kept_nowhere() {
+fn mirror_over_http_stores_no_credential() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("a", "1");
     let head = origin.commit("first");

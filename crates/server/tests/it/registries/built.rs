@@ -13,7 +13,7 @@ async fn numbers(world: &World, key: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_commit_is_built_once() {
+async fn registry_build_runs_once_per_commit() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     added(&world, "tools", &origin).await;
@@ -41,7 +41,7 @@ async fn a_commit_is_built_once() {
 }
 
 #[tokio::test]
-async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
+async fn registry_build_failure_keeps_the_last_good_version() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     added(&world, "tools", &origin).await;
@@ -97,7 +97,7 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
 }
 
 #[tokio::test]
-async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
+async fn registry_tag_that_moves_keeps_its_version() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -120,7 +120,7 @@ async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
 }
 
 #[tokio::test]
-async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
+async fn registry_ref_is_a_branch_tag_or_commit() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -151,7 +151,7 @@ async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_no_registry_says_so() {
+async fn registry_build_of_another_repository_explains_the_error() {
     let world = World::new().await;
     let origin = Origin::new();
     origin.write("README.md", "nothing here");
@@ -168,7 +168,7 @@ async fn what_is_no_registry_says_so() {
 }
 
 #[tokio::test]
-async fn sc05_a_build_sees_neither_secrets_nor_the_servers_environment() {
+async fn registry_build_sees_no_secrets_and_no_server_environment() {
     let world = World::new().await;
     let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
     world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;

@@ -27,7 +27,7 @@ async fn granted(yard: &Yard) -> (Embedded, Assignment) {
 }
 
 #[tokio::test]
-async fn sc01_a_runner_gets_the_version_its_plan_names_and_no_other() {
+async fn registry_fetch_is_limited_to_the_planned_version() {
     let world = World::new().await;
     let yard = Yard::new(&world).await;
     let (tools, other) = (origin(&["deploy"]), origin(&["other"]));

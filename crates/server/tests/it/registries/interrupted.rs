@@ -58,7 +58,7 @@ impl Builder for Endless {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
+async fn registry_build_interrupted_by_shutdown_is_repeated() {
     let world = World::new().await;
     let builder = Arc::new(Endless::default());
     let world = opened_again(world, Shared(builder.clone())).await;
@@ -121,7 +121,7 @@ impl Builder for Refusing {
 }
 
 #[tokio::test]
-async fn of_many_builds_the_newest_are_kept_with_their_logs() {
+async fn registry_build_retention_keeps_the_newest() {
     let world = opened_again(World::new().await, Refusing).await;
     let origin = origin(&["deploy"]);
     added(&world, "tools", &origin).await;
@@ -186,7 +186,7 @@ async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> Wo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ref_that_changes_meanwhile_is_looked_at_afterwards() {
+async fn registry_ref_changed_during_a_build_is_built_next() {
     let world = with_request(|ada| patch("tools").by(ada).json(&json!({"ref": "v1"}))).await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -202,7 +202,7 @@ async fn a_ref_that_changes_meanwhile_is_looked_at_afterwards() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_is_removed_meanwhile_stays_removed() {
+async fn registry_removed_during_a_build_stays_removed() {
     let world = with_request(|ada| call("DELETE", &format!("{REGISTRIES}/tools")).by(ada)).await;
     added(&world, "tools", &origin(&["deploy"])).await;
     ask(&world, "tools").await.is(404, "not_found");

@@ -6,7 +6,7 @@ use super::{Harbour, WEBHOOKS, delete, patch};
 use crate::world::{get, post};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_is_made_seen_changed_and_deleted() {
+async fn webhook_create_read_update_delete() {
     let harbour = Harbour::open().await;
     let (world, ada) = (&harbour.world, &harbour.ada);
     harbour.webhook("ops", "https://hooks.acme.test/a?key=1#part", &["step_failed"]).await;
@@ -60,7 +60,7 @@ async fn a_webhook_is_made_seen_changed_and_deleted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_organization_has_so_many_and_they_are_its_own() {
+async fn webhooks_are_limited_and_isolated_by_organization() {
     let harbour = Harbour::open().await;
     for number in 0..100 {
         harbour.webhook(&format!("hook-{number}"), "https://hooks.acme.test/", &["step_failed"]).await;

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::{Answer, Harbour, PATIENCE, Receiver, config, patch};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_is_gone_does_not_switch_off_the_one_that_took_its_place() {
+async fn webhook_url_change_during_a_410_keeps_it_active() {
     let harbour = Harbour::with(Config { webhook_max: PATIENCE, ..config() }).await;
     harbour.world.pipeline("shop").await;
     let may = Arc::new(Notify::new());
