@@ -137,8 +137,8 @@ async fn places(site: &Site) -> anyhow::Result<Places> {
     Ok(places)
 }
 
-/// Checks that the search finds its rows: an empty result would be measured too. A refused one counts as failed
-/// later.
+/// Checks that the search finds its rows, because an empty result would be measured too. A refused search counts as
+/// failed later.
 async fn check_search(site: &Site) -> anyhow::Result<()> {
     let mut connection = Connection::open(&site.target).await?;
     let (status, body) = connection.get(&format!("{}?search={SEARCHED}", site.list)).await?;

@@ -63,7 +63,7 @@ impl Scratch {
         }
     }
 
-    /// A connection besides those of the program.
+    /// Opens a connection in addition to those of the program.
     pub fn connect(&self) -> Client {
         connect(&self.url())
     }
@@ -94,7 +94,7 @@ fn connect(url: &str) -> Client {
     Client::connect(url, NoTls).unwrap_or_else(|error| panic!("PostgreSQL for tests: {error}"))
 }
 
-/// On a separate thread, because tests may be inside of a runtime.
+/// Runs statements on a separate thread, because tests may be inside an async runtime.
 fn ask(url: &str, texts: &[String]) {
     let (url, texts) = (url.to_owned(), texts.to_vec());
     let asked = std::thread::spawn(move || {

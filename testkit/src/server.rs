@@ -54,7 +54,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Kills it like a crash.
+    /// Kills the server to simulate a crash.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let id = child.id();
@@ -71,7 +71,7 @@ impl Server {
         }
     }
 
-    /// Starts it again after a crash.
+    /// Restarts the server after a crash.
     pub fn resume(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + START_MAX;
         loop {
@@ -101,7 +101,7 @@ impl Server {
         }
     }
 
-    /// Kills it and starts it again as a promoted standby, on a new timeline.
+    /// Kills the server and restarts it as a promoted standby, on a new timeline.
     pub fn fail_over(&mut self) -> Result<(), String> {
         self.kill();
         let signal = self.data().join("standby.signal");
@@ -110,7 +110,7 @@ impl Server {
         run(self.command("pg_ctl").args(["promote", "--wait", "--pgdata"]).arg(self.data()))
     }
 
-    /// The path of its socket.
+    /// The path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join(".s.PGSQL.5432")
     }

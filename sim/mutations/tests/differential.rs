@@ -13,7 +13,7 @@ use super::compare;
 const SEEDS: Range<u64> = 0..200;
 
 #[test]
-fn a_mutated_model_differs_from_the_database() {
+fn mutated_model_differs_from_the_database() {
     let database = Database::new();
     let mut number = 0;
     run_suite("differential", SEEDS, |seed| {

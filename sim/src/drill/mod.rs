@@ -21,7 +21,7 @@ use crate::random::SeededRandom;
 const CLIENTS: u8 = 3;
 const RUNNERS: usize = 3;
 const ROUNDS: u64 = 250;
-/// Enough for twenty deployments of a minute each, on two environments, and some lost runners.
+/// Enough time for twenty deployments of a minute each, on two environments, and some lost runners.
 const REST_S_MAX: u64 = 4_000;
 
 /// How much happened in a run.
@@ -136,7 +136,7 @@ fn play(seed: u64, site: &mut DrillSite) -> Result<(), LockViolation> {
     come_to_rest(site, &mut runners, &mut chance)
 }
 
-/// E4, L11: without further faults, everything that has started comes to an end.
+/// Checks that without further faults everything that has started ends.
 fn come_to_rest(
     site: &mut DrillSite,
     runners: &mut [DrillRunner],
@@ -166,7 +166,7 @@ enum Faults {
     Some,
 }
 
-/// Sets the store's clock, revokes tokens, stops and resumes the pipeline.
+/// Picks a change: sets the store's clock, revokes a token, stops or resumes the pipeline.
 fn turn(chance: &mut SeededRandom) -> WorldChange {
     const SECOND: i64 = 1_000_000;
     match chance.below(12) {

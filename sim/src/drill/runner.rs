@@ -18,14 +18,14 @@ const STOP_GRACE_S: u64 = 10;
 
 pub(super) struct DrillRunner {
     nonce: u16,
-    /// Until then it is disconnected from all servers.
+    /// The runner is disconnected from all servers until this second.
     cut_off_until: u64,
     state: DrillRunnerState,
 }
 
 enum DrillRunnerState {
     Idle,
-    /// Has requested work; the response is not known yet.
+    /// Has requested work and does not know the response yet.
     Asking {
         job: RunnerJob,
         pending: Option<PendingDecision>,
@@ -74,7 +74,7 @@ impl DrillRunner {
         }
     }
 
-    /// Stops by its own clock.
+    /// Stops work when the runner's own clock requires it.
     pub(super) fn obey_clock(&mut self, site: &mut DrillSite) -> Result<(), LockViolation> {
         let DrillRunnerState::Working(job) = &mut self.state else { return Ok(()) };
         if site.second >= job.answered + SELF_STOP_S {
@@ -127,7 +127,7 @@ impl DrillRunner {
         Ok(())
     }
 
-    /// All its processes end with it; it comes back as a new runner.
+    /// Ends the runner with all its processes; it comes back as a new runner.
     fn crash(&mut self, site: &mut DrillSite) {
         if let DrillRunnerState::Working(job) = &self.state {
             site.leave(job.place, job.id, self.nonce);
@@ -163,7 +163,7 @@ impl DrillRunner {
         pending: Option<PendingDecision>,
     ) -> Result<(), LockViolation> {
         let Some(pending) = pending else {
-            // The same request with the same nonce; the lease of the first one counts.
+            // Repeats the request with the same nonce; the lease counts from the first one.
             let ask = LockRequest::Grant { runner: self.nonce, deployment: job.deployment_name() };
             let pending = site.load_and_decide(job.place, &ask);
             if pending.is_some() {
@@ -213,7 +213,7 @@ impl DrillRunner {
         job.answered = site.second;
         match order {
             Some(LockAnswer::Order(Order::Continue)) => {}
-            // It may delay the stop.
+            // The runner may take some time to stop.
             _ => job.stop(site.second + chance.below(STOP_GRACE_S + 1)),
         }
         self.state = DrillRunnerState::Working(job);

@@ -103,7 +103,7 @@ impl DrillSite {
         self.revision += 1;
     }
 
-    /// Unwritten decisions and the servers' memory are lost.
+    /// Crashes the servers: unwritten decisions and heartbeats are lost.
     pub(super) fn crash(&mut self) {
         self.say(|| "the server crashes".into());
         self.tally.crashes += 1;
@@ -170,12 +170,12 @@ impl DrillSite {
         self.model.world.deployments.get(&id)
     }
 
-    /// A runner that was silent for this long has stopped by its own clock.
+    /// Declares silent runners lost; after this timeout they have stopped by their own clock.
     pub(super) fn give_up_lost_runners(&mut self) -> Result<(), LockViolation> {
         for place in 0..2 {
             let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
             for it in lock.deployments.iter().filter(|it| it.attempt().is_some()) {
-                // A server that has just started has not been waiting yet.
+                // The timeout of a restarted server starts at its restart.
                 let restarted = self.restarted;
                 let now = self.second;
                 let heard = *self.heard.entry(it.id).or_insert(now.max(restarted));

@@ -1,4 +1,4 @@
-//! What is deployed to, outside the system. It knows who is inside, and compares fences.
+//! The deployment target, outside of the system. It knows which work is running in it, and compares fences.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::locks::LockViolation;
 #[derive(Debug, Default)]
 pub(super) struct Target {
     highest: Fence,
-    /// Whose work had that number.
+    /// The work that had the highest fence.
     latest: Option<Work>,
-    /// Who is at work in it, by which runner, and whether they chose not to wait.
+    /// Running deployments by runner, and whether each overrode the drain.
     inside: BTreeMap<(DeploymentId, u16), bool>,
-    /// Who began each deployment.
+    /// The runner that started each deployment.
     begun: BTreeMap<DeploymentId, u16>,
 }
 
 impl Target {
-    /// Whether the target lets it; an error if this must not happen.
+    /// Returns whether the target accepts the access, or an error if the access must not happen.
     pub(super) fn touch(
         &mut self,
         lock: &Lock,
@@ -56,7 +56,7 @@ impl Target {
         Ok(is_accepted)
     }
 
-    /// A process that hides is kept out as soon as somebody else has been there.
+    /// Access by a process that outlived its runner. It must be rejected once newer work has touched the target.
     pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
         let is_accepted = deployment.target.fence >= self.highest;
         let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.work);

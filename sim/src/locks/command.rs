@@ -184,7 +184,7 @@ pub enum DueMoment {
     /// Of the first ticket.
     Ticket,
     Takeover,
-    /// Whatever is due next in the environment.
+    /// Whichever is due next in the environment.
     Next,
 }
 

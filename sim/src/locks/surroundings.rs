@@ -24,7 +24,7 @@ pub struct Surroundings {
     pub incarnations: [u8; 2],
     /// Whether the environment of that name was deleted.
     pub deleted: [bool; 2],
-    /// Number of decisions; each has its own randomness.
+    /// Number of decisions so far; it seeds the entropy of each.
     drawn: u64,
 }
 

@@ -42,7 +42,7 @@ struct StepKnowledge {
     asks: bool,
     earliest: Option<Timestamp>,
     by: Option<Timestamp>,
-    /// Steps in sequence.
+    /// Polls with an unknown outcome since the last answered call.
     polls_lost: u32,
     /// The effect of a call is unknown and unresolved.
     is_unanswered: bool,
@@ -284,7 +284,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Time has passed, and the run is checked.
+    /// Lets time pass and checks the run.
     fn wake(&mut self) -> Checked {
         self.commit(held::wake(&self.run, &self.plan, self.now))?;
         for (step, known) in self.run.steps.iter().zip(&self.known) {
@@ -295,7 +295,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Unwritten decisions are lost, and everything that ran has ended.
+    /// Crashes the process: unwritten decisions are lost, and all running calls end.
     fn crash(&mut self) -> Checked {
         let Some(run) = self.records.load() else { unreachable!("it was written when it began") };
         self.run = run;
@@ -305,7 +305,7 @@ impl Walk {
         Ok(())
     }
 
-    /// A runner that was declared lost reports.
+    /// Sends a report of a runner that was declared lost.
     fn stale(&mut self) -> Checked {
         if self.spent.is_empty() {
             return Ok(());

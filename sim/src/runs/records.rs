@@ -1,5 +1,5 @@
-//! Committed records, stored like in a database: a head, a row per step, a row per attempt. Only what a decision
-//! declares as changed is written.
+//! Committed records, stored like in a database: one row per run, step and attempt. Only what a decision marks as
+//! changed is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct RunRecords {
     steps: BTreeMap<usize, StepRun>,
     attempts: BTreeMap<(StepRunId, u32), Attempt>,
     nonces: BTreeSet<String>,
-    /// Steps with earlier attempts: the number of the last.
+    /// Number of earlier attempts of every step.
     offset: u32,
 }
 
@@ -29,12 +29,12 @@ struct Head {
     stages: Vec<StageRun>,
 }
 
-/// The transaction is rolled back: a nonce is unique among all attempts.
+/// A nonce was used before; the transaction is rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NonceConflict;
 
 impl RunRecords {
-    /// As if every step had had this many attempts before.
+    /// Records as if every step had had this many attempts before.
     pub fn with_tries(tries: u32) -> Self {
         Self { offset: tries, ..Self::default() }
     }

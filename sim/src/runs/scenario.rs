@@ -110,7 +110,7 @@ impl Scenario {
         let mut steps = self.shape.stages.iter().flat_map(|(_, steps)| steps);
         let is_retried = steps.all(|step| step.on_lost == OnLost::Retry);
         let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
-        // A crash also interrupts a series of failed starts.
+        // A crash also interrupts a series of attempts that never started.
         let false_starts =
             self.script.iter().map(|ends| ends.iter().filter(|it| **it == SimulatedEnd::NeverStarted));
         let is_few = false_starts.into_iter().all(|row| row.count() < 8);
@@ -128,7 +128,7 @@ struct Player<'a> {
 impl Player<'_> {
     /// Returns false if nothing is left to do.
     fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, RunViolation> {
-        // Longer than any pause.
+        // Longer than any retry delay.
         scene.now = scene.now.plus_seconds(3_600);
         if scene.run.status().is_final() {
             let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);

@@ -128,7 +128,7 @@ impl Scene {
         Ok(Vec::new())
     }
 
-    /// Unwritten decisions are lost, and everything that ran has ended.
+    /// Crashes the process: unwritten decisions are lost, and all running attempts end.
     pub fn crash(
         &mut self,
         undone: Option<&RunCommand>,
@@ -332,7 +332,7 @@ fn refusal_of(refusal: Refusal) -> RunDecision {
     }
 }
 
-/// As left by an earlier deployment, with skipped steps.
+/// The build results of an earlier deployment, including skipped steps.
 fn earlier_build(plan: &Plan) -> Built {
     let build = plan.stages.iter().find(|stage| stage.kind == StageKind::Build);
     let steps = build.into_iter().flat_map(|stage| stage.steps.iter().enumerate());

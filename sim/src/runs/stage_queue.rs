@@ -1,4 +1,5 @@
-//! Several runs of one pipeline compete for its stages: one at a time in each, the newest waiting one first.
+//! Several runs of one pipeline compete for its stages: each stage has one at a time, and the newest waiting run enters
+//! first.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -177,7 +178,7 @@ impl StageQueue {
         self.check_stages()
     }
 
-    /// The deployment follows its run and leaves no final state except a failure.
+    /// Updates the deployment from its run. A final status other than failed must not change.
     fn follow(&mut self, place: usize) -> Checked {
         let Entrant { scene, deployment } = &mut self.entrants[place];
         let before = deployment.clone();
@@ -259,7 +260,7 @@ fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunReque
             let resolution = chance.pick(&[Resolution::Retry, Resolution::Fail]);
             Some(RunRequest::Resolve { at, resolution })
         }
-        // People answer at some point, without hurry.
+        // A run that waits for a person's answer sometimes stays waiting.
         _ if matches!(scene.run.status(), RunStatus::Waiting) => None,
         _ => scene.onward(),
     }

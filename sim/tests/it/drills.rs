@@ -14,7 +14,7 @@ fn drills_break_no_promise() {
         }
     }
     outcome::covered_seeds(&format!("drills ({total})"), &seeds);
-    // A drill without faults proves nothing.
+    // The drills must have met each kind of fault.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
     assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");
 }

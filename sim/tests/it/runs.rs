@@ -76,7 +76,7 @@ fn same_seed_gives_same_trace() {
     }
 }
 
-/// Sequences without rare cases prove nothing.
+/// The sequences must contain rare cases.
 #[test]
 fn sequences_cover_rare_events() {
     let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());

@@ -29,7 +29,7 @@ fn killed(home: &Home, mut server: Server) -> Server {
     start(home)
 }
 
-/// Waits until the deployment's first obstacle has this kind, and returns the deployment.
+/// Waits until the first entry of `blockedBy` has this kind, and returns the deployment.
 fn waits_for(server: &Server, id: &str, kind: &str) -> Value {
     until(PATIENCE, kind, || {
         let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();

@@ -282,7 +282,7 @@ fn keep_alive_timeout_closes_only_idle_connections() {
     assert!(client.is_closed());
     assert!((KEEP_ALIVE..KEEP_ALIVE * 2).contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
 
-    // A slow header block is not.
+    // A slow header block is cut off.
     let mut client = Client::connect(server.address);
     client.send(&[&health[..], &health[..]].concat()).expect("sent");
     assert_eq!(client.receive().expect("an answer").status, 200);

@@ -1,4 +1,4 @@
-//! What expressions come to.
+//! Results of expressions.
 
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ pub(crate) fn contexts() -> Contexts {
     serde_json::from_value(known).expect("contexts")
 }
 
-/// One line per expression.
+/// Compares the results, one line per expression.
 fn check(expressions: &[&str], expected: &Expect) {
     let contexts = contexts();
     let mut lines = String::new();
@@ -37,7 +37,7 @@ fn check(expressions: &[&str], expected: &Expect) {
 }
 
 #[test]
-fn values_are_compared_loosely_and_text_without_regard_to_case() {
+fn comparison_is_loose_and_ignores_case() {
     check(
         &[
             "'Main' == 'mAIN'",
@@ -93,7 +93,7 @@ fn values_are_compared_loosely_and_text_without_regard_to_case() {
 }
 
 #[test]
-fn and_and_or_give_back_an_operand() {
+fn and_or_return_an_operand() {
     check(
         &[
             "vars.on && 'yes' || 'no'",
@@ -125,7 +125,7 @@ fn and_and_or_give_back_an_operand() {
 }
 
 #[test]
-fn members_that_are_missing_are_null_and_names_do_not_mind_case() {
+fn missing_member_is_null_and_names_ignore_case() {
     check(
         &[
             "vars.url",
@@ -173,7 +173,7 @@ fn members_that_are_missing_are_null_and_names_do_not_mind_case() {
 }
 
 #[test]
-fn a_star_picks_from_everything_and_leaves_out_what_has_nothing() {
+fn star_selects_members_and_skips_missing_ones() {
     check(
         &[
             "steps.*.image",
@@ -205,7 +205,7 @@ fn a_star_picks_from_everything_and_leaves_out_what_has_nothing() {
 }
 
 #[test]
-fn functions_work_as_those_of_github() {
+fn functions_match_github_actions() {
     check(
         &[
             "format('{0} and {1} and {0}', 'a', 2)",
@@ -267,7 +267,7 @@ fn functions_work_as_those_of_github() {
 }
 
 #[test]
-fn an_error_says_what_is_wrong_with_the_expression() {
+fn evaluation_error_explains_the_expression() {
     check(
         &[
             "build.image",
@@ -305,7 +305,7 @@ fn an_error_says_what_is_wrong_with_the_expression() {
 }
 
 #[test]
-fn no_error_shows_a_secret() {
+fn evaluation_error_contains_no_secret() {
     for expression in [
         "fromJSON(secrets.TOKEN)",
         "fromJSON(format('[{0}]', secrets.TOKEN))",
@@ -320,7 +320,7 @@ fn no_error_shows_a_secret() {
 }
 
 #[test]
-fn a_condition_is_true_or_false_however_it_is_written() {
+fn condition_with_or_without_braces_is_a_boolean() {
     for (condition, expected) in [
         ("vars.on", true),
         ("${{ vars.on }}", true),

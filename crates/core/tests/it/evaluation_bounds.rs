@@ -1,4 +1,4 @@
-//! That every evaluation comes to an end, and soon.
+//! Every evaluation terminates within its limits.
 
 use berth_core::expression::{Contexts, EXPR_RESULT_BYTES_MAX, evaluate, fill, is_true, mark};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::evaluation::{SECRET, contexts};
 
 #[test]
-fn bombs_run_out_of_fuel_or_of_room_before_they_hurt() {
+fn expensive_expression_runs_out_of_fuel_or_memory() {
     let numbers: Vec<usize> = (0..900).collect();
     let list = serde_json::to_string(&numbers).expect("json");
     let texts = serde_json::to_string(&vec![""; 500]).expect("json");
@@ -34,7 +34,7 @@ fn bombs_run_out_of_fuel_or_of_room_before_they_hurt() {
 }
 
 #[test]
-fn a_result_fits_exactly_up_to_the_limit() {
+fn result_size_is_refused_above_the_limit_only() {
     let contexts =
         |length: usize| Contexts::from([("vars".to_owned(), json!({ "text": "x".repeat(length) }))]);
     assert!(evaluate("vars.text", &contexts(EXPR_RESULT_BYTES_MAX)).is_ok());
@@ -43,7 +43,7 @@ fn a_result_fits_exactly_up_to_the_limit() {
     assert!(evaluate("format('{0}!', vars.text)", &contexts(EXPR_RESULT_BYTES_MAX)).is_err());
 }
 
-/// Expressions that can be read, of every form the grammar has.
+/// Generates valid expressions of every grammatical form.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "vars",
@@ -88,7 +88,7 @@ fn expression() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn every_expression_comes_to_an_end_within_its_bounds(text in expression()) {
+    fn every_expression_terminates_within_its_limits(text in expression()) {
         match evaluate(&text, &contexts()) {
             Ok(value) => prop_assert!(value.as_str().map_or(0, str::len) <= EXPR_RESULT_BYTES_MAX),
             Err(error) => prop_assert!(!error.message.contains(SECRET)),
@@ -99,14 +99,14 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_filling_panic(text in "\\PC{0,60}(\\$\\{\\{\\PC{0,60}\\}\\}){0,2}") {
+    fn template_filling_survives_any_text(text in "\\PC{0,60}(\\$\\{\\{\\PC{0,60}\\}\\}){0,2}") {
         let _ = fill(&text, &contexts());
         let _ = mark(&text, &contexts());
         let _ = is_true(&text, &contexts());
     }
 
     #[test]
-    fn a_text_in_a_context_arrives_as_it_is(text in "\\PC{0,200}") {
+    fn context_text_is_inserted_unchanged(text in "\\PC{0,200}") {
         let contexts = Contexts::from([("vars".to_owned(), json!({ "text": text }))]);
         prop_assert_eq!(fill("<${{ vars.text }}>", &contexts), Ok(format!("<{text}>")));
         prop_assert_eq!(mark("<${{ vars.text }}>", &contexts), format!("<{text}>"));

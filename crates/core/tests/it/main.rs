@@ -1,4 +1,4 @@
-//! Expressions through the public interface of `berth-core`.
+//! Tests of expressions through the public API of `berth-core`.
 
 mod evaluation;
 mod evaluation_bounds;

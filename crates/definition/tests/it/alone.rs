@@ -1,4 +1,4 @@
-//! One place of a definition by itself.
+//! Selecting one stage or environment of a definition, and some of its steps, for a local run.
 
 use berth_definition::alone::{Alone, Place, Refused, Wanted, alone};
 use berth_definition::parse;
@@ -35,7 +35,7 @@ fn secrets(alone: &Alone) -> Vec<String> {
 }
 
 #[test]
-fn the_first_stage_is_meant_and_what_waits_is_left_out_and_told() {
+fn local_run_uses_the_first_stage_and_reports_omitted_waiting_steps() {
     let staging = shop(Wanted::Any, &[]).expect("it can be run");
     assert_eq!(staging.place, Place::Stage("staging".into()));
     assert_eq!(
@@ -54,7 +54,7 @@ fn the_first_stage_is_meant_and_what_waits_is_left_out_and_told() {
 }
 
 #[test]
-fn approvals_and_the_way_back_of_a_stage_are_left_out_and_told() {
+fn local_run_omits_and_reports_approvals_and_rollback() {
     let production = shop(Wanted::Stage("production"), &["deploy"]).expect("it can be run");
     assert_eq!(
         production.notes,
@@ -67,7 +67,7 @@ fn approvals_and_the_way_back_of_a_stage_are_left_out_and_told() {
 }
 
 #[test]
-fn an_environment_is_one_that_can_be_claimed() {
+fn local_run_of_an_environment_has_no_stages_and_no_ttl() {
     let qa = shop(Wanted::Environment("qa-1"), &[]).expect("it can be run");
     assert_eq!(qa.place, Place::Environment("qa-1".into()));
     assert!(qa.definition.stages.is_empty());
@@ -75,7 +75,7 @@ fn an_environment_is_one_that_can_be_claimed() {
 }
 
 #[test]
-fn only_what_was_chosen_runs_with_the_build_where_it_uses_one() {
+fn local_run_of_selected_steps_includes_the_build_they_use() {
     let smoke = shop(Wanted::Any, &["smoke"]).expect("it can be run");
     assert_eq!(secrets(&smoke), ["SMOKE"], "nothing is built for it");
     let deploy = shop(Wanted::Any, &["deploy"]).expect("it can be run");
@@ -85,7 +85,7 @@ fn only_what_was_chosen_runs_with_the_build_where_it_uses_one() {
 }
 
 #[test]
-fn what_is_not_there_is_told_with_what_was_probably_meant() {
+fn local_run_of_an_unknown_name_suggests_a_similar_one() {
     assert_eq!(refused(Wanted::Stage("stagin"), &[]), "there is no stage `stagin`; did you mean `staging`?");
     assert_eq!(
         refused(Wanted::Stage("qa-1"), &[]),
@@ -100,7 +100,7 @@ fn what_is_not_there_is_told_with_what_was_probably_meant() {
 }
 
 #[test]
-fn custom_steps_are_refused_where_they_would_run() {
+fn local_run_refuses_custom_steps() {
     let told = refused(Wanted::Stage("production"), &[]);
     assert!(told.starts_with("the step wipe is from a registry, which only a server has"), "{told}");
 }

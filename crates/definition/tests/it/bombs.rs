@@ -1,4 +1,4 @@
-//! Files made to hurt: each is refused by a budget, quickly and with a reason.
+//! Malicious files: each is refused by a limit, quickly and with a reason.
 
 use berth_core::pipeline::limits::{
     DIAGNOSTICS_MAX, PIPELINE_BYTES_MAX, YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES,
@@ -6,7 +6,7 @@ use berth_core::pipeline::limits::{
 };
 use berth_definition::parse;
 
-/// The codes of everything found.
+/// The codes of all diagnostics.
 fn codes(source: &str) -> Vec<&'static str> {
     parse(source).diagnostics.iter().map(|found| found.code).collect()
 }
@@ -16,7 +16,7 @@ fn has(source: &str, code: &str) -> bool {
 }
 
 #[test]
-fn a_billion_laughs_are_refused() {
+fn billion_laughs_file_is_refused() {
     let mut text = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
     for (name, before) in ('b'..='j').zip('a'..) {
         text.push_str(&format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 9].join(", ")));
@@ -25,7 +25,7 @@ fn a_billion_laughs_are_refused() {
 }
 
 #[test]
-fn one_long_text_repeated_by_alias_is_refused() {
+fn long_text_repeated_by_aliases_is_refused() {
     let repeated = |length: usize, times: usize| {
         format!("a: &a '{}'\nb: [{}]\n", "x".repeat(length), vec!["*a"; times].join(", "))
     };
@@ -34,7 +34,7 @@ fn one_long_text_repeated_by_alias_is_refused() {
 }
 
 #[test]
-fn nesting_is_bounded_at_the_limit_and_not_below() {
+fn nesting_is_refused_above_the_limit_only() {
     let flow = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     let block =
         |depth: usize| (0..depth).map(|level| format!("{}a:\n", " ".repeat(level))).collect::<String>();
@@ -49,7 +49,7 @@ fn nesting_is_bounded_at_the_limit_and_not_below() {
 }
 
 #[test]
-fn depth_through_aliases_is_depth() {
+fn nesting_through_aliases_counts() {
     let mut text = "a0: &a0 [x]\n".to_owned();
     for level in 1..YAML_DEPTH_MAX {
         text.push_str(&format!("a{level}: &a{level} [*a{}]\n", level - 1));
@@ -58,34 +58,34 @@ fn depth_through_aliases_is_depth() {
 }
 
 #[test]
-fn values_are_counted_at_the_limit_and_not_below() {
+fn node_count_is_refused_above_the_limit_only() {
     let list = |count: usize| format!("[{}]", "a,".repeat(count));
     assert!(!has(&list(YAML_NODES_MAX - 1), "too_many_values"));
     assert!(has(&list(YAML_NODES_MAX), "too_many_values"));
 }
 
 #[test]
-fn aliases_are_counted_at_the_limit_and_not_below() {
+fn alias_count_is_refused_above_the_limit_only() {
     let aliases = |count: usize| format!("a: &a x\nb: [{}]\n", vec!["*a"; count].join(", "));
     assert!(!has(&aliases(YAML_ALIASES_MAX), "too_many_aliases"));
     assert!(has(&aliases(YAML_ALIASES_MAX + 1), "too_many_aliases"));
 }
 
 #[test]
-fn a_value_that_holds_itself_is_refused() {
+fn recursive_alias_is_refused() {
     assert_eq!(codes("a: &a [*a]\n"), ["unknown_alias"]);
     assert_eq!(codes("&a { b: *a }\n"), ["unknown_alias"]);
 }
 
 #[test]
-fn size_is_bounded_at_the_limit_and_not_below() {
+fn file_size_is_refused_above_the_limit_only() {
     let comment = |bytes: usize| format!("#{}", "x".repeat(bytes - 1));
     assert!(!has(&comment(PIPELINE_BYTES_MAX), "too_large"));
     assert_eq!(codes(&comment(PIPELINE_BYTES_MAX + 1)), ["too_large"]);
 }
 
 #[test]
-fn a_file_full_of_mistakes_ends_with_the_hundredth() {
+fn diagnostics_are_limited_to_a_hundred() {
     let fields: String = (0..5_000).map(|index| format!("  nam{index}: x\n")).collect();
     let parsed = parse(&format!("version: 1\npipeline:\n{fields}"));
     assert_eq!(parsed.diagnostics.len(), DIAGNOSTICS_MAX);
@@ -98,15 +98,15 @@ fn a_file_full_of_mistakes_ends_with_the_hundredth() {
 }
 
 #[test]
-fn a_file_of_one_line_is_not_sent_back_whole() {
+fn source_line_of_a_diagnostic_is_truncated() {
     let items = "{ nam: x },".repeat(2_000);
     let parsed = parse(&format!("{{ version: 1, pipeline: {{ name: a, stages: [{items}] }} }}"));
     assert!(parsed.diagnostics.iter().all(|found| found.source_line.len() < 2_000));
 }
 
-/// Within every limit, and as much work as the limits allow.
+/// The files stay within every limit and need as much work as the limits allow.
 #[test]
-fn the_most_expensive_definitions_are_read_in_time() {
+fn most_expensive_definitions_are_parsed_in_time() {
     let mut text = "version: 1\npipeline:\n  name: a\n  stages:\n".to_owned();
     for stage in 0..50 {
         let vars: String = (0..50).map(|var| format!("v{var}: x,")).collect();

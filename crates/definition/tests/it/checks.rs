@@ -1,11 +1,11 @@
-//! Steps, stages and environments, and what they say about each other.
+//! Checks of steps, stages and environments, and of the references between them.
 
 use expect_test::expect;
 
 use crate::{check_pipeline, check_step};
 
 #[test]
-fn step_types_are_known_planned_or_of_a_registry() {
+fn step_type_must_be_known_or_of_a_registry() {
     check_pipeline(
         "steps:\n    - { name: A, type: http_chek, params: { url: http://a.test } }",
         &expect![[r#"
@@ -34,7 +34,7 @@ fn step_types_are_known_planned_or_of_a_registry() {
 }
 
 #[test]
-fn ids_come_from_names_and_are_unique() {
+fn step_ids_derive_from_names_and_are_unique() {
     check_pipeline(
         "steps:\n    - { name: Do it, type: dummy }\n    - { name: Do it!, type: dummy }\n    - { name: C, id: do-it, type: dummy }",
         &expect![[r#"
@@ -70,7 +70,7 @@ fn ids_come_from_names_and_are_unique() {
 }
 
 #[test]
-fn needs_and_skips_name_steps() {
+fn needs_and_skip_must_name_existing_steps() {
     check_pipeline(
         "stages: [{ name: a, skip: [depoy, build-it] }]\nbuild:\n    - { name: Build it, type: dummy }\nsteps:\n    - { name: Deploy, type: dummy, needs: [build-it] }\n    - { name: B, type: dummy, needs: [deplyo] }",
         &expect![[r#"
@@ -83,7 +83,7 @@ fn needs_and_skips_name_steps() {
 }
 
 #[test]
-fn cycles_are_named() {
+fn dependency_cycle_is_reported_with_its_steps() {
     check_pipeline(
         "steps:\n    - { name: A, type: dummy, needs: [c] }\n    - { name: B, type: dummy }\n    - { name: C, type: dummy }\n    - { name: D, type: dummy, needs: [d] }\n    - { name: E, type: dummy, needs: [a] }",
         &expect![[r#"
@@ -94,7 +94,7 @@ fn cycles_are_named() {
 }
 
 #[test]
-fn artifacts_are_made_before_they_are_needed() {
+fn artifact_must_be_produced_before_it_is_needed() {
     check_pipeline(
         "build:\n    - { name: B, type: dummy, artifacts: { site: { path: dist } } }\nsteps:\n    - { name: A, type: dummy, needs_artifacts: [site, sites, report] }\n    - { name: C, type: dummy, artifacts: { report: { path: r }, site: { path: s } } }\n    - { name: D, type: dummy, needs_artifacts: [report] }",
         &expect![[r#"
@@ -115,7 +115,7 @@ fn artifacts_are_made_before_they_are_needed() {
 }
 
 #[test]
-fn params_are_checked_at_their_own_place() {
+fn invalid_params_are_reported_at_their_position() {
     check_pipeline(
         "steps:\n    - name: A\n      type: http_check\n      params:\n        url: ftp://a\n        expect_status: [200]\n        wihtin: 5m",
         &expect![[r#"
@@ -164,7 +164,7 @@ fn windows_are_checked() {
 }
 
 #[test]
-fn a_rule_that_nobody_can_fulfil_is_told() {
+fn approval_rule_that_cannot_be_fulfilled_is_an_error() {
     check_pipeline(
         "stage_defaults: { requires: { approvals: 3, from: [a@acme.test, b@acme.test, A@acme.test] } }",
         &expect![[r#"
@@ -204,7 +204,7 @@ fn requirements_are_checked() {
 }
 
 #[test]
-fn names_of_variables_are_checked_and_reserved_ones_refused() {
+fn invalid_and_reserved_variable_names_are_refused() {
     check_step(
         "params: { run: a }\nenv: { 1A: x, BERTH_X: x, LD_PRELOAD: x, PATH: x, NODE_OPTIONS: x, BASH_ENV: x, GIT_DIR: x, OK: 1.10 }",
         &expect![[r#"

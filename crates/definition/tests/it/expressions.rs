@@ -1,11 +1,11 @@
-//! Expressions in their places, and what they refer to.
+//! Expressions: where they are allowed, and what they may refer to.
 
 use expect_test::expect;
 
 use crate::{check_pipeline, check_step};
 
 #[test]
-fn expressions_stand_only_where_they_are_evaluated() {
+fn expression_outside_evaluated_fields_is_refused() {
     check_pipeline(
         "tracks: \"${{ vars.branch }}\"\nstages: [{ name: a, vars: { b: \"${{ stage.name }}\" } }]",
         &expect![[r#"
@@ -24,7 +24,7 @@ fn expressions_stand_only_where_they_are_evaluated() {
 }
 
 #[test]
-fn shell_text_takes_no_expression_and_the_rewrite_is_shown() {
+fn expression_in_shell_text_is_refused_with_a_rewrite() {
     check_step(
         "params:\n  run: |\n    set -e\n    ./deploy.sh \"${{ trigger.commit-id }}\"",
         &expect![[r#"
@@ -40,7 +40,7 @@ fn shell_text_takes_no_expression_and_the_rewrite_is_shown() {
 }
 
 #[test]
-fn variables_must_be_set_wherever_the_step_runs() {
+fn variable_must_be_set_wherever_the_step_runs() {
     let stages = "stages: [{ name: a, vars: { url: x } }, { name: b }, { name: c, skip: [get] }]\nephemeral_environments: { qa: { vars: { urll: x } } }";
     let step = |reference: &str| {
         format!(
@@ -84,7 +84,7 @@ fn variables_must_be_set_wherever_the_step_runs() {
 }
 
 #[test]
-fn outputs_must_be_declared_by_a_step_that_ran_before() {
+fn output_must_be_declared_by_an_earlier_step() {
     let lines = |reference: &str| {
         format!(
             "build:\n    - {{ name: Make, type: dummy, outputs: [image] }}\nsteps:\n    - {{ name: First, type: dummy, outputs: [address] }}\n    - {{ name: Second, type: dummy, params: {{ message: \"${{{{ {reference} }}}}\" }} }}\n    - {{ name: Third, type: dummy, outputs: [late] }}"
@@ -130,7 +130,7 @@ fn outputs_must_be_declared_by_a_step_that_ran_before() {
 }
 
 #[test]
-fn a_build_knows_no_stage() {
+fn build_cannot_refer_to_the_stage() {
     check_pipeline(
         "build:\n    - { name: A, type: dummy, outputs: [x] }\n    - { name: B, type: dummy, outputs: [x], params: { message: \"${{ vars.a }} ${{ build.x }} ${{ secrets.S }}\" } }",
         &expect![[r#"
@@ -141,7 +141,7 @@ fn a_build_knows_no_stage() {
 }
 
 #[test]
-fn an_output_of_a_skipped_step_is_a_warning() {
+fn output_of_a_skipped_step_is_a_warning() {
     check_pipeline(
         "stages: [{ name: a }, { name: b, skip: [first] }]\nsteps:\n    - { name: First, type: dummy, outputs: [x] }\n    - { name: Second, type: dummy, env: { X: \"${{ steps.first.x }}\" } }",
         &expect![[r#"
@@ -182,7 +182,7 @@ fn conditions_are_expressions_with_or_without_braces() {
 }
 
 #[test]
-fn secrets_are_named_literally() {
+fn secret_name_must_be_literal() {
     check_step(
         "params: { run: a }\nenv: { A: \"${{ secrets[stage.name] }}\", B: \"${{ toJSON(secrets) }}\", C: \"${{ secrets['a-b'] }}\", D: \"${{ secrets.OK }}\" }",
         &expect![[r#"
@@ -194,7 +194,7 @@ fn secrets_are_named_literally() {
 }
 
 #[test]
-fn places_are_right_in_folded_and_escaped_text() {
+fn diagnostic_position_is_right_in_folded_and_escaped_text() {
     check_step(
         "params: { run: a }\nenv:\n  A: >-\n    one\n    ${{ vars.nope }}\n  B: \"\\u00fc ${{ vars.nope }} ${{ vars.\\u0061 }}\"",
         &expect![[r#"

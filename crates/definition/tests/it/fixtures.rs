@@ -1,4 +1,4 @@
-//! Whole files.
+//! Complete definition files and their expected diagnostics.
 
 use berth_definition::{Severity, diagnostics_at, parse, write};
 use expect_test::expect_file;
@@ -8,7 +8,7 @@ use crate::shown;
 const FULL: &str = include_str!("pipelines/full.yaml");
 
 #[test]
-fn the_example_of_the_reference_is_a_pipeline_with_only_its_not_yet_active_parts_marked() {
+fn reference_example_is_valid_except_for_inactive_parts() {
     let parsed = parse(FULL);
     expect_file!["pipelines/full.diagnostics.txt"].assert_eq(&shown(&parsed));
     let definition = serde_json::to_string_pretty(&parsed.definition).expect("json");
@@ -16,21 +16,21 @@ fn the_example_of_the_reference_is_a_pipeline_with_only_its_not_yet_active_parts
 }
 
 #[test]
-fn the_docs_show_that_same_example() {
+fn docs_contain_the_reference_example() {
     let page = include_str!("../../../../docs/pipeline.md");
     let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
     assert_eq!(example.map(str::trim_end), Some(FULL.trim_end()));
 }
 
 #[test]
-fn a_definition_survives_being_written_and_read_as_json() {
+fn definition_round_trips_through_json() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = serde_json::to_string(&definition).expect("json");
     assert_eq!(serde_json::from_str::<berth_core::pipeline::Definition>(&text).expect("reads"), definition);
 }
 
 #[test]
-fn a_definition_survives_being_written_as_its_author_would() {
+fn definition_round_trips_through_its_written_form() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = write(&definition).expect("text");
     assert_eq!(parse(&text).definition.as_ref(), Some(&definition), "{text}");
@@ -40,19 +40,19 @@ fn a_definition_survives_being_written_as_its_author_would() {
 }
 
 #[test]
-fn every_mistake_of_an_afternoon_is_told_at_once() {
+fn all_mistakes_of_a_file_are_reported_at_once() {
     let parsed = parse(include_str!("pipelines/mistakes.yaml"));
     expect_file!["pipelines/mistakes.diagnostics.txt"].assert_eq(&shown(&parsed));
 }
 
 #[test]
-fn json_takes_the_same_way_and_points_at_its_own_lines() {
+fn json_definition_has_diagnostics_with_its_own_lines() {
     let parsed = parse(include_str!("pipelines/mistakes.json"));
     expect_file!["pipelines/mistakes.json.diagnostics.txt"].assert_eq(&shown(&parsed));
 }
 
 #[test]
-fn the_same_definition_in_yaml_and_json_is_the_same() {
+fn yaml_and_json_definitions_are_equal() {
     let yaml = "version: 1\npipeline:\n  name: A\n  stages: [{ name: a }]\n  steps:\n    - name: B\n      type: soak\n      params: { duration: 1h30m }\n";
     let json = r#"{"version": 1, "pipeline": {"name": "A", "stages": [{"name": "a"}],
       "steps": [{"name": "B", "type": "soak", "params": {"duration": "1h30m"}}]}}"#;
@@ -62,7 +62,7 @@ fn the_same_definition_in_yaml_and_json_is_the_same() {
 }
 
 #[test]
-fn secrets_are_listed_with_the_places_that_use_them() {
+fn used_secrets_are_listed_with_their_positions() {
     let definition = parse(FULL).definition.expect("no errors");
     let uses: Vec<String> = definition
         .secrets_used()
@@ -79,7 +79,7 @@ fn secrets_are_listed_with_the_places_that_use_them() {
 }
 
 #[test]
-fn what_only_the_server_knows_can_be_told_at_its_place() {
+fn server_diagnostics_can_be_added_at_a_position() {
     let place = |source, pointer: &str| {
         let findings = vec![(pointer.to_owned(), "there is no secret `DEPLOY_TOKEN`".to_owned())];
         diagnostics_at(source, Severity::Error, "missing_secret", findings).remove(0)

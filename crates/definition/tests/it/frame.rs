@@ -1,4 +1,4 @@
-//! The frame of a file: YAML, fields, types, limits.
+//! YAML syntax, fields, types and limits.
 
 use berth_core::pipeline::limits::{ENVIRONMENTS_MAX, STAGES_MAX, STEPS_MAX};
 use berth_definition::parse;
@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::{check, check_pipeline, check_step, listed, pipeline};
 
 #[test]
-fn the_frame_of_a_file_is_checked() {
+fn file_structure_and_version_are_checked() {
     check(
         "",
         &expect![[r#"
@@ -65,7 +65,7 @@ fn the_frame_of_a_file_is_checked() {
 }
 
 #[test]
-fn broken_yaml_is_told_with_advice() {
+fn invalid_yaml_is_reported_with_advice() {
     check(
         "version: 1\npipeline: [\n",
         &expect![[r#"
@@ -118,7 +118,7 @@ fn broken_yaml_is_told_with_advice() {
 }
 
 #[test]
-fn tags_doubled_keys_merge_keys_and_odd_keys_are_refused() {
+fn yaml_tags_duplicate_merge_and_complex_keys_are_refused() {
     check_pipeline(
         "tracks: !!str main",
         &expect![[r#"
@@ -159,7 +159,7 @@ fn tags_doubled_keys_merge_keys_and_odd_keys_are_refused() {
 }
 
 #[test]
-fn an_alias_stands_for_its_whole_value() {
+fn alias_stands_for_its_whole_value() {
     let source = pipeline("stages: [{ name: a, vars: &v { url: x } }, { name: b, vars: *v }]");
     let definition = parse(&source).definition.expect("no errors");
     assert_eq!(definition.stages[0].vars, definition.stages[1].vars);
@@ -193,7 +193,7 @@ fn unknown_and_reserved_fields_are_refused() {
 }
 
 #[test]
-fn wrong_types_say_what_was_expected_and_found() {
+fn wrong_type_is_reported_with_expected_and_found() {
     check_pipeline(
         "paths: src/**",
         &expect![[r#"
@@ -298,7 +298,7 @@ fn durations_are_bounded() {
 }
 
 #[test]
-fn counts_are_limited_at_the_limit_and_not_below() {
+fn list_lengths_are_refused_above_the_limit_only() {
     let stages = |count: usize| {
         let names: String = (0..count).map(|index| format!("{{ name: s{index} }},")).collect();
         pipeline(&format!("stages: [{names}]"))

@@ -1,4 +1,4 @@
-//! Runs that wait at a gate, for people, or for time.
+//! Runs that wait for a window, an approval or a soak.
 
 use berth_core::decision::{Change, Decision, Record, Refusal};
 use berth_core::deployment::run::begin::{Begin, begin};
@@ -15,7 +15,7 @@ use berth_core::time::Timestamp;
 
 use crate::planning::made;
 
-/// A Monday, at eight in the morning.
+/// A Monday at 08:00 UTC.
 const OPEN: Timestamp = Timestamp::from_micros(1_794_816_000_000_000);
 
 struct Scene {
@@ -56,7 +56,7 @@ impl Scene {
         Ok(())
     }
 
-    /// The step is run and succeeds, with an output.
+    /// Grants the step and reports its success, with an output.
     fn run_step(&mut self, at: usize, output: &str) {
         self.grant(at, true).expect("granted");
         let outputs = [("v".to_owned(), output.to_owned())].into();
@@ -84,7 +84,7 @@ steps: [{ name: One, type: dummy }, { name: Two, type: dummy }]";
 const SOAK: &str = "{ name: One, type: soak, params: { duration: 50m } }";
 
 #[test]
-fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
+fn window_is_checked_again_before_the_first_step_only() {
     let hour_later = OPEN.plus_seconds(3_600);
     let mut scene = Scene::new(WINDOW);
     scene.enter();
@@ -105,7 +105,7 @@ fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
     scene.now = hour_later;
     scene.grant(0, true).expect("a bypass waits for no window");
 
-    // Time that passes in the server is no beginning.
+    // A soak runs in the server and does not count as a started step.
     let mut scene = Scene::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
     scene.enter();
     scene.now = hour_later;
@@ -115,7 +115,7 @@ fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
 }
 
 #[test]
-fn a_stage_that_was_refused_fails_unbegun_and_a_retry_brings_it_back() {
+fn rejected_stage_fails_before_it_starts_and_can_be_retried() {
     let mut scene =
         Scene::new("stages: [{ name: a, requires: {} }, { name: b }]\nsteps: [{ name: One, type: dummy }]");
     let no = Failure { cause: Cause::ApprovalRejected, detail: "rejected by ada".into() };
@@ -132,7 +132,7 @@ fn a_stage_that_was_refused_fails_unbegun_and_a_retry_brings_it_back() {
 }
 
 #[test]
-fn steps_that_wait_in_the_server_are_no_runners() {
+fn approval_and_soak_steps_are_not_granted_to_runners() {
     let mut scene = Scene::new(
         "stages: [{ name: a }]
 steps:
@@ -164,7 +164,7 @@ steps:
 }
 
 #[test]
-fn params_that_come_to_nothing_fail_the_step() {
+fn params_that_cannot_be_evaluated_fail_the_step() {
     let mut scene = Scene::new(
         "stages: [{ name: a, vars: { time: soon } }]
 steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]",
@@ -175,7 +175,7 @@ steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]"
 }
 
 #[test]
-fn nobody_takes_the_place_of_one_that_somebody_approved() {
+fn approved_deployment_is_not_superseded() {
     let other = |number: i64, status: StageStatus| Contender {
         deployment: DeploymentId::from_parts(OPEN, [u8::try_from(number).expect("small"); 10]),
         number,
@@ -191,7 +191,7 @@ fn nobody_takes_the_place_of_one_that_somebody_approved() {
 }
 
 #[test]
-fn what_is_approved_is_one_thing() {
+fn approval_digest_covers_commit_definition_inputs_and_results() {
     let lines = "build: [{ name: Make, type: dummy, outputs: [v] }]
 stages: [{ name: a, vars: { n: 1 }, requires: {} }, { name: b, vars: { n: 1 }, requires: {} }]
 steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, needs: [plan] }, { name: Side, type: dummy, outputs: [v], needs: [] }]";
@@ -215,7 +215,7 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
     for other in others {
         assert_ne!(first, other);
     }
-    // A step is bound to what those before it left, and to nobody else's work.
+    // The digest for a step covers the results of the steps before it, and no others.
     let step = |planned: &str, side: Option<&str>| {
         let mut scene = scene("x");
         scene.enter();

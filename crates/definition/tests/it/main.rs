@@ -1,4 +1,4 @@
-//! Whole definitions through the public door of `berth-definition`.
+//! Tests of the public API of `berth-definition` with complete definitions.
 
 mod alone;
 mod bombs;
@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use berth_definition::{Parsed, Severity, parse};
 use expect_test::Expect;
 
-/// Diagnostics as a terminal would show them: the line, and marks beneath what is meant.
+/// Formats diagnostics like a terminal: the source line with the range underlined.
 fn shown(parsed: &Parsed) -> String {
     let mut text = String::new();
     for found in &parsed.diagnostics {
@@ -37,24 +37,24 @@ fn shown(parsed: &Parsed) -> String {
     text
 }
 
-/// One line per diagnostic.
+/// Formats each diagnostic on one line.
 fn listed(source: &str) -> String {
     let parsed = parse(source);
     shown(&parsed);
     parsed.diagnostics.iter().map(|found| format!("{found}\n")).collect()
 }
 
-/// A whole file.
+/// Checks the diagnostics of a complete file.
 fn check(source: &str, expected: &Expect) {
     expected.assert_eq(&listed(source));
 }
 
-/// Lines beneath `pipeline:`, in a pipeline that has a stage and a step unless they bring their own.
+/// Checks lines below `pipeline:`; a stage and a step are added if they are missing.
 fn check_pipeline(lines: &str, expected: &Expect) {
     check(&pipeline(lines), expected);
 }
 
-/// Lines of one step of the type `script`.
+/// Checks lines of one step of type `script`.
 fn check_step(lines: &str, expected: &Expect) {
     let lines: String = lines.lines().map(|line| format!("      {line}\n")).collect();
     check_pipeline(&format!("steps:\n    - name: A\n      type: script\n{lines}"), expected);

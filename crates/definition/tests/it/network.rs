@@ -1,4 +1,4 @@
-//! What steps reach of the network: as they say, or as their organization does.
+//! Network access of steps: set by the step, or by default of the organization.
 
 use berth_core::step::Network;
 use berth_definition::parse;
@@ -15,7 +15,7 @@ steps:
 ";
 
 #[test]
-fn network_of_a_step_is_its_own_or_the_organizations() {
+fn network_of_a_step_defaults_to_the_organizations() {
     let source = pipeline(REACHING);
     let definition = parse(&source).definition.expect("a definition");
     let networks = |default_network| {
@@ -28,7 +28,7 @@ fn network_of_a_step_is_its_own_or_the_organizations() {
 }
 
 #[test]
-fn step_that_asks_an_address_is_an_obstacle_without_network() {
+fn http_check_without_network_is_an_obstacle() {
     let check = |more: &str| {
         let source = pipeline(&format!(
             "stages: [{{ name: staging }}]
@@ -46,7 +46,7 @@ steps:
 }
 
 #[test]
-fn network_none_on_a_step_that_asks_an_address_is_an_error() {
+fn network_none_on_an_http_check_is_an_error() {
     for step in [
         "{ name: A, type: http_check, network: none, params: { url: https://shop.test } }",
         "{ name: A, type: wait_for, network: none, params: { url: https://shop.test } }",

@@ -1,4 +1,4 @@
-//! Definitions and the plans they become.
+//! Plans made from definitions.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub(crate) fn facts() -> Facts {
     }
 }
 
-/// `all`, or the name of an environment.
+/// Plans the pipeline; `target` is `all` for the stages, or the name of an environment.
 pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
     let source = pipeline(lines);
     let parsed = parse(&source);
@@ -41,7 +41,7 @@ pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
         .map_err(|failure| format!("{}: {}", failure.cause.as_str(), failure.detail))
 }
 
-/// One line per step: its place, what it needs, and whether it runs.
+/// Formats one line per step: position, needs, and condition.
 fn shown(plan: &Plan) -> String {
     let mut text = String::new();
     for stage in &plan.stages {
@@ -64,7 +64,7 @@ fn check(lines: &str, target: &str, expected: &Expect) {
 }
 
 #[test]
-fn the_build_comes_first_and_then_every_stage_in_order() {
+fn plan_has_the_build_and_then_every_stage_in_order() {
     let lines = "build: [{ name: Compile, type: dummy }, { name: Pack, type: dummy, needs: [] }]
 stages: [{ name: staging, vars: { n: 1 } }, { name: production, vars: { n: 2 } }]
 ephemeral_environments: { qa-1: { vars: { n: 3 } } }
@@ -122,7 +122,7 @@ steps:
 }
 
 #[test]
-fn a_skipped_step_hands_on_what_it_waited_for() {
+fn skipped_step_passes_its_needs_on() {
     let lines = "stages: [{ name: a, skip: [two, three] }, { name: b, skip: [one, two, three, four] }, { name: c, skip: [one] }]
 steps:
     - { name: One, type: dummy }
@@ -158,7 +158,7 @@ steps:
 }
 
 #[test]
-fn a_condition_is_decided_as_soon_as_everything_in_it_is_known() {
+fn condition_is_decided_once_all_its_values_are_known() {
     let lines = "build: [{ name: Compile, type: dummy, outputs: [image] }]
 stages: [{ name: staging }, { name: production }]
 ephemeral_environments: { qa-1: }
@@ -221,7 +221,7 @@ steps:
 }
 
 #[test]
-fn what_nobody_has_offered_is_refused_by_name_unless_it_is_left_out() {
+fn unresolved_step_type_is_refused_unless_skipped() {
     let steps = "steps:
     - { name: Ask, type: approval }
     - { name: Wait, type: soak, params: { duration: 10m } }
@@ -249,7 +249,7 @@ fn what_nobody_has_offered_is_refused_by_name_unless_it_is_left_out() {
 }
 
 #[test]
-fn a_stage_knows_everything_but_outputs_and_secrets() {
+fn stage_context_has_everything_but_outputs_and_secrets() {
     let lines = "stages: [{ name: staging, vars: { url: https://a.test, n: 1.5, on: true } }]
 ephemeral_environments: { qa-1: }
 steps: [{ name: A, type: dummy }]";
@@ -280,7 +280,7 @@ steps: [{ name: A, type: dummy }]";
 }
 
 #[test]
-fn a_plan_that_would_be_huge_is_refused() {
+fn plan_above_the_size_limit_is_refused() {
     let stages: Vec<String> = (0..100).map(|index| format!("{{ name: s{index} }}")).collect();
     let lines = format!(
         "stages: [{}]\nsteps:\n    - {{ name: A, type: script, params: {{ run: \"{}\" }} }}",
@@ -328,7 +328,7 @@ fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepStatus, Option<(&'static s
 }
 
 #[test]
-fn outputs_are_known_when_their_step_has_succeeded_and_decide_what_runs_next() {
+fn outputs_of_succeeded_steps_decide_later_conditions() {
     let lines = "build: [{ name: Compile, type: dummy, outputs: [image] }, { name: Pack, type: dummy, if: build.image == 'app:1' }]
 stages: [{ name: staging }]
 steps:
@@ -340,7 +340,7 @@ steps:
     let run = run_of(&plan, |id| match id {
         "compile" => (StepStatus::Succeeded, Some(("image", "app:1"))),
         "a" => (StepStatus::Succeeded, Some(("x", "yes"))),
-        // Left by an attempt before the one that failed.
+        // Output of an attempt before the failed one.
         "b" => (StepStatus::Failed, Some(("x", "old"))),
         _ => (StepStatus::Pending, None),
     });
@@ -355,7 +355,7 @@ steps:
 }
 
 #[test]
-fn a_step_says_which_secrets_it_uses_wherever_they_stand() {
+fn planned_step_lists_the_secrets_it_uses() {
     let lines = "steps:
     - name: A
       type: http_check

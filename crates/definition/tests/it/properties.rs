@@ -1,4 +1,4 @@
-//! Nothing that is sent makes the parser panic, and what it says always holds together.
+//! Property tests: the parser never panics, and its diagnostics are consistent.
 
 use berth_definition::{Severity, parse};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn holds_together(source: &str) {
     }
 }
 
-/// One change to a text: something cut out, put in, or repeated.
+/// Deletes, inserts or repeats a part of the text.
 fn mutated(text: &str) -> impl Strategy<Value = String> {
     let text = text.to_owned();
     let bits = prop::sample::select(vec![
@@ -76,17 +76,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn any_text(source in "\\PC{0,400}") {
+    fn parser_survives_any_text(source in "\\PC{0,400}") {
         holds_together(&source);
     }
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn parser_survives_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         holds_together(&String::from_utf8_lossy(&bytes));
     }
 
     #[test]
-    fn any_row_of_yaml_tokens(tokens in prop::collection::vec(prop::sample::select(vec![
+    fn parser_survives_any_yaml_tokens(tokens in prop::collection::vec(prop::sample::select(vec![
         "version", "pipeline", "steps", "stages", "name", "a", "1", ":", ": ", "- ", "\n", "\n  ", "\n    ", "{", "}", "[", "]", ",", "'", "\"",
         "&x ", "*x", "!t ", "|\n", ">\n", "? ", "# ", "<<", "~", "${{ vars.a }}", "${{", "}}",
     ]), 0..80)) {
@@ -94,12 +94,12 @@ proptest! {
     }
 
     #[test]
-    fn a_good_definition_changed_a_little(source in mutated(FULL)) {
+    fn parser_survives_a_mutated_valid_definition(source in mutated(FULL)) {
         holds_together(&source);
     }
 
     #[test]
-    fn a_bad_definition_changed_a_little(source in mutated(MISTAKES)) {
+    fn parser_survives_a_mutated_invalid_definition(source in mutated(MISTAKES)) {
         holds_together(&source);
     }
 }

@@ -1,4 +1,4 @@
-//! The reference of the definition is made from the schema, and says nothing else.
+//! The reference page of definitions is generated from the schema and must be up to date.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use berth_definition::step::{BUILTINS, StepSpec};
 use expect_test::expect_file;
 use serde_json::Value;
 
-/// Parts that have a heading of their own, in the order of the page.
+/// Schema parts with their own heading, in the order of the page.
 const SECTIONS: &[(&str, &str)] = &[
     ("pipeline", "The pipeline"),
     ("stage_defaults", "Defaults of stages"),
@@ -20,7 +20,7 @@ const SECTIONS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_page_is_what_the_schema_says() {
+fn pipeline_reference_matches_the_schema() {
     expect_file!["../../../../docs/pipeline-reference.md"].assert_eq(&page(&schema()));
 }
 
@@ -89,7 +89,7 @@ fn rows(root: &Value, object: &Value, prefix: &str, page: &mut String) {
     }
 }
 
-/// What it refers to, with its own description before that of the part.
+/// Resolves the reference of a field.
 fn resolved<'s>(root: &'s Value, field: &'s Value) -> &'s Value {
     match field["$ref"].as_str().and_then(|it| it.strip_prefix('#')) {
         Some(pointer) => root.pointer(pointer).expect("it refers to something"),
@@ -178,6 +178,6 @@ fn said(field: &Value) -> &str {
 fn meaning(field: &Value, target: &Value) -> String {
     let own = said(field);
     let text = if own.is_empty() { said(target) } else { own };
-    // In a page `<name>` would be a tag.
+    // Formats expressions as code; Markdown would take `<name>` in them for an HTML tag.
     text.replace("${{", "`${{").replace("}}", "}}`")
 }

@@ -1,4 +1,4 @@
-//! The schema for editors takes what the checks take, and knows the same fields.
+//! The JSON schema for editors accepts what the checks accept and has the same fields.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ fn errors(source: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_example_in_the_repository_is_valid() {
+fn schema_accepts_every_example_in_the_repository() {
     for source in [
         include_str!("pipelines/full.yaml"),
         include_str!("../../../berth/src/cmd/demo/shop.yaml"),
@@ -27,7 +27,7 @@ fn every_example_in_the_repository_is_valid() {
 }
 
 #[test]
-fn an_expression_may_stand_in_place_of_a_param_but_not_of_shell_text() {
+fn schema_allows_expressions_in_params_but_not_in_shell_text() {
     let valid = pipeline(
         "stages: [{ name: a, vars: { n: 200 } }]\nsteps:\n    - { name: A, type: http_check, params: { url: '${{ vars.n }}', expect_status: '${{ vars.n }}' }, if: true }",
     );
@@ -37,7 +37,7 @@ fn an_expression_may_stand_in_place_of_a_param_but_not_of_shell_text() {
 }
 
 #[test]
-fn misspelt_fields_and_wrong_values_fail() {
+fn schema_rejects_misspelt_fields_and_wrong_values() {
     let full = include_str!("pipelines/full.yaml");
     for (good, bad) in [
         ("version: 1", "version: 2"),
@@ -67,9 +67,9 @@ fn misspelt_fields_and_wrong_values_fail() {
     }
 }
 
-/// Asks the checks by a field that cannot exist: they answer with those that do.
+/// Uses an unknown field, because the diagnostic lists the known ones.
 #[test]
-fn the_schema_and_the_checks_know_the_same_fields() {
+fn schema_and_checks_have_the_same_fields() {
     const NO_FIELD: &str = "qqqqqqqqqqqq";
     let definitions = schema();
     let step = "steps:\n    - { name: A, type: dummy, qqqqqqqqqqqq: 1 }";
@@ -94,7 +94,7 @@ fn the_schema_and_the_checks_know_the_same_fields() {
 }
 
 #[test]
-fn everything_in_it_is_described() {
+fn schema_describes_every_field() {
     fn walk(schema: &Value, at: &str, missing: &mut Vec<String>) {
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let here = format!("{at}/{name}");

@@ -57,7 +57,7 @@ pub(crate) fn skip_level(sandbox: SandboxMode, why: &str) {
     }
 }
 
-/// After every test: no protocol violation, and no process or directory is left.
+/// Checks after every test that the protocol was not violated and no process or directory is left.
 impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop();

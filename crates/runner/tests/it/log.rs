@@ -111,7 +111,7 @@ fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) ->
 
 const SECRET: &str = "s3cret-value-42";
 
-/// With the stars that replace the secret.
+/// Includes the asterisks that replace the secret.
 const BYTES: usize = 10_000_003;
 
 fn count(log: &str) -> usize {

@@ -149,7 +149,7 @@ fn repeated_report_requests_same_next_step_during_shutdown() {
     let tries = fixture.link.wait_for_tries("a", 2);
     assert!(tries[0].next_nonce.is_some());
     assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
-    // The server has granted the next step, so it is reported as well.
+    // The server had already granted the next step, so it is reported as well.
     let next = fixture.link.report_of("b");
     assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
 }

@@ -198,7 +198,7 @@ fn runner_shutdown_interrupts_steps() {
 fn cancel_at_any_instant_leaves_no_processes() {
     let fixture = Fixture::with(|settings| settings.slots = 2);
     let mark = unique_sleep();
-    // A simple generator: the instants are spread out, and the same in every run.
+    // A linear generator, so that the instants are spread out and the same in every run.
     let mut seed = 42_u64;
     for number in 0..200 {
         let id = format!("s{number}");

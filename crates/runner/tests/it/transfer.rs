@@ -52,7 +52,7 @@ fn attempt() -> AttemptRef {
     AttemptRef { organization_id: id(), deployment_id: id(), step_id: id(), number: 1, nonce }
 }
 
-/// Wanted until the server has been reached.
+/// Starts a transfer that is wanted until the server was reached, and checks that it ends soon.
 fn check_ends<T: std::fmt::Debug>(
     said: &'static [u8],
     ask: impl FnOnce(&RemoteLink, &dyn Fn() -> bool) -> Result<T, LinkError>,

@@ -63,7 +63,7 @@ fn check_user(sandbox: SandboxMode) {
     assert_eq!(succeeded(&outcome)["image"], "1", "{log}");
     let start = "65534\n65534\nchecked out\n***\nCapEff:\t0000000000000000\n";
     assert!(log.starts_with(start) && !log.contains("LEAK"), "{log}");
-    // The next workspace.
+    // The next step gets a new workspace.
     succeeded(&fixture.run(script("b", "test \"$(id -u)\" = 65534; echo x > x")));
 
     offer(&fixture, "d", &format!("id -u; (echo x > new) 2>/dev/null && echo LEAK; cat \"$KEY\"; {SUCCESS}"));

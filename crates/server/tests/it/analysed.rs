@@ -1,4 +1,4 @@
-//! Analyses as they are when somebody has found something, decided about through the rules themselves.
+//! Creates finished analyses through the rules, without running an analyser.
 
 use berth_core::analysis::{Analysis, Answer, NewAnalysis, NewPullRequest, SuggestedFix, pull};
 use berth_core::event::Actor;
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::history;
 use super::world::World;
 
-/// What failed, and what is suggested.
+/// The failure that an analysis is about, and the diff that it suggests.
 #[derive(Clone)]
 pub(crate) struct Failure {
     pub(crate) deployment: String,
@@ -24,7 +24,7 @@ pub(crate) struct Failure {
     pub(crate) diff: Option<String>,
 }
 
-/// The id of an analysis of it that has succeeded.
+/// Creates a successful analysis of the failure and returns its id.
 pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
     let org = history::org(world).await;
     let made = world.app.store().transact(Context::system(Some(org)), move |tx| {
@@ -62,7 +62,7 @@ pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
     made.await.unwrap()
 }
 
-/// A pull request was asked for and came to nothing.
+/// Records a requested pull request that failed.
 pub(crate) async fn proposed_in_vain(world: &World, id: &str) {
     let (org, id) = (history::org(world).await, id.parse().unwrap());
     let failed = world.app.store().transact(Context::system(Some(org)), move |tx| {

@@ -1,4 +1,4 @@
-//! A server at work: its background loops, and a real runner that speaks to it without a wire.
+//! A running server: its background jobs, and a real runner that calls it in process.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl AtWork {
         Self { app: app.clone(), loops, runner, _dir: dir }
     }
 
-    /// In order: what runs is told to stop, and its end is written.
+    /// Shuts down gracefully: running steps are stopped and their end is recorded.
     pub(crate) async fn end(mut self) {
         self.app.services().shutdown.cancel();
         let runner = self.runner.take().unwrap();
@@ -32,7 +32,7 @@ impl AtWork {
     }
 }
 
-/// A runner without a sandbox, for tests that are about something else.
+/// A runner without a sandbox, for tests that do not test isolation.
 pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> StepRunner {
     let link = Arc::new(Embedded::new(app.services().clone()));
     let confinement = Confinement::choose(SandboxMode::Off, &[], &[]).unwrap();

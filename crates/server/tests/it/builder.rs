@@ -1,4 +1,4 @@
-//! Registries are built here as the real server builds them: by the runner.
+//! Builds registries with the real runner code, like the server does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) struct InSandbox {
 }
 
 impl InSandbox {
-    /// Without a sandbox, for tests that are about something else.
+    /// Without a sandbox, for tests that do not test isolation.
     pub(crate) fn off() -> Self {
         Self { confinement: Confinement::choose(SandboxMode::Off, &[], &[]).unwrap() }
     }

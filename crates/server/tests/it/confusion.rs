@@ -1,5 +1,5 @@
-//! Paths that could be read in two ways, made up by the hundred for every route: what is refused is refused for
-//! everybody, and what is the route after all is guarded as the route.
+//! Ambiguous paths, hundreds for every route: each is refused for every caller, or it is an accepted spelling of the
+//! route and has the same authorization.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use super::described::{Operation, operations};
 use super::world::{Call, Reply, World, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
-/// An environment below its pipeline.
+/// The environment's path below its pipeline.
 const QA: &str = "ephemeral-environments/qa-1";
 
-/// Whole segments that do not belong into a path of ours.
+/// Segments to insert into a path.
 const SEGMENTS: &[&str] = &[
     "",
     ".",
@@ -81,7 +81,7 @@ const SEGMENTS: &[&str] = &[
     "x",
 ];
 
-/// What is put behind a segment.
+/// Text to append to a segment.
 const SUFFIXES: &[&str] = &[
     ".json",
     ".html",
@@ -177,7 +177,7 @@ const SUFFIXES: &[&str] = &[
     "%f0%9f%9a%a2",
 ];
 
-/// What is put before a whole path.
+/// Text to prepend to a path.
 const PREFIXES: &[&str] = &[
     "/.",
     "/..",
@@ -226,7 +226,7 @@ const PREFIXES: &[&str] = &[
     "/assets/..",
 ];
 
-/// Variants that lead nowhere or are refused, whoever asks.
+/// Variants of a path that must be refused or not found for every caller.
 fn refused(path: &str) -> Vec<String> {
     let mut made = BTreeSet::new();
     let forms = [Some(path), path.strip_prefix("/api/v1").filter(|rest| rest.starts_with("/organizations"))];
@@ -255,7 +255,7 @@ fn refused(path: &str) -> Vec<String> {
             replace(format!("{part}%2f{part}"));
         }
     }
-    // Short paths have few places; two tricks at once make up for it.
+    // Short paths have too few variants; combine two tricks.
     let mixed = SEGMENTS.iter().flat_map(|one| SUFFIXES.iter().map(move |two| (one, two)));
     for (segment, suffix) in mixed.step_by(7) {
         if made.len() > VARIANTS_MIN + 150 {
@@ -266,14 +266,14 @@ fn refused(path: &str) -> Vec<String> {
     for same in friendly(path) {
         made.remove(&same);
     }
-    // What is no address at all is refused before us; `x` and the like may be real where anything may stand.
+    // Drops variants that are no valid URI, and those that equal the path.
     made.retain(|variant| variant.parse::<Uri>().is_ok_and(|uri| uri.path() != path));
-    // Long paths have thousands; each route takes another part of them.
+    // Long paths have thousands of variants; each route tests a different sample.
     let step = (made.len() / VARIANTS_MIN).max(1);
     made.into_iter().skip(path.len() % step).step_by(step).collect()
 }
 
-/// Other ways to write the same path, accepted on purpose.
+/// Other spellings of the same path that are accepted on purpose.
 fn friendly(path: &str) -> Vec<String> {
     let mut same = vec![path.to_owned(), format!("http://elsewhere.test{path}"), format!("{path}?x=/../y;z")];
     if path != "/" {
@@ -289,7 +289,7 @@ fn friendly(path: &str) -> Vec<String> {
     same
 }
 
-/// A registry with a build that failed.
+/// Creates a registry with a failed build.
 async fn registry(world: &World) -> String {
     let origin = super::git::Origin::new();
     origin.commit("nothing to build");
@@ -383,7 +383,7 @@ impl Target {
         }
     }
 
-    /// Real things wherever a path names some: a confused path would have something to hit.
+    /// The path with existing resources, so that a wrongly routed request would have an effect.
     fn path(&self, operation: &Operation) -> String {
         let path = operation.path.replace("{orgId}", "acme").replace("{pipelineId}", &self.pipeline);
         let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
@@ -417,7 +417,7 @@ impl Target {
         self.world.send(token.into_iter().fold(asked, Call::token)).await
     }
 
-    /// Everything that could have been changed by accident.
+    /// Everything that a wrongly routed request could change.
     async fn state(&self) -> Value {
         let mut all = Vec::new();
         let environment = format!("pipelines/{}/{QA}", self.pipeline);
@@ -430,7 +430,7 @@ impl Target {
 }
 
 #[tokio::test]
-async fn az05_a_path_with_two_readings_is_refused_on_every_route_for_everybody() {
+async fn ambiguous_path_is_refused_on_every_route_for_every_caller() {
     let target = Target::new().await;
     let before = target.state().await;
     let callers = [Some(target.world.ada.token.as_str()), None, Some(target.world.hank.token.as_str())];
@@ -455,7 +455,7 @@ async fn az05_a_path_with_two_readings_is_refused_on_every_route_for_everybody()
 }
 
 #[tokio::test]
-async fn az05_another_spelling_of_a_path_is_guarded_like_the_path() {
+async fn alternative_path_spelling_has_the_same_authorization() {
     let target = Target::new().await;
     let world = &target.world;
     let routes = world.edge.routes().to_vec();
@@ -463,7 +463,7 @@ async fn az05_another_spelling_of_a_path_is_guarded_like_the_path() {
         let is_its =
             |route: &&RouteInfo| (&route.method, &route.path) == (&operation.method, &operation.path);
         let route = routes.iter().find(is_its).unwrap();
-        // Reading only: a change would be made once and refused the second time.
+        // Only reads: the second request of a write would be refused.
         if operation.method != "GET" && route.access == Access::Open {
             continue;
         }

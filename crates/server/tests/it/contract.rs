@@ -1,5 +1,5 @@
-//! Every response in these tests is compared with the OpenAPI documents: its status, headers and body; and of what was
-//! accepted, path and body as well.
+//! Compares every response in these tests with the OpenAPI documents: status, headers and body. For accepted requests
+//! also the path and the request body.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::world::Reply;
 
-/// Headers that are described wherever they are sent.
+/// Headers that must be documented wherever they are sent.
 const HEADERS: &[&str] = &[
     "etag",
     "idempotent-replayed",
@@ -24,7 +24,7 @@ const HEADERS: &[&str] = &[
     "x-request-id",
 ];
 
-/// The JSON body of a request, for a look at it later.
+/// The JSON body of a request, kept for the check.
 #[derive(Clone)]
 pub(crate) struct SentJson(pub(crate) Value);
 
@@ -36,7 +36,7 @@ pub(crate) struct Asked {
 
 struct Contract {
     document: Value,
-    /// Paths by the number of their parts: some tests send tens of thousands of requests.
+    /// Path templates by number of segments, because some tests send tens of thousands of requests.
     templates: BTreeMap<usize, Vec<String>>,
     validators: Mutex<BTreeMap<String, Arc<Validator>>>,
 }
@@ -76,7 +76,7 @@ impl Contract {
         Self { document, templates, validators: Mutex::default() }
     }
 
-    /// The operation of a path; one that is spelled out wins over one with parameters.
+    /// Finds the operation of a path. Literal segments win over parameters.
     fn find(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
         let template =
             self.templates.get(&path.split('/').count())?.iter().find(|template| fits(template, path))?;
@@ -114,7 +114,7 @@ impl Contract {
         let mut errors = Vec::new();
         for (name, value) in template.split('/').zip(path.split('/')) {
             let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
-            // What is encoded is another spelling of the same.
+            // Percent-encoded values are not decoded here.
             let Some(name) = name.filter(|_| !value.contains('%')) else { continue };
             let mut parameters = operation["parameters"].as_array().unwrap().iter();
             let schema = &parameters.find(|it| it["in"] == "path" && it["name"] == name).unwrap()["schema"];
@@ -138,7 +138,7 @@ impl Contract {
         validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
-    /// Strict: members that are not described are errors, too.
+    /// Strict: undocumented members are errors.
     fn validator(&self, schema: &Value) -> Validator {
         let schemas = self.closure(schema);
         let parts: BTreeSet<&str> = schemas
@@ -162,7 +162,7 @@ impl Contract {
         jsonschema::options().should_validate_formats(true).build(&root).unwrap()
     }
 
-    /// The schemas that a schema needs.
+    /// The component schemas that a schema refers to, directly or indirectly.
     fn closure(&self, schema: &Value) -> Map<String, Value> {
         let (mut found, mut rest) = (Map::new(), vec![schema]);
         while let Some(value) = rest.pop() {
@@ -207,7 +207,7 @@ fn header_errors(response: &Value, reply: &Reply) -> Vec<String> {
 }
 
 #[test]
-fn every_example_is_valid() {
+fn openapi_examples_match_their_schemas() {
     let mut count = 0;
     for contract in &*CONTRACTS {
         let components = &contract.document["components"];

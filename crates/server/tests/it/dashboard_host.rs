@@ -1,4 +1,4 @@
-//! The dashboard's own host on plain loopback: its cookie is not for the other programs that listen there.
+//! The dashboard's own host name on loopback, which keeps its cookie from other programs that listen there.
 
 use berth_server::config::Config;
 use http::header::{HOST, HeaderValue};
@@ -14,7 +14,7 @@ fn at(host: &'static str, call: Call) -> Call {
     call
 }
 
-/// Status, and where a browser is sent to.
+/// Returns the status and the `Location` header.
 async fn open(world: &World, host: &'static str, path: &str, (name, value): (&str, &str)) -> (u16, String) {
     let reply = world.send(at(host, get(path)).header(name, value)).await;
     (reply.status.as_u16(), reply.header("location").to_owned())
@@ -46,7 +46,7 @@ async fn navigation_on_loopback_is_redirected_to_the_dashboards_host() {
 }
 
 #[tokio::test]
-async fn programs_files_and_the_api_stay_on_loopback() {
+async fn api_assets_and_non_browsers_stay_on_loopback() {
     let world = World::new().await;
     let here = "127.0.0.1:8080";
     for (path, header) in [
@@ -92,7 +92,7 @@ async fn browser_gets_no_cookie_on_loopback_and_learns_where_to_log_in() {
         assert_eq!(reply.status, 200, "{}", reply.text);
         assert!(reply.header("set-cookie").starts_with("berth_local=berth_web_"));
     }
-    // A program, which keeps its cookies to itself.
+    // A client that is not a browser, without an `Origin` header.
     assert_eq!(world.send(at("127.0.0.1:8080", log_in())).await.status, 200);
 }
 

@@ -1,4 +1,4 @@
-//! The operations of the OpenAPI document, for tests that try something on every one of them.
+//! The operations of the OpenAPI document, for tests that try every one of them.
 
 use berth_server::http::{Access, RouteInfo};
 use serde_json::{Map, Value, json};
@@ -8,9 +8,9 @@ use super::world::{DEFINITION, World, get};
 pub(crate) struct Operation {
     pub(crate) method: String,
     pub(crate) path: String,
-    /// Names of its query parameters with their types.
+    /// Query parameters with their types.
     pub(crate) query: Vec<(String, String)>,
-    /// Members of its body with their schemas; `None` where it has no body.
+    /// Members of the request body with their schemas; `None` without a body.
     pub(crate) members: Option<Map<String, Value>>,
     required: Vec<String>,
 }
@@ -20,7 +20,7 @@ impl Operation {
         format!("{} {}", self.method, self.path)
     }
 
-    /// A body as the document wants it, with the required members only.
+    /// A valid body with the required members only.
     pub(crate) fn body(&self) -> Value {
         Value::Object(self.required.iter().map(|name| (name.clone(), sample(name))).collect())
     }
@@ -31,7 +31,7 @@ impl Operation {
     }
 }
 
-/// Something valid for a member of this name.
+/// A valid value for a member of this name.
 pub(crate) fn sample(member: &str) -> Value {
     match member {
         "definition" => json!(DEFINITION),
@@ -67,7 +67,7 @@ pub(crate) async fn document(world: &World) -> Value {
 pub(crate) async fn operations(world: &World) -> Vec<Operation> {
     let document = document(world).await;
     let mut found = Vec::new();
-    // What runners say is not for anybody with a token; it is tried in `matrix` and with runners.
+    // Runner endpoints accept no user tokens; `matrix` and the runner tests cover them.
     let is_for_people = |route: &&RouteInfo| !matches!(route.access, Access::Runner | Access::NewRunner);
     for route in world.edge.routes().iter().filter(is_for_people) {
         let described = &document["paths"][&route.path][route.method.to_lowercase()];
@@ -96,7 +96,7 @@ pub(crate) async fn operations(world: &World) -> Vec<Operation> {
     found
 }
 
-/// The first type that is not null.
+/// The first type other than null.
 fn kind(schema: &Value, document: &Value) -> String {
     let referred = schema["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
     let schema = referred.unwrap_or(schema);

@@ -1,4 +1,4 @@
-//! The audit history: every change is in it, and it can be found by what it is about.
+//! The audit log: every change is recorded and can be found by its subjects.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::world::{World, get, post};
 const EVENTS: &str = "/api/v1/organizations/acme/events";
 
 #[tokio::test]
-async fn an_event_says_what_who_when_and_in_which_request() {
+async fn event_has_kind_actor_time_and_request_id() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let stop =
@@ -28,7 +28,7 @@ async fn an_event_says_what_who_when_and_in_which_request() {
 }
 
 #[tokio::test]
-async fn filters_combine() {
+async fn event_filters_combine() {
     let world = World::new().await;
     let grace = world.member("grace@acme.test", "deployer").await;
     let grace_id = world.send(get("/api/v1/me").by(&grace)).await.body["data"]["user"]["id"].clone();
@@ -61,7 +61,7 @@ async fn filters_combine() {
 }
 
 #[tokio::test]
-async fn the_history_pages_without_gaps_and_counts_only_when_asked() {
+async fn event_pages_have_no_gaps_and_count_on_request() {
     let world = World::new().await;
     for n in 0..5 {
         world.pipeline(&format!("p-{n}")).await;

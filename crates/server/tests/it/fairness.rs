@@ -1,4 +1,4 @@
-//! Fairness: what one organization keeps busy delays no other one.
+//! Fairness: a busy organization does not delay other organizations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,15 +19,15 @@ use super::at_work::AtWork;
 use super::git::Origin;
 use super::world::{Account, DEFINITION, POLL_EVERY, World, call, get, post};
 
-/// Between two syncs of a repository here; shorter than the API allows.
+/// Interval between two syncs of a repository; shorter than the API allows.
 const POLL_S: u64 = 3;
-/// Until a due repository is noticed and a sync of it is done, on a busy machine.
+/// Maximum delay until a due repository is synced, on a busy machine.
 const SYNC_MAX: Duration = Duration::from_secs(4);
 const STALLING: usize = 1_000;
-/// Longer than anything here may take.
+/// Timeout of every other wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that accepts every connection and sends a byte a second.
+/// A server that accepts every connection and sends one byte per second.
 struct Tarpit {
     port: u16,
     caught: Arc<AtomicUsize>,
@@ -70,7 +70,7 @@ async fn org_of(world: &World, slug: &str, who: &Account) -> OrgId {
     org.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// Registers repositories that are due, and gives the id of the last one.
+/// Registers repositories that are due, and returns the id of the last one.
 async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryId {
     let added = world.app.store().transact(Context::system(Some(org)), move |tx| {
         let mut last = None;
@@ -97,7 +97,7 @@ async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryI
     added.await.unwrap()
 }
 
-/// Waits until `is_so` holds, no longer than this.
+/// Waits until `is_so` holds; panics after `limit`.
 async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waited = async {
         while !is_so().await {
@@ -108,7 +108,7 @@ async fn within(limit: Duration, what: &str, mut is_so: impl AsyncFnMut() -> boo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization() {
+async fn stalling_repositories_delay_no_sync_of_another_organization() {
     let (world, tarpit) = (World::new().await, Tarpit::open().await);
     let globex = org_of(&world, "globex", &world.hank).await;
     add_due(&world, globex, (0..STALLING).map(|number| tarpit.url(number)).collect()).await;
@@ -122,7 +122,7 @@ async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization(
     let id = add_due(&world, acme, vec![origin.url()]).await;
     let path = format!("/api/v1/organizations/acme/repositories/{id}");
     for message in ["second", "third"] {
-        // A push is seen at the next poll, and that is late by less than another interval.
+        // A push is seen at the next poll, which is late by less than one interval.
         within(2 * Duration::from_secs(POLL_S) + SYNC_MAX, "the push is seen", async || {
             let seen = world.send(get(&path).by(&world.ada)).await;
             seen.body["data"]["head"] == json!(pushed.as_str())
@@ -134,11 +134,11 @@ async fn a_thousand_stalling_repositories_delay_no_sync_of_another_organization(
     at_work.end().await;
 }
 
-/// As many environments in two pipelines as are looked up at once for an organization, and more.
+/// More environments, in two pipelines, than are loaded at once for one organization.
 const WAITING_ENVIRONMENTS: usize = 140;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deployments_that_wait_for_a_stalling_repository_hold_up_no_other_organization() {
+async fn deployments_of_a_stalling_repository_delay_no_other_organization() {
     let (world, tarpit) = (World::new().await, Tarpit::open().await);
     let origin = Origin::new();
     let environments: String =
@@ -183,7 +183,7 @@ async fn deployments_that_wait_for_a_stalling_repository_hold_up_no_other_organi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_definitions_to_validate_leaves_room_for_another_organization() {
+async fn definition_validation_is_shared_among_organizations() {
     let world = Arc::new(World::new().await);
     let steps: String = (0..450).map(|number| format!("    - {{name: S{number}, type: dummy}}\n")).collect();
     let large = DEFINITION.replace("    - name: Deploy\n      type: dummy\n", &steps);
@@ -215,13 +215,13 @@ async fn a_flood_of_definitions_to_validate_leaves_room_for_another_organization
     assert!(done >= DEFINITIONS_AT_ONCE.share, "the share is used");
 }
 
-/// Places of the runner in these tests.
+/// Slots of the runner in these tests.
 const PLACES: usize = 4;
-/// More than there are places.
+/// More steps than slots.
 const LONG_STEPS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn long_steps_of_one_organization_leave_places_of_the_servers_runner_to_others() {
+async fn runner_slots_are_shared_among_organizations() {
     let world = World::new().await;
     let environments: String = (0..LONG_STEPS).map(|number| format!("    e-{number}: {{}}\n")).collect();
     let step = "    - name: Deploy\n      type: script\n      params: { run: sleep 600 }\n";

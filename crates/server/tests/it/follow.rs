@@ -1,4 +1,4 @@
-//! Following the history: every event once and in order, from where one left off, and only while one may.
+//! Event streams: every event once and in order, resumable, and only while the caller is authorized.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::history::{org, record};
 use super::world::{Call, World, call, get, post};
 
 const EVENTS: &str = "/api/v1/organizations/acme/events";
-/// Events of a new organization.
+/// Number of events of a new organization.
 const AT_START: i64 = 3;
-/// Longer than anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Stream {
@@ -36,7 +36,7 @@ impl Stream {
         Self::open(world, get(EVENTS).by(&world.ada).header("last-event-id", &last.to_string())).await
     }
 
-    /// The next block; `None` at the end.
+    /// Returns the next block of the stream; `None` at its end.
     pub(crate) async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -50,7 +50,7 @@ impl Stream {
         }
     }
 
-    /// The next event, past signs of life.
+    /// Returns the next event, skipping heartbeats.
     pub(crate) async fn event(&mut self) -> Option<Value> {
         loop {
             let block = self.block().await?;
@@ -79,7 +79,7 @@ async fn impatient() -> World {
 }
 
 #[tokio::test]
-async fn a_stream_begins_now_and_shows_what_the_list_shows() {
+async fn event_stream_starts_now_and_matches_the_list() {
     let world = World::new().await;
     world.pipeline("before").await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
@@ -95,7 +95,7 @@ async fn a_stream_begins_now_and_shows_what_the_list_shows() {
 }
 
 #[tokio::test]
-async fn a_stream_resumes_exactly_while_events_are_written() {
+async fn event_stream_resumes_exactly_during_writes() {
     const COUNT: i64 = AT_START + 600;
     let world = World::new().await;
     let org = org(&world).await;
@@ -120,7 +120,7 @@ async fn a_stream_resumes_exactly_while_events_are_written() {
 }
 
 #[tokio::test]
-async fn a_follower_that_is_too_slow_loses_nothing() {
+async fn event_stream_of_a_slow_client_loses_nothing() {
     let world = World::new().await;
     let org = org(&world).await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
@@ -135,7 +135,7 @@ async fn a_follower_that_is_too_slow_loses_nothing() {
 }
 
 #[tokio::test]
-async fn filters_hold_for_what_is_read_and_for_what_is_heard() {
+async fn event_stream_filters_apply_to_past_and_new_events() {
     let world = World::new().await;
     world.pipeline("shop").await;
     world.pipeline("blog").await;
@@ -166,7 +166,7 @@ async fn filters_hold_for_what_is_read_and_for_what_is_heard() {
 }
 
 #[tokio::test]
-async fn a_last_event_that_cannot_be_is_refused() {
+async fn event_stream_refuses_an_invalid_last_event_id() {
     let world = World::new().await;
     let ask =
         |query: &str| get(&format!("{EVENTS}{query}")).by(&world.ada).header("accept", "text/event-stream");
@@ -174,7 +174,7 @@ async fn a_last_event_that_cannot_be_is_refused() {
         let body = json!({"name": name});
         world.send(post("/api/v1/organizations/globex/api-tokens").by(&world.hank).json(&body)).await;
     }
-    // Globex has an event 4, acme has not.
+    // Globex has an event 4, acme does not.
     for bad in ["4", "-1", "+1", "1.0", "x", "", " ", "99999999999999999999", "9223372036854775807"] {
         world.send(ask("").header("last-event-id", bad)).await.is(400, "invalid_parameter");
     }
@@ -191,7 +191,7 @@ async fn a_last_event_that_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn another_organization_is_neither_followed_nor_heard() {
+async fn event_stream_has_no_events_of_another_organization() {
     let world = World::new().await;
     let foreign =
         get("/api/v1/organizations/globex/events").by(&world.ada).header("accept", "text/event-stream");
@@ -204,7 +204,7 @@ async fn another_organization_is_neither_followed_nor_heard() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_right_does() {
+async fn event_stream_ends_when_the_caller_loses_access() {
     let world = impatient().await;
     let grace = world.member("grace@acme.test", "deployer").await;
     let vera = world.member("vera@acme.test", "viewer").await;
@@ -223,7 +223,7 @@ async fn a_stream_ends_when_its_right_does() {
     let mut signed_out = Stream::open(&world, browser.get(EVENTS)).await;
     let mut removed = Stream::open(&world, get(EVENTS).by(&vera)).await;
     for stream in [&mut kept, &mut revoked, &mut changed, &mut signed_out, &mut removed] {
-        // A sign of life, while the right holds.
+        // Wait for a heartbeat, which is sent while the caller is authorized.
         while stream.block().await.expect("still there") != ":" {}
     }
     let member = |id: &str| format!("/api/v1/organizations/acme/members/{id}");
@@ -245,7 +245,7 @@ async fn a_stream_ends_when_its_right_does() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_streams_at_once() {
+async fn event_streams_end_at_shutdown() {
     let world = World::new().await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
     stream.block().await.unwrap();
@@ -254,7 +254,7 @@ async fn shutdown_ends_streams_at_once() {
 }
 
 #[tokio::test]
-async fn a_token_has_so_many_streams_and_no_more() {
+async fn event_streams_per_token_are_limited() {
     let config = Config { streams_per_token_max: 2, ..Config::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let grace = world.member("grace@acme.test", "viewer").await;

@@ -1,11 +1,11 @@
-//! A client written against the given interface alone simply works.
+//! A client that knows only the given interface works.
 
 use serde_json::json;
 
 use super::world::{World, get, post};
 
 #[tokio::test]
-async fn the_list_answers_at_every_spelling_of_its_path() {
+async fn list_responds_at_every_path_spelling() {
     let world = World::new().await;
     let id = world.pipeline("shop").await;
     let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await.body["data"]["id"].clone();
@@ -33,7 +33,7 @@ async fn the_list_answers_at_every_spelling_of_its_path() {
 }
 
 #[tokio::test]
-async fn a_single_record_is_in_data() {
+async fn single_record_is_wrapped_in_data() {
     let world = World::new().await;
     let id = world.pipeline("shop").await;
     for key in [id.as_str(), "shop"] {
@@ -44,7 +44,7 @@ async fn a_single_record_is_in_data() {
 }
 
 #[tokio::test]
-async fn absent_bodies_are_as_good_as_empty_ones() {
+async fn absent_body_equals_an_empty_one() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let path = "/organizations/acme/pipelines/shop/stop/";
@@ -64,7 +64,7 @@ async fn absent_bodies_are_as_good_as_empty_ones() {
 }
 
 #[tokio::test]
-async fn problems_are_json_everywhere_and_plain_json_where_that_is_all_a_client_takes() {
+async fn problems_are_json_with_the_accepted_media_type() {
     let world = World::new().await;
     let reply = world.send(get("/api/v1/nowhere")).await;
     reply.is(404, "not_found");
@@ -88,7 +88,7 @@ async fn problems_are_json_everywhere_and_plain_json_where_that_is_all_a_client_
 }
 
 #[tokio::test]
-async fn a_request_id_is_taken_over_when_it_is_well_formed() {
+async fn request_id_is_adopted_if_well_formed() {
     let world = World::new().await;
     let taken = world.send(get("/healthz").header("x-request-id", "from-ci_4.2")).await;
     assert_eq!(taken.header("x-request-id"), "from-ci_4.2");
@@ -99,7 +99,7 @@ async fn a_request_id_is_taken_over_when_it_is_well_formed() {
 }
 
 #[tokio::test]
-async fn pages_of_a_list_are_bounded_counted_and_linked() {
+async fn list_pages_are_bounded_counted_and_linked() {
     let world = World::new().await;
     for n in 0..7 {
         world.pipeline(&format!("p-{n}")).await;
@@ -140,7 +140,7 @@ async fn pages_of_a_list_are_bounded_counted_and_linked() {
 }
 
 #[tokio::test]
-async fn paging_out_of_range_is_refused_with_the_parameter_and_its_range() {
+async fn list_paging_out_of_range_is_refused() {
     let world = World::new().await;
     for (name, value) in [
         ("limit", "0"),
@@ -173,7 +173,7 @@ async fn paging_out_of_range_is_refused_with_the_parameter_and_its_range() {
 }
 
 #[tokio::test]
-async fn a_caller_who_asks_too_often_is_told_how_long_to_wait() {
+async fn rate_limited_caller_gets_retry_after() {
     let mut config = berth_server::config::Config::local(([127, 0, 0, 1], 8080).into());
     (config.requests_per_s, config.requests_burst) = (1, 3);
     let world = World::with(config).await;

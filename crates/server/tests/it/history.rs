@@ -1,4 +1,4 @@
-//! The whole history: what is exported can be checked by anybody, and what is checked says what it found.
+//! Export and verification of the audit log.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::OrgId;
@@ -15,7 +15,7 @@ pub(crate) async fn org(world: &World) -> OrgId {
     org.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// Records so many events in one transaction.
+/// Records this many events in one transaction.
 pub(crate) async fn record(world: &World, org: OrgId, count: i64) {
     let recorded = world.app.store().transact(Context::system(Some(org)), move |tx| {
         for number in 0..count {
@@ -34,7 +34,7 @@ async fn verify(world: &World, body: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_export_is_the_history_with_its_head_and_can_be_checked_without_us() {
+async fn export_has_all_events_and_verifies_offline() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let org = org(&world).await;
@@ -68,7 +68,7 @@ async fn an_export_is_the_history_with_its_head_and_can_be_checked_without_us() 
 }
 
 #[tokio::test]
-async fn one_byte_changed_anywhere_in_an_export_is_found() {
+async fn export_verification_finds_any_changed_byte() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let text = world.send(get(&format!("{EVENTS}/export")).by(&world.ada)).await.text;
@@ -83,7 +83,7 @@ async fn one_byte_changed_anywhere_in_an_export_is_found() {
 }
 
 #[tokio::test]
-async fn a_head_kept_elsewhere_tells_of_a_history_that_was_cut_or_is_another() {
+async fn kept_chain_head_detects_a_truncated_or_different_log() {
     let world = World::new().await;
     let Head { hash, .. } = Head::start();
     let ask = async |sequence: i64, hash: &str| {

@@ -1,4 +1,5 @@
-//! Invitations: the invited person alone chooses the password, and an account joins only by its holder's consent.
+//! Invitations: only the invited person chooses the password, and an existing account joins only with its owner's
+//! consent.
 
 use serde_json::{Value, json};
 
@@ -77,15 +78,15 @@ async fn account_joins_only_logged_in_and_with_the_link() {
         joined.text
     );
     assert_eq!(world.send(hank.get(MEMBERS)).await.status, 200);
-    // The token of globex still reaches globex alone.
+    // Hank's token of globex still works for globex only.
     world.send(get(MEMBERS).by(&world.hank)).await.is(404, "not_found");
     world.send(hank.post(path).json(&join(&link))).await.is(404, "not_found");
 }
 
-/// An admin who invites an address and uses the link alone owns an account with that address. That must give no access
-/// to an organization that invites the same address later.
+/// An admin who invites an address and uses the link themselves owns an account with that address. It must get no
+/// access to another organization that invites the same address later.
 #[tokio::test]
-async fn account_made_by_a_foreign_admin_does_not_get_in() {
+async fn account_created_by_a_foreign_admin_gets_no_access() {
     let world = World::new().await;
     let invite = post("/api/v1/organizations/globex/invitations").by(&world.hank);
     let made = world.send(invite.json(&json!({"email": "cfo@acme.test", "role": "viewer"}))).await;
@@ -107,7 +108,7 @@ async fn account_made_by_a_foreign_admin_does_not_get_in() {
 }
 
 #[tokio::test]
-async fn revoked_replaced_and_withdrawn_links_are_worth_nothing() {
+async fn invitation_link_is_void_when_revoked_or_replaced() {
     let world = World::new().await;
     let replaced = world.invite("grace@acme.test", "viewer").await;
     let link = world.invite("grace@acme.test", "viewer").await;
@@ -122,7 +123,7 @@ async fn revoked_replaced_and_withdrawn_links_are_worth_nothing() {
     world.send(sign_up(&link, PASSWORD)).await.is(404, "not_found");
     assert!(world.kinds().await.contains(&"invitation_revoked".to_owned()));
 
-    // An inviter who was removed since cannot let anyone in.
+    // An invitation is void once its inviter is removed.
     let otto = world.member("otto@acme.test", "admin").await;
     let body = json!({"email": "mallory@acme.test", "role": "admin"});
     let made = world.send(post(INVITATIONS).by(&otto).json(&body)).await;
@@ -133,7 +134,7 @@ async fn revoked_replaced_and_withdrawn_links_are_worth_nothing() {
 }
 
 #[tokio::test]
-async fn invitation_reaches_no_role_above_the_inviters_and_expires_after_a_week() {
+async fn invitation_is_limited_to_the_inviters_role_and_a_week() {
     let world = World::new().await;
     let otto = world.member("otto@acme.test", "admin").await;
     let vera = world.member("vera@acme.test", "viewer").await;
@@ -153,7 +154,7 @@ async fn invitation_reaches_no_role_above_the_inviters_and_expires_after_a_week(
 }
 
 #[tokio::test]
-async fn bad_invitations_are_refused_with_every_reason() {
+async fn invalid_invitation_is_refused_with_every_error() {
     let world = World::new().await;
     let body = json!({"email": "nobody", "role": "king", "name": "a\u{0}b"});
     let reply = world.send(post(INVITATIONS).by(&world.ada).json(&body)).await;

@@ -1,4 +1,4 @@
-//! Logs of steps: read, searched, downloaded and followed.
+//! Step logs: reading, searching, downloading and following.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Case {
         Self::with(Config::local(([127, 0, 0, 1], 8080).into())).await
     }
 
-    /// Looks often whether the caller may still follow, and whether the attempt has ended.
+    /// Checks every 50 ms whether the caller is still authorized and whether the attempt has ended.
     async fn impatient() -> Self {
         let config = Config::local(([127, 0, 0, 1], 8080).into());
         Self::with(Config { stream_check_every: Duration::from_millis(50), ..config }).await
@@ -78,7 +78,7 @@ fn texts(log: &Value) -> Vec<&str> {
     log["entries"].as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap()).collect()
 }
 
-/// One event of a followed log: its id, its name, its data. Signs of life are passed over.
+/// Returns id, name and data of the next event, skipping heartbeats.
 async fn event(stream: &mut Stream) -> Option<(u64, String, Value)> {
     loop {
         let block = stream.block().await?;
@@ -90,7 +90,7 @@ async fn event(stream: &mut Stream) -> Option<(u64, String, Value)> {
 }
 
 #[tokio::test]
-async fn a_page_of_lines_says_what_there_is_and_where_to_go_on() {
+async fn log_page_has_totals_and_the_next_position() {
     let case = Case::new().await;
     case.append(b"--- Build\nhello \x1b[31mred\x1b[0m\r\n\xff\n+++ Test\nlast");
     for complete in [false, true] {
@@ -123,7 +123,7 @@ async fn a_page_of_lines_says_what_there_is_and_where_to_go_on() {
 }
 
 #[tokio::test]
-async fn a_long_line_is_cut_and_says_so() {
+async fn log_page_truncates_long_lines() {
     let case = Case::new().await;
     case.append(&b"x".repeat(300_000));
     case.append(b"\nshort\n");
@@ -136,7 +136,7 @@ async fn a_long_line_is_cut_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_step_is_named_by_its_id_or_by_its_id_in_the_definition() {
+async fn log_step_is_named_by_its_id_or_definition_id() {
     let mut case = Case::new().await;
     let second = case.steps.add(1, "deploy");
     let unique = case.steps.add(1, "smoke-test");
@@ -170,7 +170,7 @@ async fn a_step_is_named_by_its_id_or_by_its_id_in_the_definition() {
 }
 
 #[tokio::test]
-async fn parameters_that_make_no_sense_are_refused_by_name() {
+async fn log_parameters_that_are_invalid_are_refused_by_name() {
     let case = Case::new().await;
     case.append(b"one\n");
     for bad in [
@@ -197,7 +197,7 @@ async fn parameters_that_make_no_sense_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn wb1_the_raw_log_is_every_byte_and_does_nothing_in_a_browser() {
+async fn raw_log_has_every_byte_and_is_inert_in_a_browser() {
     let case = Case::new().await;
     let bytes: Vec<u8> = b"<script>alert(1)</script>\n\xff\0\x1b[2J".repeat(30_000);
     case.append(&bytes);
@@ -223,7 +223,7 @@ async fn wb1_the_raw_log_is_every_byte_and_does_nothing_in_a_browser() {
 }
 
 #[tokio::test]
-async fn a_log_is_followed_from_any_byte_and_resumed_exactly() {
+async fn log_stream_starts_at_any_byte_and_resumes_exactly() {
     let case = Case::new().await;
     let text = (0..400).map(|number| format!("line {number} äöü\n")).collect::<String>() + "no end";
     let write = async {
@@ -236,7 +236,7 @@ async fn a_log_is_followed_from_any_byte_and_resumed_exactly() {
     let follow = async |every: usize, start: usize| {
         let (mut seen, mut last, mut ended) = (String::new(), start as u64, false);
         while !ended {
-            // As a browser does: the address it began with, and where it was.
+            // A browser reconnects to the original URL with `Last-Event-ID`.
             let call = get(&case.path(&format!("deploy/logs?offset={start}"))).by(&case.world.ada);
             let mut stream = Stream::open(&case.world, call.header("last-event-id", &last.to_string())).await;
             for _ in 0..every {
@@ -255,7 +255,7 @@ async fn a_log_is_followed_from_any_byte_and_resumed_exactly() {
         assert!(seen == text[start..], "resumed after every {every}: {seen}");
     };
     tokio::join!(write, follow(1, 0), follow(3, 500), follow(usize::MAX, 0));
-    // And again, now that it is sealed.
+    // Once more, after the log was sealed.
     follow(2, 0).await;
     let mut end = case.follow(&format!("deploy/logs?offset={}", text.len())).await;
     assert_eq!(event(&mut end).await.unwrap().1, "end");
@@ -264,13 +264,13 @@ async fn a_log_is_followed_from_any_byte_and_resumed_exactly() {
 }
 
 #[tokio::test]
-async fn whole_lines_come_at_once_and_an_unfinished_one_after_a_moment() {
+async fn log_stream_sends_complete_lines_first() {
     let case = Case::new().await;
     case.append(b"one\ntwo\npassword? \xc3");
     let mut stream = case.follow("deploy/logs").await;
     assert_eq!(event(&mut stream).await.unwrap().2["text"], "one\ntwo\n");
     assert_eq!(event(&mut stream).await.unwrap().2["text"], "password? ");
-    // The other half of the character.
+    // The second byte of the character.
     case.append(b"\xa4\n");
     let (id, _, data) = event(&mut stream).await.unwrap();
     assert_eq!((id, &data["text"]), (21, &json!("ä\n")));
@@ -281,7 +281,7 @@ async fn whole_lines_come_at_once_and_an_unfinished_one_after_a_moment() {
 }
 
 #[tokio::test]
-async fn a_step_can_be_followed_before_it_begins() {
+async fn log_stream_can_start_before_the_step() {
     let mut case = Case::new().await;
     case.key = case.steps.add(1, "later");
     let mut stream = case.follow("later/logs").await;
@@ -293,7 +293,7 @@ async fn a_step_can_be_followed_before_it_begins() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_ended_without_a_seal_ends_its_stream() {
+async fn log_stream_ends_with_an_unsealed_attempt() {
     let case = Case::impatient().await;
     case.append(b"one\ntw");
     let mut stream = case.follow("deploy/logs").await;
@@ -306,7 +306,7 @@ async fn an_attempt_that_ended_without_a_seal_ends_its_stream() {
 }
 
 #[tokio::test]
-async fn a_log_with_a_gap_says_so() {
+async fn log_gap_is_reported() {
     let case = Case::new().await;
     case.append(b"one\n");
     case.seal();
@@ -318,7 +318,7 @@ async fn a_log_with_a_gap_says_so() {
     }
 }
 
-/// Marks a sealed log as one whose disk failed.
+/// Writes a lost-data marker into a sealed log, as after a disk failure.
 fn damage(case: &Case, offset: u64) {
     let LogKey { org, deployment, step, attempt, .. } = case.key;
     let file = format!("logs/{org}/{deployment}/{step}.{attempt}.zst");
@@ -329,7 +329,7 @@ fn damage(case: &Case, offset: u64) {
     let sum = crc32fast::hash(&bytes[end - 72 - 16..end - 8]);
     bytes[end - 8..end - 4].copy_from_slice(&sum.to_le_bytes());
     std::fs::write(&file, bytes).unwrap();
-    // What is in memory knows better.
+    // Evict the log from the cache, which still has the undamaged state.
     let logs = case.world.app.logs();
     let other = |attempt| LogKey { attempt: attempt + 10, ..case.key };
     for attempt in 0..u32::try_from(berth_engine::logs::LOGS_OPEN_MAX.total).unwrap() {
@@ -338,7 +338,7 @@ fn damage(case: &Case, offset: u64) {
 }
 
 #[tokio::test]
-async fn a_followed_log_ends_with_the_right_and_with_the_server_and_counts_as_a_stream() {
+async fn log_stream_ends_with_access_or_shutdown_and_is_limited() {
     let config = Config::local(([127, 0, 0, 1], 8080).into());
     let stream_check_every = Duration::from_millis(50);
     let case = Case::with(Config { stream_check_every, streams_per_token_max: 2, ..config }).await;

@@ -1,4 +1,4 @@
-//! The API through its edge, in process: everything but sockets is real.
+//! Integration tests of the HTTP API in process: everything except sockets is real.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

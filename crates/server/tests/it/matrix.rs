@@ -1,4 +1,4 @@
-//! Every route as every kind of caller, generated from the route table itself.
+//! Authorization matrix: every route as every kind of caller, generated from the route table.
 
 use berth_core::access::Role;
 use berth_core::id::{
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::world::{World, call, get, post};
 
-/// A path of this route in an organization, with ids of things that do not exist.
+/// The route's path in an organization, with ids that do not exist.
 fn path_in(route: &RouteInfo, org: &str) -> String {
     let at = Timestamp::from_micros(1);
     route
@@ -44,7 +44,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_route_as_every_kind_of_caller() {
+async fn route_authorization_holds_for_every_kind_of_caller() {
     let world = World::new().await;
     let mut members = Vec::new();
     for role in [Role::Viewer, Role::Deployer, Role::Admin] {
@@ -109,7 +109,7 @@ async fn every_route_as_every_kind_of_caller() {
     }
 }
 
-/// What a runner that waits and one that came show.
+/// The registration token of a new runner, and the credential of a registered one.
 struct RunnerTokens {
     fresh: String,
     credential: String,
@@ -129,7 +129,7 @@ impl RunnerTokens {
     }
 }
 
-/// A runner reaches its own routes and nothing of people's; people reach nothing of runners'.
+/// Checks that a runner can use only runner endpoints, and that users cannot use those.
 async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
     let name = format!("{} {}", route.method, route.path);
     let as_one =
@@ -158,14 +158,14 @@ async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens,
 }
 
 #[tokio::test]
-async fn open_routes_are_those_of_the_constant() {
+async fn open_routes_match_the_allow_list() {
     let world = World::new().await;
     let open: Vec<_> = world.edge.routes().iter().filter(|route| route.access == Access::Open).collect();
     assert_eq!(open.len(), OPEN_ROUTES.len());
 }
 
 #[tokio::test]
-async fn ids_of_another_organization_are_not_found_in_the_own_one() {
+async fn foreign_ids_are_not_found_in_the_own_organization() {
     let world = World::new().await;
     let pipeline = world.pipeline("shop").await;
     let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
@@ -203,7 +203,7 @@ async fn ids_of_another_organization_are_not_found_in_the_own_one() {
 }
 
 #[tokio::test]
-async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
+async fn foreign_cursor_filter_or_key_reveals_nothing() {
     let world = World::new().await;
     let pipeline = world.pipeline("a").await;
     world.pipeline("b").await;
@@ -214,7 +214,7 @@ async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
     let path = format!("/api/v1/organizations/globex/events?pipeline={pipeline}");
     assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
 
-    // The same Idempotency-Key means nothing to another caller.
+    // Idempotency keys are scoped to the caller.
     let body = json!({"name": "x"});
     let create =
         |org: &str| post(&format!("/api/v1/organizations/{org}/api-tokens")).header("idempotency-key", "k");
@@ -225,7 +225,7 @@ async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
 }
 
 #[tokio::test]
-async fn a_refused_action_is_recorded_at_most_once_a_second() {
+async fn refused_action_is_recorded_at_most_once_per_second() {
     let world = World::new().await;
     let viewer = world.member("vera@acme.test", "viewer").await;
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Members: who may add, change and remove whom.
+//! Members: permissions to add, change and remove them.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const INVITATIONS: &str = "/api/v1/organizations/acme/invitations";
 const MEMBERS: &str = "/api/v1/organizations/acme/members";
 
 #[tokio::test]
-async fn service_account_is_added_and_a_person_is_not() {
+async fn member_can_be_added_only_as_a_service_account() {
     let world = World::new().await;
     let body = json!({"email": "ci@acme.test", "role": "deployer", "kind": "service"});
     let added = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
@@ -29,7 +29,7 @@ async fn service_account_is_added_and_a_person_is_not() {
 }
 
 #[tokio::test]
-async fn nobody_reaches_above_the_own_role_and_the_last_owner_stays() {
+async fn member_role_is_limited_by_the_callers_and_the_last_owner_stays() {
     let world = World::new().await;
     let admin = world.member("otto@acme.test", "admin").await;
     let ada =
@@ -47,7 +47,7 @@ async fn nobody_reaches_above_the_own_role_and_the_last_owner_stays() {
 }
 
 #[tokio::test]
-async fn a_changed_role_counts_at_once_and_a_removed_member_is_out_at_once() {
+async fn member_change_and_removal_apply_at_once() {
     let world = World::new().await;
     let grace = world.member("grace@acme.test", "viewer").await;
     let stop = || post("/api/v1/organizations/acme/pipelines/none/stop").by(&grace);
@@ -74,7 +74,7 @@ async fn a_changed_role_counts_at_once_and_a_removed_member_is_out_at_once() {
 }
 
 #[tokio::test]
-async fn bad_members_are_refused_with_every_reason() {
+async fn invalid_member_is_refused_with_every_error() {
     let world = World::new().await;
     let body = json!({"email": "nobody", "role": "king", "name": "a\u{0}b", "kind": "robot"});
     let reply = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
@@ -89,7 +89,7 @@ async fn bad_members_are_refused_with_every_reason() {
 }
 
 #[tokio::test]
-async fn an_organization_is_renamed_by_those_who_may_and_only_as_it_was_read() {
+async fn organization_rename_needs_permission_and_if_match() {
     let world = World::new().await;
     let path = "/api/v1/organizations/acme";
     let patch = |name: &str| call("PATCH", path).by(&world.ada).json(&json!({"name": name}));
@@ -106,7 +106,7 @@ async fn an_organization_is_renamed_by_those_who_may_and_only_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn somebody_removed_while_sending_a_request_changes_nothing() {
+async fn member_removed_during_a_request_changes_nothing() {
     let world = World::new().await;
     let otto = world.member("otto@acme.test", "admin").await;
     let id =
@@ -130,7 +130,7 @@ async fn somebody_removed_while_sending_a_request_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_organization_that_adds_somebody_does_not_learn_of_their_sign_ins() {
+async fn joined_organization_does_not_see_the_members_log_ins() {
     let world = World::new().await;
     let path = "/api/v1/organizations/globex/invitations";
     let body = json!({"email": world.ada.email, "role": "viewer"});
@@ -145,7 +145,7 @@ async fn an_organization_that_adds_somebody_does_not_learn_of_their_sign_ins() {
 }
 
 #[tokio::test]
-async fn a_refusal_inside_a_use_case_is_recorded_too() {
+async fn refusal_inside_a_handler_is_recorded() {
     let world = World::new().await;
     let otto = world.member("otto@acme.test", "admin").await;
     let owner = json!({"email": "x@acme.test", "role": "owner"});

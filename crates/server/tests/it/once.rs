@@ -1,4 +1,4 @@
-//! Idempotency keys: one effect, one answer.
+//! Idempotency keys: one effect and one stored response.
 
 use serde_json::json;
 
@@ -7,13 +7,13 @@ use super::world::{DEFINITION, World, call, get, post};
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[tokio::test]
-async fn a_repeat_with_the_same_key_has_one_effect_and_the_same_answer() {
+async fn idempotency_key_repeat_has_one_effect_and_the_same_response() {
     let world = World::new().await;
     let body = json!({"slug": "shop", "definition": DEFINITION});
     let create = |path: &str| post(path).by(&world.ada).header("idempotency-key", "k-1").json(&body);
     let first = world.send(create(PIPELINES)).await;
     assert_eq!((first.status.as_u16(), first.header("idempotent-replayed")), (201, ""));
-    // The other prefix is the same operation.
+    // The path without the version prefix is the same operation.
     for path in [PIPELINES, "/organizations/acme/pipelines/"] {
         let again = world.send(create(path)).await;
         assert_eq!((again.status, &again.text), (first.status, &first.text));
@@ -30,7 +30,7 @@ async fn a_repeat_with_the_same_key_has_one_effect_and_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_decided_anew() {
+async fn idempotency_key_of_a_refusal_stores_no_response() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let body = json!({"slug": "shop", "definition": DEFINITION});
@@ -41,7 +41,7 @@ async fn a_refusal_is_decided_anew() {
 }
 
 #[tokio::test]
-async fn what_is_shown_once_is_not_stored() {
+async fn idempotency_key_stores_no_secret() {
     let world = World::new().await;
     let create = || {
         let call = post("/api/v1/organizations/acme/api-tokens").by(&world.ada);
@@ -64,7 +64,7 @@ async fn what_is_shown_once_is_not_stored() {
 }
 
 #[tokio::test]
-async fn many_at_once_with_one_key_have_one_effect() {
+async fn idempotency_key_of_concurrent_requests_has_one_effect() {
     let world = World::new().await;
     let body = json!({"slug": "shop", "definition": DEFINITION});
     let send = || world.send(post(PIPELINES).by(&world.ada).header("idempotency-key", "k-5").json(&body));
@@ -74,7 +74,7 @@ async fn many_at_once_with_one_key_have_one_effect() {
 }
 
 #[tokio::test]
-async fn a_key_is_given_once_and_is_not_too_long() {
+async fn idempotency_key_must_be_single_and_short() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let stop =

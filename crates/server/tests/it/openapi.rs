@@ -1,4 +1,4 @@
-//! The committed OpenAPI documents and the generated tables of the docs are what the code says.
+//! The committed OpenAPI documents and the generated tables in the docs match the code.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use super::world::{DEFINITION, World, call, get};
 
 const DOCUMENTS: [&str; 2] = ["/api/v1/openapi.json", "/api/v1/openapi-runner.json"];
 
-/// Operations of a document: method, path, and what is said about it.
+/// Method, path and description of every operation.
 fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     let items = document["paths"].as_object().unwrap().iter();
     let operations =
@@ -21,7 +21,7 @@ fn operations(document: &Value) -> Vec<(String, String, &Value)> {
     operations.map(|(path, (method, operation))| (method.to_uppercase(), path.clone(), operation)).collect()
 }
 
-/// All objects in a document, with the names of the members they are.
+/// Calls `work` with every object in a value and its member name.
 fn each_object<'a>(name: &'a str, value: &'a Value, work: &mut impl FnMut(&'a str, &'a Value)) {
     match value {
         Value::Object(members) => {
@@ -77,7 +77,7 @@ async fn openapi_operations_have_unique_ids_summaries_and_descriptions() {
 }
 
 #[tokio::test]
-async fn openapi_schemas_say_formats_limits_and_members() {
+async fn openapi_schemas_have_formats_limits_and_members() {
     let world = World::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
     let (mut times, mut lists) = (0, 0);
@@ -109,7 +109,7 @@ async fn openapi_schemas_say_formats_limits_and_members() {
 }
 
 #[tokio::test]
-async fn openapi_request_bodies_refuse_what_they_do_not_describe() {
+async fn openapi_request_bodies_refuse_unknown_members() {
     let world = World::new().await;
     let document = world.send(get(DOCUMENTS[0])).await.body;
     for (_, path, operation) in operations(&document) {
@@ -180,7 +180,7 @@ async fn openapi_examples_of_requests_are_accepted() {
                 address.replace(&name, parameter["schema"]["example"].as_str().unwrap_or("1"))
             });
         let reply = world.send(call(&method, &address).by(&world.ada).json(example)).await;
-        // The record may not be there, or not in this state; the request itself has to be right.
+        // The record may be missing or in another state, but the request must be valid.
         let is_wrong = ["invalid_request", "unknown_member", "invalid_json"].contains(&reply.code());
         let is_password = path.contains("/password") || path.contains("/auth/");
         assert!(!is_wrong || is_password, "{method} {path}: {example}: {}", reply.text);

@@ -1,11 +1,11 @@
-//! Health, the few pages, and the headers every answer has.
+//! Health checks, the dashboard's pages, and the headers of every response.
 
 use expect_test::expect;
 
 use super::world::{World, get};
 
 #[tokio::test]
-async fn the_server_says_it_is_well_until_it_stops() {
+async fn health_check_succeeds_until_shutdown() {
     let world = World::new().await;
     for path in ["/healthz", "/readyz", "/healthz/"] {
         assert_eq!(world.send(get(path)).await.body["data"]["status"], "ok");
@@ -16,7 +16,7 @@ async fn the_server_says_it_is_well_until_it_stops() {
 }
 
 #[tokio::test]
-async fn every_problem_type_leads_to_a_page() {
+async fn problem_type_urls_are_pages() {
     let world = World::new().await;
     let problem = world.send(get("/api/v1/nowhere")).await;
     let page = world.send(get(problem.body["type"].as_str().unwrap())).await;
@@ -28,7 +28,7 @@ async fn every_problem_type_leads_to_a_page() {
 }
 
 #[tokio::test]
-async fn every_answer_has_the_same_careful_headers() {
+async fn every_response_has_the_security_headers() {
     let world = World::new().await;
     let paths =
         ["/healthz", "/api/v1/nowhere", "/api/v1/organizations/acme/pipelines", "/a;b", "/docs/errors"];
@@ -48,9 +48,9 @@ async fn every_answer_has_the_same_careful_headers() {
     }
 }
 
-/// Holds in a binary with the dashboard and in one without.
+/// Passes with and without the dashboard in the binary.
 #[tokio::test]
-async fn pages_of_the_dashboard_are_documents_under_the_same_policy() {
+async fn dashboard_pages_are_html_with_the_content_security_policy() {
     let world = World::new().await;
     let policy = world.send(get("/healthz")).await.header("content-security-policy").to_owned();
     for path in ["/", "/sign-in", "/profile", "/o/acme", "/o/acme/environments/shop/qa-1/", "/o/nobody"] {
@@ -63,7 +63,7 @@ async fn pages_of_the_dashboard_are_documents_under_the_same_policy() {
 }
 
 #[tokio::test]
-async fn nothing_under_the_api_is_ever_a_document() {
+async fn api_paths_never_return_html() {
     let world = World::new().await;
     for path in [
         "/api",

@@ -1,4 +1,4 @@
-//! Passwords: reset by a link, confirmed again before lasting access is made, and tokens that go with them.
+//! Passwords: reset links, reauthentication before credentials are created, and revocation of tokens.
 
 use berth_core::name::Email;
 use berth_server::app::issue_reset_link;
@@ -19,7 +19,7 @@ async fn reset_link(world: &World, email: &str) -> String {
 }
 
 #[tokio::test]
-async fn reset_link_sets_a_password_once_and_ends_every_sign_in() {
+async fn reset_link_works_once_and_ends_every_log_in() {
     let world = World::new().await;
     let grace = world.member("grace@acme.test", "deployer").await;
     let browser = world.sign_in(&grace.email, &grace.password).await;
@@ -70,7 +70,7 @@ async fn changed_password_revokes_tokens_of_every_organization_when_asked() {
 }
 
 #[tokio::test]
-async fn browser_confirms_the_password_after_an_hour_before_it_makes_lasting_access() {
+async fn browser_needs_reauthentication_to_create_credentials() {
     let world = World::new().await;
     let vera = world.member("vera@acme.test", "viewer").await;
     let vera = world.send(get("/api/v1/me").by(&vera)).await.body["data"]["user"]["id"].clone();
@@ -113,14 +113,14 @@ async fn browser_confirms_the_password_after_an_hour_before_it_makes_lasting_acc
         let reply = world.send(call).await;
         assert!(reply.status.is_success(), "{}", reply.text);
     }
-    // A token has no password, and is not asked.
+    // A token cannot confirm a password and does not have to.
     let own = json!({"password": world.ada.password});
     world.send(post("/api/v1/auth/confirm").by(&world.ada).json(&own)).await.is(409, "invalid_state");
     assert_eq!(world.send(call("DELETE", &vera).by(&world.ada)).await.status, 200);
 }
 
 #[tokio::test]
-async fn confirming_is_no_way_to_guess_the_password() {
+async fn reauthentication_is_rate_limited() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
     let guess = || ada.post("/api/v1/auth/confirm").json(&json!({"password": "a wrong one"}));
@@ -128,6 +128,6 @@ async fn confirming_is_no_way_to_guess_the_password() {
         world.send(guess()).await.is(400, "invalid_request");
     }
     world.send(guess()).await.is(429, "rate_limited");
-    // That closes no door to the owner elsewhere.
+    // The owner can still log in elsewhere.
     world.sign_in(&world.ada.email, &world.ada.password).await;
 }

@@ -1,4 +1,4 @@
-//! Pipelines: created from a definition, changed only as they were read, stopped and resumed calmly.
+//! Pipelines: created from a definition, changed with `If-Match`, stopped and resumed idempotently.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::world::{DEFINITION, World, call, get, post};
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[tokio::test]
-async fn a_definition_is_text_or_an_object() {
+async fn pipeline_definition_is_text_or_an_object() {
     let world = World::new().await;
     let text = json!({"slug": "text", "definition": DEFINITION});
     let object = json!({"slug": "object", "name": "Mine", "definition": {
@@ -33,7 +33,7 @@ async fn a_definition_is_text_or_an_object() {
 }
 
 #[tokio::test]
-async fn a_bad_definition_is_refused_with_every_error_and_nothing_is_kept() {
+async fn pipeline_with_an_invalid_definition_is_refused() {
     let world = World::new().await;
     let bad = DEFINITION.replace("type: dummy", "tpye: dummy").replace("version: 1", "version: 2");
     let reply =
@@ -55,7 +55,7 @@ async fn a_bad_definition_is_refused_with_every_error_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn a_pipeline_changes_only_as_it_was_read() {
+async fn pipeline_update_checks_if_match() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let path = format!("{PIPELINES}/shop");
@@ -76,7 +76,7 @@ async fn a_pipeline_changes_only_as_it_was_read() {
 }
 
 #[tokio::test]
-async fn stop_and_resume_say_who_and_why() {
+async fn pipeline_stop_and_resume_record_actor_and_reason() {
     let world = World::new().await;
     let grace = world.member("grace@acme.test", "deployer").await;
     world.pipeline("shop").await;
@@ -103,7 +103,7 @@ async fn stop_and_resume_say_who_and_why() {
 }
 
 #[tokio::test]
-async fn a_deleted_pipeline_is_gone_and_its_slug_is_free() {
+async fn deleted_pipeline_is_gone_and_its_slug_is_free() {
     let world = World::new().await;
     let id = world.pipeline("shop").await;
     let gone = world.send(call("DELETE", &format!("{PIPELINES}/shop")).by(&world.ada)).await;
@@ -118,7 +118,7 @@ async fn a_deleted_pipeline_is_gone_and_its_slug_is_free() {
 }
 
 #[tokio::test]
-async fn bad_bodies_are_refused_with_every_member_named() {
+async fn pipeline_with_invalid_members_is_refused_by_name() {
     let world = World::new().await;
     let reply = world
         .send(post(PIPELINES).by(&world.ada).json(&json!({
@@ -156,7 +156,7 @@ async fn bad_bodies_are_refused_with_every_member_named() {
 }
 
 #[tokio::test]
-async fn words_of_the_api_are_no_slugs() {
+async fn pipeline_slug_cannot_be_a_reserved_word() {
     let world = World::new().await;
     for slug in ["validate", "plan"] {
         let body = json!({"slug": slug, "definition": DEFINITION});
@@ -165,7 +165,7 @@ async fn words_of_the_api_are_no_slugs() {
 }
 
 #[tokio::test]
-async fn a_definition_with_many_unknown_secrets_is_told_a_hundred_of_them() {
+async fn pipeline_validation_reports_at_most_a_hundred_missing_secrets() {
     let world = World::new().await;
     let step = |n: usize| {
         format!(
@@ -185,7 +185,7 @@ async fn a_definition_with_many_unknown_secrets_is_told_a_hundred_of_them() {
 }
 
 #[tokio::test]
-async fn an_approval_that_the_members_of_today_cannot_give_is_told() {
+async fn pipeline_validation_warns_of_an_unfulfillable_approval() {
     let world = World::new().await;
     let rule = "    - name: staging\n      requires: { approvals: 2, from: [deployer] }\n";
     let definition = DEFINITION.replace("    - name: staging\n", rule);
@@ -193,7 +193,7 @@ async fn an_approval_that_the_members_of_today_cannot_give_is_told() {
         let asked = post(&format!("{PIPELINES}/validate")).by(&world.ada);
         world.send(asked.json(&json!({"definition": definition}))).await.body["data"].clone()
     };
-    // A service account is its owner, and somebody who only reads does not answer.
+    // Service accounts and viewers cannot approve.
     world.service("ci@acme.test", "deployer").await;
     world.member("vera@acme.test", "viewer").await;
     let told = validate().await;

@@ -1,4 +1,4 @@
-//! A plan: what would run where, with markers for what is not known or never shown.
+//! Plans: what would run where, with placeholders for unknown and secret values.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ async fn ask(world: &World, body: &Value) -> super::world::Reply {
     world.send(post(PLAN).by(&world.ada).json(body)).await
 }
 
-/// One line per step.
+/// Compares the plan, formatted as one line per step.
 async fn check(world: &World, body: &Value, expected: &Expect) {
     let reply = ask(world, body).await;
     assert_eq!(reply.status, 200, "{}", reply.text);
@@ -57,7 +57,7 @@ async fn check(world: &World, body: &Value, expected: &Expect) {
 }
 
 #[tokio::test]
-async fn a_plan_shows_every_stage_with_what_its_steps_are_given() {
+async fn plan_shows_every_stage_with_its_step_inputs() {
     let world = World::new().await;
     let secret = json!({"name": "TOKEN", "value": "hunter2-never-shown"});
     let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
@@ -91,7 +91,7 @@ async fn a_plan_shows_every_stage_with_what_its_steps_are_given() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_planned_is_refused_with_its_reason() {
+async fn plan_that_fails_is_refused_with_a_reason() {
     let world = World::new().await;
     world.pipeline("shop").await;
     for (body, status, code, detail) in [
@@ -116,7 +116,7 @@ async fn what_cannot_be_planned_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
-async fn plan_and_validation_show_the_network_that_the_organization_chose() {
+async fn plan_and_validation_use_the_organizations_network() {
     let world = World::new().await;
     let source = "version: 1
 pipeline:

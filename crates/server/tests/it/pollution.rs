@@ -1,4 +1,4 @@
-//! What a caller adds to a request: members that are ours to set, parameters given twice, names of other organizations.
+//! Unexpected input: server-set members, duplicate parameters, and names of other organizations.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::described::{Operation, document, operations, sample};
 use super::world::{World, call, get};
 
-/// Names that are in no schema of ours, or not yet, and would be worth a try.
+/// Member names outside of the schemas that an attacker would try.
 const TEMPTING: &[&str] = &[
     "orgId",
     "organizationId",
@@ -34,7 +34,7 @@ const TEMPTING: &[&str] = &[
     "__proto__",
     "constructor",
 ];
-/// A problem names at most so many members.
+/// Maximum number of members that one problem names.
 const AT_ONCE: usize = 10;
 
 fn here(operation: &Operation) -> String {
@@ -61,7 +61,7 @@ fn here(operation: &Operation) -> String {
 }
 
 #[tokio::test]
-async fn tn03_a_member_that_can_be_read_cannot_be_set_by_sending_it_back() {
+async fn read_only_member_cannot_be_set() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let document = document(&world).await;
@@ -102,7 +102,7 @@ async fn tn03_a_member_that_can_be_read_cannot_be_set_by_sending_it_back() {
 }
 
 #[tokio::test]
-async fn tn03_a_record_sent_back_as_it_was_read_is_refused_with_every_member_that_is_not_the_callers() {
+async fn record_sent_back_is_refused_with_every_read_only_member() {
     let world = World::new().await;
     let grace = world.member("grace@acme.test", "viewer").await;
     let me = world.send(get("/api/v1/me").by(&grace)).await.body["data"]["user"]["id"].clone();
@@ -132,7 +132,7 @@ async fn tn03_a_record_sent_back_as_it_was_read_is_refused_with_every_member_tha
 }
 
 #[tokio::test]
-async fn tn03_a_parameter_that_is_read_is_given_once() {
+async fn duplicate_query_parameter_is_refused() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let mut tried = 0;
@@ -167,7 +167,7 @@ async fn tn03_a_parameter_that_is_read_is_given_once() {
 }
 
 #[tokio::test]
-async fn tn03_the_path_says_which_organization_and_nothing_else_does() {
+async fn organization_is_taken_from_the_path_only() {
     let world = World::new().await;
     world.pipeline("shop").await;
     let without = |body: &Value| {
@@ -176,7 +176,7 @@ async fn tn03_the_path_says_which_organization_and_nothing_else_does() {
         body
     };
     for operation in operations(&world).await {
-        // Insights say up to which moment they reach.
+        // Insights contain the current time, so responses differ.
         let is_timeless = !operation.path.ends_with("/insights");
         if operation.method != "GET" || !operation.path.contains("{orgId}") || !is_timeless {
             continue;

@@ -1,4 +1,4 @@
-//! Repositories: registered through the API, synced by the background work, seen in pipelines.
+//! Repositories: registered through the API, synced by the background jobs, and visible in pipelines.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn register(world: &World, body: &Value) -> String {
     made.body["data"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Registers what is at `origin` and syncs it.
+/// Registers the repository at `origin` and syncs it.
 async fn registered(world: &World, origin: &Origin) -> String {
     let id = register(world, &json!({"url": origin.url().as_str()})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
@@ -35,7 +35,7 @@ async fn pipeline(world: &World, slug: &str) -> Reply {
     world.send(get(&format!("/api/v1/organizations/acme/pipelines/{slug}")).by(&world.ada)).await
 }
 
-/// Asks for a sync, and has it done.
+/// Requests a sync and runs it.
 async fn sync(world: &World, id: &str) {
     let asked = world.send(post(&format!("{REPOSITORIES}/{id}/sync")).by(&world.ada)).await;
     assert_eq!(asked.status, 202, "{}", asked.text);
@@ -54,7 +54,7 @@ fn patch(id: &str) -> Call {
 }
 
 #[tokio::test]
-async fn pipelines_appear_change_go_and_come_back_with_their_files() {
+async fn repository_sync_creates_updates_and_retires_pipelines() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -91,7 +91,7 @@ async fn pipelines_appear_change_go_and_come_back_with_their_files() {
         (&Value::Null, &json!("Shop API"), &made["id"])
     );
 
-    // A look that finds nothing new is not told.
+    // A sync without changes records no event.
     let before = world.kinds().await;
     sync(&world, &id).await;
     assert_eq!(world.kinds().await, before);
@@ -114,7 +114,7 @@ async fn pipelines_appear_change_go_and_come_back_with_their_files() {
 }
 
 #[tokio::test]
-async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
+async fn repository_sync_stores_the_head_of_the_tracked_branch() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -130,7 +130,7 @@ async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
     sync(&world, &id).await;
     assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
 
-    // With another branch to track, the default one moves nothing; and while the definition is broken nothing does.
+    // The head stays while another branch is tracked that does not exist yet, and while the definition is invalid.
     origin.write(FILE, &DEFINITION.replace("  stages", "  tracks: release\n  stages"));
     origin.commit("third");
     sync(&world, &id).await;
@@ -146,7 +146,7 @@ async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
 }
 
 #[tokio::test]
-async fn a_broken_file_is_a_problem_with_its_lines_and_keeps_the_last_good_definition() {
+async fn repository_with_an_invalid_file_keeps_the_last_good_definition() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -172,7 +172,7 @@ async fn a_broken_file_is_a_problem_with_its_lines_and_keeps_the_last_good_defin
 }
 
 #[tokio::test]
-async fn a_slug_of_somebody_else_is_a_problem_until_it_is_free() {
+async fn repository_with_a_taken_slug_reports_a_problem() {
     let world = World::new().await;
     let other = world.pipeline("shop").await;
     let origin = origin();
@@ -187,7 +187,7 @@ async fn a_slug_of_somebody_else_is_a_problem_until_it_is_free() {
 }
 
 #[tokio::test]
-async fn what_comes_from_a_repository_is_changed_there_and_outlives_it_only_by_force() {
+async fn repository_pipeline_is_read_only_and_outlives_it_only_with_force() {
     let world = World::new().await;
     let origin = origin();
     let id = registered(&world, &origin).await;
@@ -222,7 +222,7 @@ fn walk(dir: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_often() {
+async fn repository_sync_failure_is_shown_and_backs_off() {
     let world = World::new().await;
     let id = register(&world, &json!({"url": "/nowhere/at/all.git", "pollSeconds": 600})).await;
     jobs::tick(world.app.jobs()).await.unwrap();
@@ -230,7 +230,8 @@ async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_of
     assert!(seen["error"].as_str().unwrap().contains("does not"), "{seen}");
     assert_eq!(seen["lastSyncedAt"], Value::Null);
     let before = world.kinds().await;
-    // Not due again, so nothing happens; asked for, it fails again, and that is no news.
+    // The repository is not due, so nothing happens. A requested sync fails again, but a repeated error records no
+    // event.
     jobs::tick(world.app.jobs()).await.unwrap();
     sync(&world, &id).await;
     assert_eq!(world.kinds().await, before);
@@ -243,7 +244,7 @@ async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_of
 }
 
 #[tokio::test]
-async fn a_repository_that_hangs_is_given_up_on() {
+async fn repository_sync_of_a_hanging_server_times_out() {
     let config =
         Config { git_max: Duration::from_millis(300), ..Config::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
@@ -256,7 +257,7 @@ async fn a_repository_that_hangs_is_given_up_on() {
 }
 
 #[tokio::test]
-async fn a_credential_is_a_secret_of_the_organization_and_is_read_once() {
+async fn repository_credential_is_a_secret_and_read_once() {
     let world = World::new().await;
     let origin = origin();
     let base = super::git::serve(origin.path().to_owned(), "x-access-token:hunter2-hunter2");
@@ -275,7 +276,7 @@ async fn a_credential_is_a_secret_of_the_organization_and_is_read_once() {
 }
 
 #[tokio::test]
-async fn addresses_and_polls_are_checked() {
+async fn repository_url_and_poll_interval_are_validated() {
     let world = World::new().await;
     for (body, pointer) in [
         (json!({"url": "ext::sh -c x"}), "/url"),

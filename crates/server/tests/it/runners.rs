@@ -1,4 +1,4 @@
-//! Runners as people see them: added with a token that is shown once, listed, removed.
+//! The runner resource: runners are created with a token that is shown once, listed, and removed.
 
 use berth_api::runner::Isolation;
 use berth_server::config::Config;
@@ -9,7 +9,7 @@ use super::world::{World, call, get, post};
 const RUNNERS: &str = "/api/v1/organizations/acme/runners";
 
 #[tokio::test]
-async fn the_runner_inside_the_server_is_in_the_list_and_cannot_be_removed() {
+async fn embedded_runner_is_listed_and_cannot_be_removed() {
     let world = World::new().await;
     let list = world.send(get(RUNNERS).by(&world.ada)).await;
     assert_eq!(list.body["pagination"]["total"], 1, "{}", list.text);
@@ -30,7 +30,7 @@ async fn the_runner_inside_the_server_is_in_the_list_and_cannot_be_removed() {
 }
 
 #[tokio::test]
-async fn a_runner_is_added_with_a_token_that_is_shown_once() {
+async fn runner_registration_token_is_shown_once() {
     let world = World::new().await;
     let add =
         || post(RUNNERS).by(&world.ada).json(&json!({"name": "build-1"})).header("idempotency-key", "k");
@@ -54,12 +54,12 @@ async fn a_runner_is_added_with_a_token_that_is_shown_once() {
     for path in [RUNNERS, &format!("{RUNNERS}/build-1"), "/api/v1/organizations/acme/events"] {
         assert!(!world.send(get(path).by(&world.ada)).await.text.contains(&token), "{path} shows the token");
     }
-    // It is no token of the API.
+    // A registration token is not valid for the API.
     world.send(get(RUNNERS).token(&token)).await.is(401, "unauthenticated");
 }
 
 #[tokio::test]
-async fn names_are_unique_and_free_again_when_their_runner_is_removed() {
+async fn runner_names_are_unique_and_reusable() {
     let world = World::new().await;
     let add = async |name: &str| world.send(post(RUNNERS).by(&world.ada).json(&json!({"name": name}))).await;
     assert_eq!(add("build-1").await.status, 201);
@@ -71,7 +71,7 @@ async fn names_are_unique_and_free_again_when_their_runner_is_removed() {
     assert!(removed.body["data"]["deletedAt"].is_string());
     world.send(get(&format!("{RUNNERS}/build-1")).by(&world.ada)).await.is(404, "not_found");
     assert_eq!(add("build-1").await.status, 201);
-    // Without a name it is called what it says when it comes.
+    // A runner without a name gets one when it registers.
     let unnamed = world.send(post(RUNNERS).by(&world.ada)).await;
     assert_eq!((unnamed.status.as_u16(), &unnamed.body["data"]["name"]), (201, &json!(null)));
     let kinds = world.kinds().await;
@@ -100,7 +100,7 @@ async fn runners_are_listed_in_pages_and_belong_to_one_organization() {
 }
 
 #[tokio::test]
-async fn isolation_of_the_runner_inside_the_server_is_shown() {
+async fn embedded_runner_shows_its_isolation() {
     let config = Config {
         isolation: Some(Isolation::Bubblewrap),
         exposed: vec!["/run/docker.sock".into()],

@@ -1,4 +1,4 @@
-//! Secrets go in and never come out; names, scopes, versions and use are told.
+//! Secrets: values are never returned; names, scopes, versions and use are.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn uses_token(world: &World, slug: &str) -> PipelineId {
     made.body["data"]["id"].as_str().unwrap().parse().unwrap()
 }
 
-/// What a step of this pipeline and stage would get.
+/// The value that a step of this pipeline and stage would get.
 async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Option<String>, String> {
     let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await.body["data"]["id"].clone();
     let org: OrgId = org.as_str().unwrap().parse().unwrap();
@@ -42,7 +42,7 @@ async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Optio
 }
 
 #[tokio::test]
-async fn a_value_goes_in_and_never_comes_out() {
+async fn secret_value_is_never_returned() {
     let world = World::new().await;
     let made =
         create(&world, &json!({"name": "TOKEN", "value": "hunter2-hunter2", "description": "for deploys"}))
@@ -73,7 +73,7 @@ async fn a_value_goes_in_and_never_comes_out() {
 }
 
 #[tokio::test]
-async fn the_nearest_scope_wins() {
+async fn secret_with_the_narrowest_scope_is_used() {
     let world = World::new().await;
     let pipeline = uses_token(&world, "shop").await;
     assert_eq!(value(&world, pipeline, "staging").await, Ok(None));
@@ -94,7 +94,7 @@ async fn the_nearest_scope_wins() {
 }
 
 #[tokio::test]
-async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
+async fn secret_in_use_is_deleted_only_with_force() {
     let world = World::new().await;
     let validate = async || {
         let call = post("/api/v1/organizations/acme/pipelines/validate").by(&world.ada);
@@ -114,14 +114,14 @@ async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
     refused.is(409, "invalid_state");
     assert_eq!(refused.body["usedBy"], user);
 
-    // A nearer one of that name takes the use away.
+    // A secret of the same name with a narrower scope is used instead.
     let scope = json!({"type": "pipeline", "pipelineId": "shop"});
     create(&world, &json!({"name": "TOKEN", "value": "nearer-hunter2", "scope": scope})).await;
     assert_eq!(
         world.send(get(&format!("{SECRETS}/TOKEN")).by(&world.ada)).await.body["data"]["usedBy"],
         json!([])
     );
-    // And goes with its pipeline.
+    // It is deleted with its pipeline.
     world.send(call("DELETE", "/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
     assert_eq!(world.send(get(SECRETS).by(&world.ada)).await.body["pagination"]["total"], 1);
 
@@ -133,7 +133,7 @@ async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
 }
 
 #[tokio::test]
-async fn short_and_common_values_are_taken_with_a_warning() {
+async fn secret_that_is_short_or_common_is_accepted_with_a_warning() {
     let world = World::new().await;
     for (name, value, warned) in [("A", "abc", true), ("B", "true", true), ("C", "x9!k", false)] {
         let made = create(&world, &json!({"name": name, "value": value})).await;
@@ -144,7 +144,7 @@ async fn short_and_common_values_are_taken_with_a_warning() {
 }
 
 #[tokio::test]
-async fn bad_secrets_are_refused_and_their_values_are_not_repeated() {
+async fn invalid_secret_is_refused_without_its_value() {
     let world = World::new().await;
     world.pipeline("shop").await;
     for (body, pointer) in [
@@ -186,7 +186,7 @@ async fn bad_secrets_are_refused_and_their_values_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn rotating_the_root_key_keeps_every_value_and_every_sign_in() {
+async fn root_key_rotation_keeps_secrets_and_log_ins() {
     let world = World::new().await;
     let pipeline = uses_token(&world, "shop").await;
     create(&world, &json!({"name": "TOKEN", "value": "before-rotation"})).await;

@@ -1,4 +1,4 @@
-//! Signing in with a cookie: who, from where, how often, and for how long.
+//! Log-in with a cookie: accounts, addresses, rate limits and expiry.
 
 use berth_server::config::Config;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn log_in(email: &str, password: &str) -> Call {
 }
 
 #[tokio::test]
-async fn a_cookie_signs_in_and_out() {
+async fn log_in_and_log_out_with_a_cookie() {
     let world = World::new().await;
     let reply = world.send(log_in("ADA@acme.test", &world.ada.password)).await;
     assert_eq!(reply.status, 200);
@@ -28,7 +28,7 @@ async fn a_cookie_signs_in_and_out() {
 }
 
 #[tokio::test]
-async fn a_change_by_cookie_needs_the_own_page_and_the_token_of_this_sign_in() {
+async fn cookie_write_needs_same_origin_and_csrf_token() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
     let other = world.sign_in(&world.ada.email, &world.ada.password).await;
@@ -50,7 +50,7 @@ async fn a_change_by_cookie_needs_the_own_page_and_the_token_of_this_sign_in() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_an_unknown_address_get_the_same_answer() {
+async fn log_in_failure_is_the_same_for_unknown_email_and_wrong_password() {
     let world = World::new().await;
     let wrong = world.send(log_in(&world.ada.email, "not the password at all")).await;
     let unknown = world.send(log_in("nobody@acme.test", "not the password at all")).await;
@@ -60,7 +60,7 @@ async fn a_wrong_password_and_an_unknown_address_get_the_same_answer() {
 }
 
 #[tokio::test]
-async fn tries_are_counted_by_account_however_it_is_written() {
+async fn log_in_rate_limit_ignores_email_spelling() {
     let world = World::new().await;
     for n in 0..10 {
         let email = if n % 2 == 0 { "ada@acme.test" } else { " ADA@acme.TEST" };
@@ -73,7 +73,7 @@ async fn tries_are_counted_by_account_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn failures_from_elsewhere_keep_nobody_out() {
+async fn log_in_failures_from_other_addresses_lock_no_account_out() {
     let world = World::new().await;
     let stranger = [203, 0, 113, 7].into();
     for _ in 0..10 {
@@ -86,7 +86,7 @@ async fn failures_from_elsewhere_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn known_browser_keeps_working_while_its_network_and_account_fail() {
+async fn log_in_from_a_known_browser_has_its_own_rate_limit() {
     let world = World::new().await;
     let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;
     let cookies: Vec<_> = reply.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap()).collect();
@@ -98,7 +98,7 @@ async fn known_browser_keeps_working_while_its_network_and_account_fail() {
     let right = || log_in(&world.ada.email, &world.ada.password);
     world.send(right()).await.is(429, "rate_limited");
     assert_eq!(world.send(right().header("cookie", known)).await.status, 200);
-    // It is known for this account alone, and has a limit of its own.
+    // The browser is known for this account only and has its own rate limit.
     let forged = right().header("cookie", "berth_local-browser=aaaa.bbbb");
     world.send(forged).await.is(429, "rate_limited");
     for _ in 0..10 {
@@ -109,7 +109,7 @@ async fn known_browser_keeps_working_while_its_network_and_account_fail() {
 }
 
 #[tokio::test]
-async fn many_tries_at_once_do_not_pass_the_limit() {
+async fn log_in_rate_limit_holds_for_concurrent_attempts() {
     let world = World::new().await;
     let tries = (0..34).map(|_| world.send(log_in(&world.ada.email, "wrong wrong wrong")));
     let replies = futures_util::future::join_all(tries).await;
@@ -118,7 +118,7 @@ async fn many_tries_at_once_do_not_pass_the_limit() {
 }
 
 #[tokio::test]
-async fn a_new_password_ends_other_sign_ins() {
+async fn password_change_ends_other_log_ins() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
     let other = world.sign_in(&world.ada.email, &world.ada.password).await;
@@ -142,7 +142,7 @@ async fn a_new_password_ends_other_sign_ins() {
 }
 
 #[tokio::test]
-async fn a_token_tells_who_it_is_and_has_nothing_to_sign_out() {
+async fn token_identifies_its_user_and_cannot_log_out() {
     let world = World::new().await;
     let me = world.send(get("/api/v1/me").by(&world.ada)).await;
     assert_eq!(me.body["data"]["csrfToken"], json!(null));
@@ -151,7 +151,7 @@ async fn a_token_tells_who_it_is_and_has_nothing_to_sign_out() {
 }
 
 #[tokio::test]
-async fn over_plain_http_elsewhere_signing_in_says_why_it_cannot_work() {
+async fn log_in_over_plain_http_explains_why_it_fails() {
     let world = World::with(Config::local(([0, 0, 0, 0], 8080).into())).await;
     let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;
     reply.is(409, "invalid_state");
@@ -159,7 +159,7 @@ async fn over_plain_http_elsewhere_signing_in_says_why_it_cannot_work() {
 }
 
 #[tokio::test]
-async fn behind_https_the_cookie_is_bound_to_the_host() {
+async fn log_in_cookie_over_https_has_the_host_prefix() {
     let mut config = Config::local(([127, 0, 0, 1], 8080).into());
     config.public_url = Some("https://berth.acme.test".into());
     let world = World::with(config).await;
@@ -170,7 +170,7 @@ async fn behind_https_the_cookie_is_bound_to_the_host() {
 }
 
 #[tokio::test]
-async fn guessing_the_current_password_is_counted_like_signing_in() {
+async fn password_change_attempts_are_rate_limited() {
     let world = World::new().await;
     let guess = || {
         let body = json!({"currentPassword": "wrong wrong wrong", "newPassword": "a quiet harbour at dawn"});
@@ -183,7 +183,7 @@ async fn guessing_the_current_password_is_counted_like_signing_in() {
 }
 
 #[tokio::test]
-async fn a_password_changed_with_a_token_ends_every_sign_in_and_needs_no_organization() {
+async fn password_change_with_a_token_ends_every_log_in() {
     let world = World::new().await;
     let grace = world.member("grace@acme.test", "viewer").await;
     let browser = world.sign_in(&grace.email, &grace.password).await;
@@ -203,11 +203,11 @@ async fn a_password_changed_with_a_token_ends_every_sign_in_and_needs_no_organiz
 }
 
 #[tokio::test]
-async fn no_sign_in_with_the_old_password_survives_its_change() {
+async fn password_change_ends_concurrent_log_ins() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
     let body = json!({"currentPassword": world.ada.password, "newPassword": "a quiet harbour at dawn"});
-    // Others sign in over and over, so that some are being verified at the very moment of the change.
+    // Other clients log in repeatedly, so that some are being verified during the change.
     let is_done = std::cell::Cell::new(false);
     let change = async {
         let changed = world.send(ada.post("/api/v1/me/password").json(&body)).await;

@@ -1,4 +1,4 @@
-//! Steps and attempts as the engine would leave them, written straight into the database.
+//! Writes steps and attempts directly into the database, in the form that the engine leaves them.
 
 use berth_core::deployment::run::{StageKind, StageRun, StageStatus};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
@@ -17,7 +17,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// For a deployment that is there; its stages are called `staging` and `production`.
+    /// Creates the run of an existing deployment, with the stages `staging` and `production`.
     pub(crate) async fn new(world: &World, deployment: &str) -> Self {
         let db = Connection::open(world.dir.path().join("berth.db")).unwrap();
         db.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
@@ -42,7 +42,7 @@ impl Steps {
         Self { db, org, deployment: deployment.parse().unwrap(), count: 0 }
     }
 
-    /// A step of a stage; gives the key its first log has.
+    /// Adds a step to a stage; returns the key of its first log.
     pub(crate) fn add(&mut self, stage: i64, step: &str) -> LogKey {
         self.count += 1;
         let id = StepRunId::from_parts(Timestamp::from_micros(1), [self.count; 10]);

@@ -1,4 +1,4 @@
-//! API tokens: shown once, revocable at once, never more than their user.
+//! API tokens: shown once, revocable at once, and never with more permissions than their user.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::world::{World, call, get, post};
 const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 
 #[tokio::test]
-async fn a_token_is_shown_once_and_stored_as_a_hash() {
+async fn token_is_shown_once_and_stored_as_a_hash() {
     let world = World::new().await;
     let body = json!({"name": "laptop", "expiresInDays": 90});
     let made = world.send(post(TOKENS).by(&world.ada).json(&body)).await;
@@ -24,7 +24,7 @@ async fn a_token_is_shown_once_and_stored_as_a_hash() {
 }
 
 #[tokio::test]
-async fn everybody_sees_the_own_tokens_and_managers_see_all() {
+async fn token_list_shows_own_tokens_and_all_to_managers() {
     let world = World::new().await;
     let viewer = world.member("vera@acme.test", "viewer").await;
     let list = world.send(get(TOKENS).by(&viewer)).await;
@@ -40,7 +40,7 @@ async fn everybody_sees_the_own_tokens_and_managers_see_all() {
 }
 
 #[tokio::test]
-async fn a_token_cannot_be_made_for_another_person_or_a_stronger_account() {
+async fn token_for_another_person_or_stronger_account_is_refused() {
     let world = World::new().await;
     let admin = world.member("otto@acme.test", "admin").await;
     let viewer = world.member("vera@acme.test", "viewer").await;
@@ -61,7 +61,7 @@ async fn a_token_cannot_be_made_for_another_person_or_a_stronger_account() {
 }
 
 #[tokio::test]
-async fn token_expires_after_ninety_days_unless_it_is_made_to_last() {
+async fn token_expires_after_ninety_days_by_default() {
     let world = World::new().await;
     let expiry = async |body: Value| {
         let made = world.send(post(TOKENS).by(&world.ada).json(&body)).await;
@@ -75,7 +75,7 @@ async fn token_expires_after_ninety_days_unless_it_is_made_to_last() {
 }
 
 #[tokio::test]
-async fn bad_tokens_are_refused() {
+async fn invalid_token_requests_are_refused() {
     let world = World::new().await;
     for (body, pointer) in [
         (json!({"name": ""}), "/name"),

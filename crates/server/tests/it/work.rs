@@ -1,4 +1,4 @@
-//! Background work: time does what is due, deployments start, end, stop and are lost.
+//! Background jobs: processing what is due, and deployments that start, end, are cancelled or lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ fn wish(ttl_seconds: Option<i64>) -> Wish {
 }
 
 #[tokio::test]
-async fn a_session_ends_by_itself_and_the_next_in_line_gets_in() {
+async fn sweep_expires_a_session_and_grants_the_next_ticket() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     yard.pipeline(&world, "shop", QUICK).await;
@@ -64,7 +64,7 @@ async fn a_session_ends_by_itself_and_the_next_in_line_gets_in() {
 }
 
 #[tokio::test]
-async fn a_ticket_of_a_revoked_token_leaves_the_line() {
+async fn sweep_removes_the_ticket_of_a_revoked_token() {
     let world = World::new().await;
     let yard = Yard::new(&world).await;
     yard.pipeline(&world, "shop", QUICK).await;
@@ -91,7 +91,7 @@ async fn a_ticket_of_a_revoked_token_leaves_the_line() {
 }
 
 #[tokio::test]
-async fn an_environment_that_was_looked_at_for_nothing_is_left_in_peace() {
+async fn sweep_does_not_repeat_for_an_environment_without_due_work() {
     let world = World::new().await;
     let yard = Yard::new(&world).await;
     yard.pipeline(&world, "shop", QUICK).await;
@@ -120,7 +120,7 @@ async fn check(world: &World, yard: &mut Yard, slug: &str, body: &str, expected:
 }
 
 #[tokio::test]
-async fn dummy_steps_do_what_they_are_told() {
+async fn dummy_steps_follow_their_params() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     let running = yard.go_to_work();
@@ -170,7 +170,7 @@ async fn dummy_steps_do_what_they_are_told() {
 }
 
 #[tokio::test]
-async fn a_cancelled_deployment_stops_and_is_cancelled_only_then() {
+async fn cancelled_deployment_ends_once_its_step_has_stopped() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     let body = "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: hang, stop_after: 1s}}\n";
@@ -188,14 +188,14 @@ async fn a_cancelled_deployment_stops_and_is_cancelled_only_then() {
 }
 
 #[tokio::test]
-async fn no_step_begins_after_a_takeover_even_if_nobody_told_the_attempt() {
+async fn takeover_starts_no_further_step_of_an_unnotified_attempt() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     let body = "  steps:\n    - {name: One, type: dummy, params: {duration: 1s}}\n    - {name: Two, type: dummy, params: {outcome: hang}}\n";
     yard.pipeline(&world, "shop", body).await;
     let old = yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
-    // Nobody looks for work that must stop: the runner hears of it when it reports its first step.
+    // No background job cancels the work: the runner learns of it when it reports its first step.
     let dir = tempfile::tempdir().unwrap();
     let runner = runner(&yard.app, dir.path());
     yard.begun().await;
@@ -207,7 +207,7 @@ async fn no_step_begins_after_a_takeover_even_if_nobody_told_the_attempt() {
 }
 
 #[tokio::test]
-async fn after_a_takeover_the_new_work_begins_when_the_old_has_stopped() {
+async fn takeover_starts_new_work_once_the_old_has_stopped() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     let body =
@@ -246,7 +246,7 @@ async fn after_a_takeover_the_new_work_begins_when_the_old_has_stopped() {
 }
 
 #[tokio::test]
-async fn in_a_stopped_pipeline_nothing_starts_until_it_is_resumed() {
+async fn stopped_pipeline_starts_nothing_until_it_is_resumed() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     yard.pipeline(&world, "shop", QUICK).await;
@@ -264,7 +264,7 @@ async fn in_a_stopped_pipeline_nothing_starts_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn what_runs_when_the_server_stops_is_interrupted_and_nothing_stays_running() {
+async fn shutdown_interrupts_running_steps() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
     let begun = world.dir.path().join("begun");
@@ -286,7 +286,7 @@ async fn what_runs_when_the_server_stops_is_interrupted_and_nothing_stays_runnin
     assert_eq!(yard.lock("shop").await.state(), State::Unknown);
 }
 
-/// A process that ends without a word: its runtime is dropped, and with it everything it was doing.
+/// Simulates a crash: drops the runtime and everything that runs in it.
 fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -318,7 +318,7 @@ fn opened_again(path: &Path) -> App {
 }
 
 #[test]
-fn after_a_crash_what_ran_is_lost_at_once_and_the_next_deployment_starts() {
+fn crash_loses_running_attempts_and_the_next_deployment_starts() {
     let mut dir = None;
     let (org, id) = crashed(&mut dir);
     let dir = dir.unwrap();
@@ -339,7 +339,7 @@ fn after_a_crash_what_ran_is_lost_at_once_and_the_next_deployment_starts() {
 }
 
 #[tokio::test]
-async fn one_at_a_time_in_a_session_and_the_next_without_a_second_request() {
+async fn session_runs_one_deployment_at_a_time_and_then_the_next() {
     use berth_core::environment::Named;
     use berth_core::environment::deploy::{Deploy, OnConflict, deploy};
     use berth_core::name::CommitId;

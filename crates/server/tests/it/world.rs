@@ -1,4 +1,4 @@
-//! Two organizations with people in every role, and a small client.
+//! Test fixture: two organizations with their owners, members in any role, and an API client.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -24,7 +24,7 @@ use super::contract::{Asked, SentJson};
 
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
-/// Between two looks of a test that polls: below the rate limit of a token, and other processes get the cores.
+/// Interval of tests that poll: stays below a token's rate limit and leaves the cores to other processes.
 pub(crate) const POLL_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
 
 pub(crate) struct World {
@@ -35,7 +35,7 @@ pub(crate) struct World {
     /// Owner of `globex`.
     pub(crate) hank: Account,
     pub(crate) dir: tempfile::TempDir,
-    /// Where tests run on PostgreSQL: goes after everything that uses it.
+    /// The database if tests run on PostgreSQL. Dropped last.
     pub(crate) postgres: Option<Scratch>,
 }
 
@@ -67,7 +67,7 @@ impl World {
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
     }
 
-    /// A second server over the same database; only PostgreSQL has that.
+    /// A second server on the same database; `None` on SQLite.
     pub(crate) async fn another_server(&self) -> Option<Self> {
         let (url, from) = (self.postgres.as_ref()?.url(), self.dir.path().to_owned());
         let dir = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ impl World {
         self.send_from(call, [127, 0, 0, 1].into()).await
     }
 
-    /// From a machine with this address.
+    /// Sends a request from this client address.
     pub(crate) async fn send_from(&self, call: Call, address: IpAddr) -> Reply {
         let asked = Asked::of(&call.0);
         let response = self.edge.answer(call.0, address).await;
@@ -102,7 +102,7 @@ impl World {
         reply
     }
 
-    /// A member of acme in this role, with a token.
+    /// Creates a member of acme with this role and a token.
     pub(crate) async fn member(&self, email: &str, role: &str) -> Account {
         let link = self.invite(email, role).await;
         let password = format!("{} a quiet harbour at dawn", email.len());
@@ -114,7 +114,7 @@ impl World {
         Account { email: email.into(), password, token }
     }
 
-    /// Invites a person to acme and gives the token of the link.
+    /// Invites a person to acme and returns the token in the link.
     pub(crate) async fn invite(&self, email: &str, role: &str) -> String {
         let body = json!({"email": email, "role": role});
         let made = self.send(post("/api/v1/organizations/acme/invitations").by(&self.ada).json(&body)).await;
@@ -122,7 +122,7 @@ impl World {
         token_of_link(&made.body["data"]["url"])
     }
 
-    /// A service account of acme in this role; gives its id and a token.
+    /// Creates a service account of acme with this role; returns its id and a token.
     pub(crate) async fn service(&self, email: &str, role: &str) -> (String, String) {
         let body = json!({"email": email, "role": role, "kind": "service"});
         let added = self.send(post("/api/v1/organizations/acme/members").by(&self.ada).json(&body)).await;
@@ -137,7 +137,7 @@ impl World {
         Browser::from_reply(&self.send(post("/api/v1/auth/login").json(&body)).await)
     }
 
-    /// Creates a pipeline in acme and gives its id.
+    /// Creates a pipeline in acme and returns its id.
     pub(crate) async fn pipeline(&self, slug: &str) -> String {
         let body = json!({"slug": slug, "definition": DEFINITION});
         let made = self.send(post("/api/v1/organizations/acme/pipelines").by(&self.ada).json(&body)).await;
@@ -145,7 +145,7 @@ impl World {
         made.body["data"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// An approval in acme that waits for an answer, and its id.
+    /// Creates a pending approval in acme and returns its id.
     pub(crate) async fn approval(&self) -> String {
         let definition =
             DEFINITION.replace("    - name: staging\n", "    - name: staging\n      requires: {}\n");
@@ -160,14 +160,14 @@ impl World {
         open.body["data"][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Changes what only time changes otherwise.
+    /// Runs SQL directly on the database, to change what otherwise only time changes.
     pub(crate) fn sql(&self, text: &str) {
         match &self.postgres {
             None => {
                 let db = rusqlite::Connection::open(self.dir.path().join("berth.db")).unwrap();
                 db.execute_batch(text).unwrap();
             }
-            // The client blocks, which the runtime's own thread may not.
+            // The blocking client cannot run on a thread of the runtime.
             Some(scratch) => std::thread::scope(|scope| {
                 scope.spawn(|| scratch.connect().batch_execute(text).unwrap()).join().unwrap();
             }),
@@ -189,11 +189,11 @@ pub(crate) fn open_store(path: &Path, postgres: Option<&str>) -> Store {
     }
 }
 
-/// The name of the database that PostgreSQL copies, in a template.
+/// A file in the template with the name of the PostgreSQL database to copy.
 const TEMPLATE_DATABASE: &str = "postgres-template";
 const TEMPLATE_ACCOUNTS: &str = "accounts.json";
 
-/// Migrates and fills one database for all tests of a run, and copies it for each.
+/// Migrates and fills one database per test run, and copies it for each test.
 fn from_template(path: &Path) -> (Store, Vault, [Account; 2], Option<Scratch>) {
     let server = Scratch::is_wanted().then(Scratch::shared_server).flatten();
     if Scratch::is_wanted() && server.is_none() {
@@ -231,7 +231,7 @@ fn open(
     (store, vault, accounts, postgres)
 }
 
-/// Two organizations, each with its owner. Nothing of the database is open afterwards.
+/// Creates two organizations with their owners, and closes the database.
 fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
     let store = open_store(path, postgres);
     let account = |org: &str, email: &str| {
@@ -296,14 +296,14 @@ impl Call {
     }
 }
 
-/// A signed-in browser.
+/// A logged-in browser.
 pub(crate) struct Browser {
     pub(crate) cookie: String,
     pub(crate) csrf: String,
 }
 
 impl Browser {
-    /// The browser that got this reply to a log-in.
+    /// The browser that received this response to a log-in.
     pub(crate) fn from_reply(reply: &Reply) -> Self {
         assert_eq!(reply.status, 200, "{}", reply.text);
         let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
@@ -340,14 +340,14 @@ impl Reply {
         self.body["code"].as_str().unwrap_or("")
     }
 
-    /// Status and code together, as most tests want them.
+    /// Asserts the status and the problem code.
     pub(crate) fn is(&self, status: u16, code: &str) {
         assert_eq!((self.status.as_u16(), self.code()), (status, code), "{}", self.text);
     }
 }
 
 impl Reply {
-    /// Something in the body is wrong; the code tells whether it is a member that there is not.
+    /// Asserts a 400 with the code for an unknown member or for another invalid body.
     pub(crate) fn is_invalid_input(&self) {
         let mut errors = self.body["errors"].as_array().into_iter().flatten();
         let has_unknown = errors.any(|error| error["code"] == "unknown_member");
@@ -355,7 +355,7 @@ impl Reply {
     }
 }
 
-/// What follows the `#` in the link of an invitation.
+/// The fragment of an invitation link, which is its token.
 pub(crate) fn token_of_link(url: &Value) -> String {
     url.as_str().and_then(|url| url.split_once('#')).unwrap().1.to_owned()
 }

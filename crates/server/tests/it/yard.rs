@@ -1,4 +1,4 @@
-//! A place to try background work out: the environment `qa-1`, decided about through the rules themselves.
+//! Fixture for background jobs: the environment `qa-1`, changed directly through the rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::at_work::AtWork;
 use super::history;
 use super::world::{World, post};
 
-/// Longer than anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Yard {
@@ -31,7 +31,7 @@ pub(crate) struct Yard {
     /// The owner of the organization.
     pub(crate) ada: Holder,
     events: Follower,
-    /// What was heard so far.
+    /// Events received so far.
     pub(crate) heard: Vec<Event>,
 }
 
@@ -52,7 +52,7 @@ impl Yard {
         self.hear(&["step_started"]).await;
     }
 
-    /// A pipeline of this name with these steps and the environment `qa-1`, which skips the step `Skipped`.
+    /// Creates a pipeline with these steps and the environment `qa-1`, which skips the step `Skipped`.
     pub(crate) async fn pipeline(&self, world: &World, slug: &str, body: &str) {
         let skip = if body.contains("Skipped") { "skip: [skipped]" } else { "" };
         let definition = format!(
@@ -63,7 +63,7 @@ impl Yard {
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
-    /// Everything the server does in the background.
+    /// Starts the background jobs and a runner.
     pub(crate) fn go_to_work(&self) -> AtWork {
         AtWork::begin(&self.app)
     }
@@ -82,7 +82,7 @@ impl Yard {
         decided.await.unwrap()
     }
 
-    /// Ada claims, and deploys at once.
+    /// Claims as Ada and deploys at once.
     pub(crate) async fn deploy(&self, pipeline: &str) -> DeploymentId {
         let (by, wish) = (self.ada.clone(), deployed("4f2a1c9"));
         let cmd = Claim { by, token: None, wish, wait_seconds: None };
@@ -90,7 +90,7 @@ impl Yard {
         opened(claimed.unwrap()).deployment.unwrap()
     }
 
-    /// Gil takes over from whoever has it, and deploys.
+    /// Takes over as Gil and deploys.
     pub(crate) async fn take_over(&self, pipeline: &str) -> Opened {
         let by = holder(UserId::from_parts(Timestamp::from_micros(1), [7; 10]), "gil");
         let cmd =
@@ -113,7 +113,7 @@ impl Yard {
         found.await.unwrap().unwrap().into_environment().unwrap()
     }
 
-    /// How a deployment stands, in words.
+    /// The status of a deployment; for a failed one its cause and detail.
     pub(crate) async fn outcome(&self, id: DeploymentId) -> String {
         match self.deployment(id).await.status {
             DeploymentStatus::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
@@ -136,7 +136,7 @@ impl Yard {
         heard.unwrap_or_else(|_| panic!("none of {kinds:?} came; there were {}", self.story()))
     }
 
-    /// Waits until a deployment has ended, and tells how.
+    /// Waits until a deployment has ended and returns its outcome.
     pub(crate) async fn end_of(&mut self, id: DeploymentId) -> String {
         const ENDS: [&str; 3] = ["deployment_succeeded", "deployment_failed", "deployment_cancelled"];
         loop {
@@ -147,7 +147,7 @@ impl Yard {
         }
     }
 
-    /// What was heard about environments, in order.
+    /// Received events about environments, one per line.
     pub(crate) fn story(&self) -> String {
         let about =
             self.heard.iter().filter(|event| event.subjects.iter().any(|it| it.kind == "environment"));

@@ -21,7 +21,7 @@ struct Authorized {
 }
 
 impl Authorized {
-    /// A token of the owner, and the generation at which it was read.
+    /// Creates a token of the owner and reads it with the current generation.
     fn new(expires_at: Option<Timestamp>) -> Self {
         let ground = Ground::in_a_file();
         let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
@@ -59,7 +59,7 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
     Ok((owner, id))
 }
 
-/// Every write records an event.
+/// Records an event, because every write must.
 fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
 }

@@ -69,7 +69,7 @@ fn tamper(ground: &Ground, db: &Connection, text: &str, sequence: i64) -> usize 
     db.execute(text, params![ground.org.to_string(), sequence]).unwrap()
 }
 
-/// A snapshot of all event tables.
+/// Restores the snapshot of all event tables.
 fn restore(db: &Connection) {
     db.execute_batch(
         "DELETE FROM events; INSERT INTO events SELECT * FROM kept; DELETE FROM event_heads;

@@ -133,7 +133,7 @@ fn event_retention_leaves_a_valid_chain_and_exact_totals() {
     assert_eq!(list(&ground, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
     assert_eq!(list(&ground, about, YOUNG / 2, 9).0, [0; 0]);
 
-    // Also works after a restart; the second pass may remove the announcement of the first.
+    // It also works after a restart; the second pass may remove the event that recorded the first.
     let ground = ground.reopened();
     record(&ground, YOUNG);
     assert_eq!(check(&ground, Some(head_of(told))).problem, None);

@@ -20,7 +20,7 @@ async fn next(follower: &mut Follower) -> Event {
 }
 
 #[tokio::test]
-async fn followers_hear_commits_of_their_organization_in_order_and_no_rollbacks() {
+async fn follower_receives_committed_events_in_order() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let (store, org) = (&ground.store, ground.org);
     let mut follower = store.follow(org);
@@ -41,7 +41,7 @@ async fn followers_hear_commits_of_their_organization_in_order_and_no_rollbacks(
 }
 
 #[tokio::test]
-async fn another_organizations_events_are_not_heard() {
+async fn follower_receives_no_events_of_another_organization() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let mut follower = ground.store.follow(ground.org);
     let ground = tokio::task::spawn_blocking(move || {
@@ -55,7 +55,7 @@ async fn another_organizations_events_are_not_heard() {
 }
 
 #[tokio::test]
-async fn a_follower_that_is_too_slow_is_told_so() {
+async fn slow_follower_is_notified_of_its_lag() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let mut follower = ground.store.follow(ground.org);
     let mut quick = ground.store.follow(ground.org);
@@ -78,7 +78,7 @@ async fn a_follower_that_is_too_slow_is_told_so() {
 }
 
 #[tokio::test]
-async fn a_closed_store_ends_its_followers() {
+async fn follower_ends_when_the_store_closes() {
     let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
     let mut follower = ground.store.follow(ground.org);
     tokio::task::spawn_blocking(move || drop(ground)).await.unwrap();

@@ -83,7 +83,7 @@ fn check_remembered(ground: &Ground, count: usize) {
     }
 }
 
-/// A copy of the file and its WAL, as after a crash.
+/// Copies the database file and its WAL, as after a crash, and opens the copy.
 fn crashed(ground: &Ground) -> Ground {
     let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
     for file in ["berth.db", "berth.db-wal"] {

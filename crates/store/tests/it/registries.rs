@@ -35,7 +35,7 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
     Ok(made)
 }
 
-/// A successful build: its version becomes the current one.
+/// Records a successful build, whose version becomes the current one.
 fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
     let step = |own: &&str| StepMetadata {
         key: step_key(own).unwrap(),

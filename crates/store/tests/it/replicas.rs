@@ -85,7 +85,7 @@ fn replicas_serialize_writes_to_the_same_row() {
 }
 
 #[tokio::test]
-async fn a_follower_hears_what_another_store_commits() {
+async fn follower_receives_events_of_another_replica() {
     let Some(scratch) = scratch() else { return };
     let url = scratch.url();
     let opened = tokio::task::spawn_blocking(move || {
@@ -322,7 +322,7 @@ fn epoch_seen_by_a_runner_is_raised_on_every_server() {
 }
 
 #[tokio::test]
-async fn a_lease_is_taken_while_somebody_has_the_whole_installation_for_himself() {
+async fn lease_is_granted_during_an_exclusive_installation_lock() {
     let Some(scratch) = scratch() else { return };
     let (url, beside) = (scratch.url(), scratch);
     let store = tokio::task::spawn_blocking(move || Store::open_postgres(&url).unwrap()).await.unwrap();

@@ -152,7 +152,7 @@ fn creates(slug: &'static str) -> Work {
     Box::new(move |tx| create(tx, slug, tx.now()).map(drop))
 }
 
-/// Writes, then fails.
+/// A transaction that writes and then fails.
 fn fails(slug: &'static str) -> Work {
     Box::new(move |tx| {
         create(tx, slug, tx.now())?;

@@ -1,7 +1,4 @@
-//! Checks the responses to people and runners.
-//!
-//! L3, L4, L5, L10 and the answers of the API: a success has happened, a refusal has a reason and names the
-//! holder.
+//! Checks the responses to people and runners: a success took effect, a refusal has a reason and names the holder.
 
 use berth_core::decision::Refusal;
 use berth_core::deployment::environment::report::Order;

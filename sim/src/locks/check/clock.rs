@@ -1,7 +1,7 @@
 //! Computes when sessions expire from the requests, not from what the rules wrote.
 //!
-//! L21 and the rules for idle time: an extension counts, a running deployment is not idle, and a clock that is set
-//! back brings no expiry forward.
+//! An extension counts, a session with a running deployment is not idle, and a clock that is set back expires no
+//! session early.
 
 use berth_core::deployment::Work;
 use berth_core::environment::limits::WARNING_S_MAX;

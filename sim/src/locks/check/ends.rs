@@ -1,7 +1,5 @@
-//! Checks why sessions end and what follows.
-//!
-//! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause, nothing of the session can still start, the
-//! reset gets its fence, and the next ticket is granted.
+//! Checks why sessions end and what follows: each end has a cause, no work of the session can still start, the reset
+//! gets its fence, and the next ticket is granted.
 
 use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::claim::Claimed;

@@ -1,4 +1,4 @@
-//! L16: each change has exactly one event in the same commit, and no event reports something that did not happen.
+//! `L16`: each change has exactly one event in the same commit, and no event reports something that did not happen.
 
 use berth_core::deployment::{DeploymentStatus, Work};
 use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
@@ -150,7 +150,7 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
             }
         }
     }
-    // The one exception to "never two at once" is recorded.
+    // A deployment that overrides the drain may run beside old work, and that is recorded.
     if let (LockRequest::Deploy { .. }, LockAnswer::Deployment(it)) =
         (&seen.step.ask, &seen.step.decision.answer)
         && it.target.overrides_drain.is_some()

@@ -1,7 +1,29 @@
-//! The oracle: checks every step and reports which promise it breaks.
+//! The oracle: checks every step and reports which rule it violates.
 //!
-//! It shares no code with the rules. It keeps its own account of expiry times, of the content of environments and
-//! of issued fences, and compares. Checks are named after the promises they verify (`L1` to `L22`, `E1`, …).
+//! It shares no code with the rules of `berth-core`. It keeps its own account of expiry times, of the content of
+//! environments and of issued fences, and compares. Violations name the rule:
+//!
+//! - `L1`: an environment has at most one open session, and outdated decisions are not written.
+//! - `L2`: a later session or reset has a higher fence.
+//! - `L3`: a claim succeeds if and only if the environment is free.
+//! - `L4`: a release ends exactly the named session.
+//! - `L5`: a take-over replaces exactly the expected holder, when it was planned.
+//! - `L6`: an ended session never changes.
+//! - `L7`: fences and numbers have no gaps.
+//! - `L8`: a deployment needs the active session that it was requested in.
+//! - `L10`: only reports of the current attempt count.
+//! - `L12`: work does not touch the environment after it counts as stopped.
+//! - `L16`: every change has exactly one event, with the right facts.
+//! - `L17`: tickets are granted in order and while they are valid; ends and take-overs happen when they are due.
+//! - `L18`: a deleted environment has no session and no work; its name continues with a higher fence.
+//! - `L20`: the work of an ended session is cancelled, and every cancellation has a cause.
+//! - `L21`: sessions expire at the announced time, and an extension never shortens them.
+//! - `L22`: a deployment starts only when nothing blocks it, and one runs at a time unless the drain is overridden.
+//! - `E1`: states change along the graph, and final states are final.
+//! - `E2`: an attempt belongs to one runner and is granted once.
+//! - `E4`: everything that has started ends.
+//! - `E9`: cancelled work cannot succeed.
+//! - `E13`: a foreign nonce has no effect.
 
 mod answers;
 mod clock;

@@ -1,6 +1,5 @@
-//! Derives what changed in a step from the written records, and checks each transition.
-//!
-//! L1, L2, L6, L7, E1: one open session, fences without gaps, immutable ends, deployments that stay ended.
+//! Derives what changed in a step from the written records, and checks each transition: one open session, fences
+//! without gaps, immutable ends, deployments that stay ended.
 
 use berth_core::decision::{Change, Record};
 use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};

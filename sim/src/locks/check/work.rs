@@ -1,7 +1,5 @@
-//! Checks changes of deployments.
-//!
-//! L8, L9, L10, L20, L22, E3, E9: nothing starts that may not, late reports are ignored, and nothing passes to the
-//! next holder.
+//! Checks changes of deployments: nothing starts while it is blocked, late reports are ignored, and no work passes to
+//! the next holder.
 
 use berth_core::deployment::{Cause, DeploymentStatus, EnvironmentDeployment, Work};
 use berth_core::environment::{Condition, Lock};
@@ -52,7 +50,7 @@ fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges
     Ok(())
 }
 
-/// L9, L22, E3: the last check before a deployment touches the environment.
+/// L22: a deployment starts only when its runner requests it and nothing blocks it.
 fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checked {
     let number = new.number;
     let is_granted = matches!(seen.step.ask, LockRequest::Grant { .. })

@@ -42,7 +42,7 @@ fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told:
             RunRequest::Report { at: it, ends, .. } if *it == at => {
                 reported_event(seen, before, after, *ends, expected);
                 if *ends == SimulatedEnd::NeverStarted && has_failed {
-                    // It may have been put back before its stage failed, with an event.
+                    // The step may have been retried, with an event, before its stage failed.
                     told.retain(|news| *news != (EventKind::StepRetried, name));
                 }
             }

@@ -1,4 +1,4 @@
-//! E2 and E3: when steps may be granted, and that requests are idempotent.
+//! `E2` and `E3`: when steps may be granted, and that requests for work are idempotent.
 
 use berth_core::deployment::run::{Attempt, StageStatus, StepStatus};
 

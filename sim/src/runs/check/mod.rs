@@ -1,7 +1,15 @@
-//! The oracle: checks every step and reports which promise it breaks.
+//! The oracle: checks every step and reports which rule it violates.
 //!
-//! It shares no code with the rules: it reads the plan, remembers reports, and compares. Checks are named after
-//! the promises they verify (`E1`, `E3`, …).
+//! It shares no code with the rules of `berth-core`: it reads the plan, remembers reports, and compares. Violations
+//! name the rule:
+//!
+//! - `E1`: states change along the graph, and match each other.
+//! - `E2`: a nonce is granted one attempt, and a step has one live attempt.
+//! - `E3`: a step starts only when its stage is open and its needs are met.
+//! - `E4`: an unfinished run can always continue, and a finished one has nothing left to do.
+//! - `E9`: cancelled steps do not succeed, and nothing starts after a cancellation.
+//! - `E10`: a retry repeats exactly the steps that did not succeed.
+//! - `E14`: attempts and calls are numbered without gaps.
 
 mod events;
 mod grants;

@@ -1,4 +1,4 @@
-//! E1: states change only along the published graph.
+//! `E1`: states change only along the documented graph.
 
 use berth_core::deployment::run::limits::ATTEMPTS_MAX;
 use berth_core::deployment::run::{StageKind, StageStatus, StepStatus, When};

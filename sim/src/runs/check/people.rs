@@ -1,4 +1,4 @@
-//! Checks requests of people: cancel (E9), retry (E10), resolve.
+//! Checks requests of people: cancel (`E9`), retry (`E10`), resolve.
 
 use berth_core::deployment::run::retry::From;
 use berth_core::deployment::run::{Resolution, StageStatus, StepStatus};

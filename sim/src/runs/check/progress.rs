@@ -1,4 +1,4 @@
-//! E4: an unfinished run always has something that moves it on, and a finished one is quiet.
+//! `E4`: an unfinished run can always continue, and a finished one has nothing left to do.
 
 use berth_core::deployment::run::{
     Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus, When,

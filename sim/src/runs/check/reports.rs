@@ -1,4 +1,4 @@
-//! Checks reports: E9, `on_lost`, and that a late one has no effect.
+//! Checks reports: cancelled steps (`E9`), `on_lost`, and that late reports have no effect.
 
 use berth_core::deployment::environment::report::Order;
 use berth_core::deployment::run::limits::{ATTEMPTS_MAX, NEVER_STARTED_PAUSE_S};

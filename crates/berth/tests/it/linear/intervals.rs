@@ -2,8 +2,8 @@
 //!
 //! A lock only moves forward: free, held with fence 1, free again or held with fence 2, and so on. Number these states;
 //! every response shows that the lock was in one of them at some instant between call and return. No response may show
-//! an earlier state after another one has shown a later state. In one pass this checks L1 (no two holders), L2 (later
-//! means higher) and the order in L7.
+//! an earlier state after another one has shown a later state. In one pass this checks that there are never two holders
+//! and that a later session has a higher fence.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -83,7 +83,7 @@ fn check_once(history: &[Operation]) -> Result<(), String> {
     Ok(())
 }
 
-/// Fences count the sessions; gaps must be explained by calls without a response (L7).
+/// Fences count the sessions; gaps must be explained by calls without a response.
 fn check_gaps(history: &[Operation]) -> Result<(), String> {
     let (mut highest, mut opened, mut lost) = (0, 0, 0);
     for operation in history {

@@ -1,11 +1,11 @@
-//! Specification of the lock: which responses are allowed in which state. L3 etc. are numbers in docs/promises.md.
+//! Specification of the lock: which responses are allowed in which state.
 
 use std::sync::Arc;
 
 use super::history::{Answer, Call, Hold, Operation};
 use super::search::Specification;
 
-/// One environment. It never needs a reset, so every change of holder raises the fence by exactly one (L7).
+/// One environment. It never needs a reset, so every change of holder raises the fence by exactly one.
 pub(super) struct Lock;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,17 +69,17 @@ impl Specification for Lock {
     fn step(state: &State, operation: &Operation) -> Option<State> {
         let same = || Some(state.clone());
         match (&operation.call, operation.answer()) {
-            // L3: a claim succeeds if and only if the lock is free; a refusal names the current holder.
+            // A claim succeeds if and only if the lock is free; a refusal names the current holder.
             (Call::Claim, Some(Answer::Opened(hold))) if state.is_free() => state.opening(hold),
             (Call::Claim | Call::Get, Some(Answer::Held(hold))) => state.showing(hold),
             (Call::Claim, None) if state.is_free() => Some(state.opened(Holder::Unnamed)),
             (Call::Claim, None) => same(),
-            // L5: with `If-Match`, if and only if that session still holds the lock.
+            // With `If-Match`, a forced claim succeeds if and only if that session still holds the lock.
             (Call::Force { only }, Some(Answer::Opened(hold))) if state.lets(*only) => state.opening(hold),
             (Call::Force { only }, Some(Answer::Moved)) if !state.lets(*only) => same(),
             (Call::Force { only }, None) if state.lets(*only) => Some(state.opened(Holder::Unnamed)),
             (Call::Force { .. }, None) => same(),
-            // L4: the named session ends, or none does.
+            // A release ends the named session, or none.
             (Call::Release { session }, Some(Answer::Released)) if state.is_held_by(session) => {
                 Some(state.freed())
             }

@@ -114,7 +114,7 @@ fn killed_runner_is_lost_and_on_lost_applies() {
     assert!(killed.elapsed() + Duration::from_secs(2) > LOST, "after {:?}", killed.elapsed());
     assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
     assert_eq!(yard.state("far"), "lost");
-    // The process is adopted by nothing and killed before the runner asks for work again.
+    // The restarted runner kills the leftover process before it asks for work.
     assert!(is_alive(&process));
     let _again = yard.again("far");
     assert!(!is_alive(&process));

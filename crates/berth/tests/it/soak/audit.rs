@@ -44,7 +44,7 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
     if let Some(lost) = taken.iter().find(|it| !deployments.contains(&it.deployment)) {
         return Err(format!("{lost:?} was acknowledged, and its deployment is not there"));
     }
-    // L9, L20 and E4: queries that must return no rows.
+    // Queries that must return no rows.
     for (what, text) in [
         (
             "granted after the end of its session",
@@ -128,7 +128,7 @@ fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {
     }
 }
 
-/// L2: a claim sent after another one was answered has a higher fence.
+/// A claim sent after another one was answered has a higher fence.
 pub(super) fn check_order(taken: &[Taken]) -> Result<(), String> {
     for later in taken {
         let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);

@@ -270,7 +270,7 @@ fn registry_cache_evicts_least_recently_used() {
     }
     let kept = || std::fs::read_dir(fixture.dir.path().join("work/registries")).expect("directory").count();
     assert_eq!(kept(), 16);
-    // The one used all the time is still cached; the first ones are not.
+    // The version in constant use is still cached; the oldest ones are evicted.
     succeeded(&fixture.run(custom("again", "d17", json!({}))));
     assert_eq!(fixture.link.fetched().len(), 18);
     succeeded(&fixture.run(custom("first", "d0", json!({}))));

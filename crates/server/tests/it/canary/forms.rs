@@ -1,9 +1,9 @@
-//! The forms in which a value could slip out, and the search for them.
+//! Encodings in which a credential could leak, and the search for them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Values that must not be seen, and where each of them may be after all.
+/// Values that must not leak, each with the operations whose responses may contain it.
 #[derive(Default)]
 pub(crate) struct Canaries(Vec<Planted>);
 
@@ -15,12 +15,12 @@ struct Planted {
 }
 
 impl Canaries {
-    /// From now on this value is found nowhere.
+    /// Adds a value that must not appear anywhere.
     pub(crate) fn plant(&mut self, what: &str, value: &str) {
         self.plant_shown(what, value, &[]);
     }
 
-    /// From now on this value is found only in the answers of these operations.
+    /// Adds a value that may appear only in the responses of these operations.
     pub(crate) fn plant_shown(&mut self, what: &str, value: &str, shown_by: &'static [&'static str]) {
         assert!(value.len() >= 15, "{what} is too short to be recognised");
         self.0.push(Planted { what: what.into(), value: value.into(), forms: forms(value), shown_by });
@@ -30,12 +30,12 @@ impl Canaries {
         self.0.len()
     }
 
-    /// One after the other, round and round.
+    /// Returns the values in rotation.
     pub(crate) fn value(&self, number: usize) -> &str {
         &self.0[number % self.0.len()].value
     }
 
-    /// What of it is in this text.
+    /// Returns a description of every value found in the text.
     pub(crate) fn found(&self, text: &str, operation: &str) -> Vec<String> {
         let hidden = self.0.iter().filter(|planted| !planted.shown_by.contains(&operation));
         let found = hidden.flat_map(|planted| {
@@ -59,20 +59,20 @@ fn forms(value: &str) -> Vec<(&'static str, String)> {
         ("JSON", json.trim_matches('"').to_owned()),
         ("Rust", format!("{value:?}").trim_matches('"').to_owned()),
     ];
-    // Where a value begins inside a longer text decides which of three alignments it has.
+    // Base64 of a value inside a longer text has one of three alignments.
     for skipped in 0..3 {
         let rest = &bytes[skipped..];
         let whole = &rest[..rest.len() / 3 * 3];
         forms.push(("base64", STANDARD_NO_PAD.encode(whole)));
         forms.push(("base64 for URLs", URL_SAFE_NO_PAD.encode(whole)));
     }
-    // Many forms of a plain value are the same text.
+    // For a plain value many encodings are the same.
     let mut seen = std::collections::BTreeSet::new();
     forms.retain(|(_, text)| seen.insert(text.clone()));
     forms
 }
 
-/// Everything but letters and digits as `%XX`.
+/// Percent-encodes everything except letters and digits.
 pub(crate) fn encoded(value: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let each = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
@@ -80,7 +80,7 @@ pub(crate) fn encoded(value: &str) -> String {
 }
 
 #[test]
-fn every_form_of_a_canary_is_found() {
+fn canary_is_found_in_every_encoding() {
     let mut canaries = Canaries::default();
     canaries.plant_shown("it", "Grüße/aus+dem Hafen\"", &["GET /me"]);
     for text in [

@@ -1,5 +1,5 @@
-//! The search for canaries: credentials that are planted, sent everywhere, and must not come out anywhere. Not in an
-//! answer, a log line, an event, a panic, nor in any file of the data directory.
+//! Leak test: credentials are planted as canaries and sent to every endpoint. None may appear in a response, a log
+//! line, an event, a panic, or a file of the data directory.
 
 mod forms;
 mod watch;
@@ -16,7 +16,7 @@ use self::watch::Watch;
 use super::described::{Operation, operations, sample};
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post, token_of_link};
 
-/// Members that are shown to others on purpose, so nobody is told to put a secret there.
+/// Members that other members can read, so they are not meant for secrets.
 const VISIBLE: &[&str] = &[
     "name",
     "reason",
@@ -29,11 +29,11 @@ const VISIBLE: &[&str] = &[
     "label",
     "comment",
 ];
-/// Members that are objects themselves: what is unknown in them is named.
+/// Members that are objects: an error names their unknown members.
 const OBJECTS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
-/// Stands in a definition, which every member may read: the proof that the search finds what is there.
+/// Part of a definition, which every member can read. The search must find it, or it finds nothing at all.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
-/// A browser asks for it again after a reload.
+/// A browser requests the CSRF token again after a reload.
 const CSRF_SHOWN_BY: &[&str] =
     &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password", "POST /api/v1/auth/confirm"];
 const PASSWORDS_HASHED_BY: &[&str] =
@@ -41,7 +41,7 @@ const PASSWORDS_HASHED_BY: &[&str] =
 const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 
 #[tokio::test]
-async fn no_credential_is_ever_in_an_answer_a_log_line_an_event_a_panic_or_a_file() {
+async fn credentials_never_leak_into_responses_logs_events_panics_or_files() {
     let watch = Watch::begin();
     let egress_allow = vec!["127.0.0.1".parse().unwrap()];
     let config = Config { rate_limit: false, egress_allow, ..Config::local(([127, 0, 0, 1], 8080).into()) };
@@ -50,7 +50,7 @@ async fn no_credential_is_ever_in_an_answer_a_log_line_an_event_a_panic_or_a_fil
     search.use_credentials().await;
     let operations = operations(&search.world).await;
     for (number, operation) in operations.iter().enumerate() {
-        // Checking or making a password takes long on purpose: nobody, an owner and a foreign owner are enough.
+        // Password hashing is slow, so these have three callers only: anonymous, an owner and a foreign owner.
         let name = operation.name();
         let hashes = PASSWORDS_HASHED_BY.contains(&name.as_str());
         let callers = if hashes { 3 } else { search.callers.len() };
@@ -81,12 +81,12 @@ struct Search {
     world: World,
     canaries: Canaries,
     callers: Vec<Who>,
-    /// What stands in a path where something may be changed without harm to the search.
+    /// Existing resources by path parameter.
     real: BTreeMap<&'static str, String>,
-    /// Names of the query parameters that operations read.
+    /// Query parameters of each operation.
     queries: BTreeMap<String, Vec<String>>,
     sent: usize,
-    /// Answers that were looked at already: many are the same.
+    /// Texts that were searched already; many responses are equal.
     seen: BTreeSet<String>,
     leaks: BTreeSet<String>,
 }
@@ -135,7 +135,7 @@ impl Search {
         }
     }
 
-    /// Everything a credential is for, done rightly and wrongly, with and without repeats.
+    /// Uses every kind of credential correctly and incorrectly, with and without repeats.
     async fn use_credentials(&mut self) {
         let (email, old) = (self.world.ada.email.clone(), self.world.ada.password.clone());
         let wrong = format!("wrong/ünd+\"long\" {}", passwords::generate().reveal());
@@ -169,7 +169,7 @@ impl Search {
         let Browser { cookie, csrf } = browser;
         self.callers.push(Who::Cookie { cookie, csrf });
 
-        // Shown once: whoever repeats the request gets the record without it.
+        // The token is shown once; a replayed response does not contain it.
         let create = |path: &str, body: Value| {
             post(path).by(&self.world.ada).header("idempotency-key", "canary").json(&body)
         };
@@ -194,7 +194,7 @@ impl Search {
         }
     }
 
-    /// A canary in every member, query parameter, header and path segment of this operation.
+    /// Sends a canary in every member, query parameter, header and path segment of the operation.
     async fn send_everywhere(&mut self, operation: &Operation, who: usize, mut turn: usize) {
         let who = self.callers[who].clone();
         let name = operation.name();
@@ -233,7 +233,7 @@ impl Search {
             "cookie",
             "x-token",
         ] {
-            // What does not fit into a header never arrives.
+            // Header values are limited to ASCII.
             let value: String = next().chars().filter(char::is_ascii).collect();
             if header == "x-request-id" && !value.starts_with("berth_") {
                 continue;
@@ -269,14 +269,14 @@ impl Search {
         let (asked, query) = (call.0.uri().path().to_owned(), call.0.uri().query().unwrap_or("").to_owned());
         let mut reply = self.world.send(call).await;
         self.sent += 1;
-        // The one place where the API says the request's own path again.
+        // `instance` is the only member that repeats the path of the request.
         if let Some(instance) = reply.body.get_mut("instance") {
             assert_eq!(instance.take(), asked);
             reply.text = reply.body.to_string();
         }
         let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
         let mut headers: String = headers.collect();
-        // A link to the next page asks for the same as this one, and for nothing this one was not asked.
+        // Links to other pages repeat the query parameters of the request, which may be canaries.
         let known = self.queries.get(operation).into_iter().flatten();
         for parameter in known {
             let sent = query.split('&').find(|pair| pair.starts_with(&format!("{parameter}=")));
@@ -372,7 +372,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// The operation's path with something real in it, where that is not in danger.
+/// The operation's path with existing resources, except for those that the request would delete.
 fn path(
     operation: &Operation,
     real: &BTreeMap<&'static str, String>,
@@ -399,16 +399,15 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
         (name.clone(), if hidden { json!(next()) } else { sample(name) })
     });
     bodies.push(filled.collect());
-    // A definition may be read by every member, and what is wrong with it is shown line by line.
-    // Labels are a list already, and everyone may read them.
+    // Members can read definitions and labels; a diagnostic quotes the definition's lines.
     let is_tried = |name: &String| !["definition", "labels"].contains(&name.as_str());
     let names = names.into_iter().filter(is_tried).collect::<Vec<_>>();
     for name in names.iter().map(String::as_str).chain(["token", "value"]) {
-        // Never valid: a list, an object, and a text with a character that no text may have.
+        // Always invalid: a list, an object, and a string with a control character.
         for wrong in [json!([next()]), json!({ next(): 1 }), json!(format!("{}\u{1}", next()))] {
             let mut body = operation.body();
             body[name] = wrong;
-            // A pointer names the members of what was sent; a canary as a name would only prove that.
+            // The pointer of an error contains names of unknown members, so a canary there is no leak.
             let is_known = !OBJECTS.contains(&name) && names.iter().any(|known| known == name);
             if !body[name].is_object() || is_known {
                 bodies.push(body);

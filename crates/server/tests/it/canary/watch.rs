@@ -1,4 +1,4 @@
-//! Everything this process logs, down to the last trace of our crates, and every panic.
+//! Captures the log of this process, at trace level for Berth's crates, and every panic.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -12,7 +12,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// There is one per process; a second call gives the same.
+    /// Installs the capture, once per process.
     pub(crate) fn begin() -> Self {
         static ONE: OnceLock<Watch> = OnceLock::new();
         ONE.get_or_init(Self::install).clone()

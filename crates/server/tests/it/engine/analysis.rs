@@ -1,4 +1,4 @@
-//! Failures are looked into: by request, by themselves, once for each attempt, and with what really was printed.
+//! Analyses of failures: on request, automatic, once per attempt, and based on the step's real log.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::world::{Reply, call, get, post};
 const ORG: &str = super::ORG;
 
 impl Harbour {
-    /// A pipeline of one stage and one step that runs this.
+    /// Creates a pipeline with one stage and one step that runs this script.
     pub(super) async fn failing(&self, extra: &str, run: &str) {
         let run = serde_json::to_string(run).unwrap();
         let step = format!("    - {{ name: Deploy, type: script, params: {{ run: {run} }} }}\n");
@@ -22,7 +22,7 @@ impl Harbour {
         data(&self.post(&format!("/deployments/{deployment}/analyses"), &json!({})).await, 202)
     }
 
-    /// The analysis, once it has ended.
+    /// Waits until the analysis has finished and returns it.
     pub(super) async fn looked_into(&self, id: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -55,7 +55,7 @@ pub(super) fn id(of: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_step_is_looked_into_once_and_a_repeat_says_so() {
+async fn analysis_of_a_failed_attempt_runs_once() {
     let harbour = Harbour::open().await;
     harbour.failing("", "echo begin\nno-such-tool-at-all --version").await;
     let first = harbour.start("4f2a1c9").await;
@@ -86,7 +86,7 @@ async fn a_failed_step_is_looked_into_once_and_a_repeat_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_not_failed_is_not_looked_into() {
+async fn analysis_of_a_deployment_that_did_not_fail_is_refused() {
     let harbour = Harbour::open().await;
     harbour.failing("", "true").await;
     let good = harbour.start("4f2a1c9").await;
@@ -99,7 +99,7 @@ async fn what_has_not_failed_is_not_looked_into() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_definition_has_its_failures_looked_into_by_themselves() {
+async fn analysis_on_failure_starts_automatically() {
     let harbour = Harbour::open().await;
     harbour.failing("  analysis: { on_failure: true }\n", "exit 3").await;
     let failed = harbour.start("4f2a1c9").await;
@@ -112,7 +112,7 @@ async fn a_definition_has_its_failures_looked_into_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_executable_bit_has_a_fix_that_applies() {
+async fn analysis_of_a_missing_executable_bit_suggests_a_fix_that_applies() {
     let harbour = Harbour::open().await;
     let origin = Origin::new();
     let definition = "version: 1\npipeline:\n  name: Shop\n  tracks: main\n  stages: [{ name: staging }]\n  steps:\n    - { name: Deploy, type: script, params: { run: ./deploy.sh } }\n";
@@ -142,7 +142,7 @@ async fn a_lost_executable_bit_has_a_fix_that_applies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settings_are_for_admins_and_have_versions() {
+async fn analysis_settings_are_versioned_and_for_admins() {
     let harbour = Harbour::open().await;
     let path = format!("{ORG}/analysis-settings");
     let put = |body: Value| call("PUT", &path).by(harbour.ada()).json(&body);

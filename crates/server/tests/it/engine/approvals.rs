@@ -1,4 +1,4 @@
-//! Stages that people have to approve.
+//! Stages that require approvals.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Harbour, ORG, data, story};
 use crate::git::Origin;
 use crate::world::{Account, Reply, get, post};
 
-/// A staging stage without a gate, and a production stage with this rule.
+/// A staging stage without a gate, and a production stage with this approval rule.
 fn gated(rule: &str, run: &str) -> String {
     format!(
         "  stages:
@@ -23,7 +23,7 @@ fn gated(rule: &str, run: &str) -> String {
 }
 
 impl Harbour {
-    /// The one approval that waits, once there is one.
+    /// Waits for the deployment's pending approval and returns it.
     pub(super) async fn asked(&self, deployment: &str) -> Value {
         let is_asked = |it: &Value| {
             let cleared_by = it["blockedBy"][0]["clearedBy"].as_str().unwrap_or_default();
@@ -50,7 +50,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn enough_different_people_open_a_stage_and_its_work_starts_at_once() {
+async fn stage_starts_once_enough_people_have_approved() {
     let harbour = Harbour::open().await;
     let (ledger, world) = (harbour.file("ledger"), &harbour.world);
     let bob = world.member("bob@acme.test", "deployer").await;
@@ -106,7 +106,7 @@ async fn enough_different_people_open_a_stage_and_its_work_starts_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_no_fails_the_stage_and_a_retry_asks_again() {
+async fn rejection_fails_the_stage_and_a_retry_asks_again() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&gated("{ approvals: 1 }", "true")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -130,7 +130,7 @@ async fn one_no_fails_the_stage_and_a_retry_asks_again() {
     assert_eq!(harbour.post(&retry, &json!({})).await.status, 200);
     let again = harbour.asked(&id).await;
     assert_ne!(again["id"], asked["id"]);
-    // What was said then is about then.
+    // The earlier approval cannot be answered any more.
     harbour.answer(&asked, "reject", &json!({}), &harbour.ada().token).await.is(409, "approval_ended");
     assert_eq!(harbour.approve(&again, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
@@ -138,7 +138,7 @@ async fn one_no_fails_the_stage_and_a_retry_asks_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_that_nobody_gives_in_time_expires() {
+async fn approval_expires_after_its_timeout() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&gated("{ timeout: 1s }", "true")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -151,7 +151,7 @@ async fn an_approval_that_nobody_gives_in_time_expires() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_started_or_retried_does_not_approve_where_that_is_barred() {
+async fn self_approval_false_excludes_people_who_started_or_retried() {
     let harbour = Harbour::open().await;
     let (mended, world) = (harbour.file("mended"), &harbour.world);
     let bob = world.member("bob@acme.test", "deployer").await;
@@ -166,7 +166,7 @@ async fn whoever_started_or_retried_does_not_approve_where_that_is_barred() {
     assert_eq!(harbour.approve(&asked, &bob).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");
 
-    // Carol approved nothing and retries: what Bob said still counts. Then he retries himself.
+    // Carol, who did not approve, retries: Bob's approval stays valid. After Bob's own retry it does not.
     let path = format!("{ORG}/deployments/{id}/stages/production/retry");
     assert_eq!(harbour.send(post(&path).by(&carol)).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");
@@ -185,7 +185,7 @@ async fn whoever_started_or_retried_does_not_approve_where_that_is_barred() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_author_of_the_commit_does_not_approve_where_that_is_barred() {
+async fn self_approval_false_excludes_the_author_of_the_commit() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let carol = harbour.world.member("carol@acme.test", "deployer").await;
@@ -207,7 +207,7 @@ async fn the_author_of_the_commit_does_not_approve_where_that_is_barred() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_names_roles_or_people() {
+async fn approval_rule_names_roles_or_people() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let carol = harbour.world.member("carol@acme.test", "deployer").await;
@@ -225,7 +225,7 @@ async fn a_rule_names_roles_or_people() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn votes_at_the_same_time_count_once_each_and_no_more_than_are_needed() {
+async fn concurrent_votes_count_once_each() {
     let harbour = Harbour::open().await;
     let mut people = vec![harbour.ada().clone()];
     for number in 0..5 {
@@ -246,7 +246,7 @@ async fn votes_at_the_same_time_count_once_each_and_no_more_than_are_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_newer_deployment_takes_the_place_of_one_that_nobody_has_approved_and_of_no_other() {
+async fn newer_deployment_supersedes_only_one_without_approvals() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     harbour.pipeline(&gated("{ approvals: 2 }", "true")).await;
@@ -271,7 +271,7 @@ async fn a_newer_deployment_takes_the_place_of_one_that_nobody_has_approved_and_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_an_approval_is_not_found_and_filters_are_checked() {
+async fn approval_that_is_unknown_is_not_found_and_filters_are_checked() {
     let harbour = Harbour::open().await;
     for (path, status, code) in [
         ("/approvals/apr_00000000000000000000000000", 404, "not_found"),

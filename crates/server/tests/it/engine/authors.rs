@@ -1,4 +1,4 @@
-//! People do not approve their own change: who wrote it is read from a real repository.
+//! Approvals by the authors of a change, which are read from a real repository.
 
 use std::time::Instant;
 
@@ -8,18 +8,18 @@ use super::{Harbour, ORG, PATIENCE, data};
 use crate::git::Origin;
 use crate::world::{Account, POLL_EVERY, get, post};
 
-/// A repository with a pipeline whose stage asks for approval, and people who may give it.
+/// A repository with a pipeline whose stage requires approval, and members who may approve.
 struct Shop {
     harbour: Harbour,
     origin: Origin,
     repository: String,
     bob: Account,
     carol: Account,
-    /// Starts deployments, and writes nothing.
+    /// Starts deployments and authors no commits unless a test says so.
     rob: Account,
 }
 
-/// `tracks` is the branch whose pushes deploy.
+/// `tracks` is the branch whose pushes are deployed.
 fn definition(rule: &str, tracks: &str) -> String {
     format!(
         "version: 1
@@ -36,7 +36,7 @@ pipeline:
     )
 }
 
-/// `Bob` is `bob@acme.test`; an address stands for itself.
+/// Name and email: `Bob` is `bob@acme.test`; an email address is used as it is.
 fn person(name: &str) -> (String, String) {
     match name.split_once('@') {
         Some((local, _)) => (local.to_owned(), name.to_owned()),
@@ -45,7 +45,7 @@ fn person(name: &str) -> (String, String) {
 }
 
 impl Shop {
-    /// Ada has written all that is there.
+    /// Registers a repository whose only commit is by Ada.
     async fn open(definition: &str) -> Self {
         let (harbour, origin) = (Harbour::open().await, Origin::new());
         let bob = harbour.world.member("bob@acme.test", "deployer").await;
@@ -72,7 +72,7 @@ impl Shop {
         }
     }
 
-    /// A commit of this author and this committer; gives its hash.
+    /// Commits with this author and committer, and returns the hash.
     fn commit(&self, author: &str, committer: &str, message: &str) -> String {
         let ((name, email), (by, of)) = (person(author), person(committer));
         let (by, of) = (format!("user.name={by}"), format!("user.email={of}"));
@@ -88,13 +88,13 @@ impl Shop {
         data(&started, 202)["id"].as_str().unwrap().to_owned()
     }
 
-    /// Rob deploys a commit; gives the approval that waits.
+    /// Deploys a commit as Rob and returns the pending approval.
     async fn ask(&self, commit: &str) -> Value {
         let id = self.start_with(&self.rob.token, &json!({"commitId": commit})).await;
         self.harbour.asked(&id).await
     }
 
-    /// Puts a commit into the stage without asking anyone.
+    /// Deploys a commit with a bypass of the approval.
     async fn bypass(&self, commit: &str) -> String {
         let body = json!({"commitId": commit, "bypass": {"reason": "first"}});
         let id = self.start_with(&self.harbour.ada().token, &body).await;
@@ -116,11 +116,11 @@ impl Shop {
 }
 
 const RULE: &str = "{ self_approval: false }";
-/// A branch that is never pushed: deployments are started by people.
+/// A branch that is never pushed, so that deployments are started by hand.
 const BY_HAND: &str = "release";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn own_change_behind_a_merge_commit_is_not_approved_by_its_author() {
+async fn author_cannot_approve_own_change_behind_a_merge_commit() {
     let shop = Shop::open(&definition(RULE, "main")).await;
     let harbour = &shop.harbour;
     let first = harbour.asked(&harbour.first_deployment().await).await;
@@ -128,7 +128,7 @@ async fn own_change_behind_a_merge_commit_is_not_approved_by_its_author() {
     assert_eq!(harbour.approve(&first, &shop.bob).await.status, 200);
     harbour.end_of(first["deploymentId"].as_str().unwrap()).await;
 
-    // Bob's commits come in with Carol's merge, and Rob adds a commit on top.
+    // Carol merges Bob's commit, and Rob commits on top.
     shop.origin.git(&["checkout", "--quiet", "-b", "feature"]);
     shop.commit("Bob", "Bob", "a change");
     shop.origin.git(&["checkout", "--quiet", "main"]);
@@ -144,7 +144,7 @@ async fn own_change_behind_a_merge_commit_is_not_approved_by_its_author() {
     for who in [&shop.bob, &shop.carol, &shop.rob] {
         shop.assert_refused(&asked, who).await;
     }
-    // What Ada wrote is in the stage already.
+    // Ada's commit is already deployed in the stage, so she is no author of this change.
     let said = data(&harbour.approve(&asked, harbour.ada()).await, 200);
     assert_eq!((&said["status"], &said["required"]), (&json!("approved"), &json!(1)), "{said}");
     assert_eq!(harbour.end_of(pushed["id"].as_str().unwrap()).await["status"], "succeeded");
@@ -152,7 +152,7 @@ async fn own_change_behind_a_merge_commit_is_not_approved_by_its_author() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn committers_and_co_authors_do_not_approve() {
+async fn committers_and_co_authors_cannot_approve() {
     let shop = Shop::open(&definition(RULE, BY_HAND)).await;
     shop.bypass(&shop.head()).await;
     let message = "together\n\nMore of it.\n\nSigned-off-by: Ada <ada@acme.test>\nco-authored-by: C. <CAROL@acme.test>\n";
@@ -190,7 +190,8 @@ async fn unknown_authors_raise_the_quorum_by_one_in_total() {
     let waits = harbour.see(&format!("/deployments/{}", asked["deploymentId"].as_str().unwrap())).await;
     assert_eq!(waits["blockedBy"][0]["detail"], "stage \"production\" needs 2 approvals; 1 so far");
 
-    // One of them joins: the other one still is unknown. With both, Bob's word is enough, and no further one is needed.
+    // When one unknown author becomes a member, the other one is still unknown. When both are members, Bob's approval
+    // is enough.
     harbour.world.member("ghost@example.org", "viewer").await;
     assert_eq!(shop.see(&asked).await["required"], 2);
     harbour.world.member("Other@example.org", "deployer").await;
@@ -217,7 +218,7 @@ async fn rollback_excludes_the_person_who_started_it_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn authors_are_read_again_when_the_stage_has_gone_back() {
+async fn authors_are_read_again_after_a_rollback_of_the_stage() {
     let shop = Shop::open(&definition("{ approvals: 2, self_approval: false }", BY_HAND)).await;
     let harbour = &shop.harbour;
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
@@ -254,7 +255,7 @@ async fn first_deployment_of_a_stage_counts_its_last_250_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn owner_of_a_service_account_and_creator_of_its_token_do_not_approve() {
+async fn service_account_owner_and_token_creator_cannot_approve() {
     let shop = Shop::open(&definition(RULE, BY_HAND)).await;
     let harbour = &shop.harbour;
     shop.bypass(&shop.head()).await;
@@ -274,7 +275,7 @@ async fn owner_of_a_service_account_and_creator_of_its_token_do_not_approve() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn quorum_that_cannot_be_reached_is_shown_with_the_way_out() {
+async fn unreachable_quorum_is_shown_with_advice() {
     let shop = Shop::open(&definition("{ approvals: 2, self_approval: false }", BY_HAND)).await;
     let harbour = &shop.harbour;
     shop.bypass(&shop.head()).await;
@@ -299,7 +300,7 @@ async fn quorum_that_cannot_be_reached_is_shown_with_the_way_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn approval_step_in_an_environment_bars_the_authors_of_what_it_gets() {
+async fn approval_step_in_an_environment_excludes_the_authors() {
     let steps = "  steps:
     - { name: Ask, type: approval, params: { self_approval: false } }
 ";

@@ -1,4 +1,4 @@
-//! Rollback among approvals, soaks, bypass and artifacts of earlier stages.
+//! Rollback with approvals, soaks, bypasses and artifacts of earlier stages.
 
 use berth_core::decision::{Change, Decision, Record};
 use berth_core::deployment::stages::stage::{Stage, StageEnd};
@@ -28,7 +28,7 @@ impl Harbour {
         ended
     }
 
-    /// Starts one that waits for nobody.
+    /// Deploys with a bypass of all gates.
     async fn bypassing(&self, commit: &str) -> String {
         let body = json!({"commitId": commit, "bypass": {"reason": "the shop is down"}});
         let started = id(&data(&self.post("/pipelines/shop/deployments", &body).await, 202));
@@ -38,7 +38,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_in_a_stage_is_who_entered_last_whatever_the_numbers_say() {
+async fn current_deployment_of_a_stage_is_the_last_one_that_entered() {
     let harbour = Harbour::open().await;
     let (ada, bob) = (harbour.ada(), harbour.world.member("bob@acme.test", "deployer").await);
     let down = harbour.file("down");
@@ -74,7 +74,7 @@ async fn the_last_in_a_stage_is_who_entered_last_whatever_the_numbers_say() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_neither_asks_again_nor_soaks() {
+async fn rollback_skips_approval_and_soak_steps() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -108,7 +108,7 @@ async fn a_rollback_neither_asks_again_nor_soaks() {
           after succeeded
     "#]]
     .assert_eq(&story(&harbour.end_of(&back).await));
-    // Forth, and back to what a rollback has left.
+    // Roll back further, and then to an earlier rollback.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": done[0]})).await, 202));
     harbour.succeeds(&forth).await;
     let again = id(&data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202));
@@ -117,7 +117,7 @@ async fn a_rollback_neither_asks_again_nor_soaks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it() {
+async fn rollback_to_a_bypassed_deployment_needs_approval() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -140,7 +140,7 @@ async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it(
     assert_eq!(inside["stages"][0]["steps"][0]["status"], "waiting", "the window does not hold it: {inside}");
     harbour.approved(&back, &[harbour.ada()]).await;
     harbour.succeeds(&back).await;
-    // By now people have approved it.
+    // Now the commit has been approved.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": second})).await, 202));
     harbour.approved(&forth, &[harbour.ada()]).await;
     harbour.until(&forth, |it| it["stages"][0]["tries"] == 1).await;
@@ -153,7 +153,7 @@ async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_finds_what_an_earlier_stage_made_then() {
+async fn rollback_uses_artifacts_of_earlier_stages() {
     let harbour = Harbour::open().await;
     let seen = harbour.file("seen");
     harbour
@@ -182,7 +182,7 @@ async fn a_rollback_finds_what_an_earlier_stage_made_then() {
     let back = id(&data(&harbour.roll_back(&third, &json!({})).await, 202));
     harbour.succeeds(&back).await;
     assert_eq!(harbour.written("seen"), format!("{before}production: bbb2222 of staging\n"));
-    // To what a rollback has left: it is still what the second made.
+    // A rollback to an earlier rollback uses the artifact of the second deployment as well.
     let forth = id(&data(&harbour.roll_back(&back, &json!({"to": third})).await, 202));
     harbour.succeeds(&forth).await;
     let again = data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202);
@@ -194,7 +194,7 @@ async fn a_rollback_finds_what_an_earlier_stage_made_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_same() {
+async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -206,7 +206,7 @@ async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_sam
         .await;
     let (_, elsewhere) = harbour.claim("aaa1111").await;
     harbour.succeeds(&elsewhere).await;
-    // One that was never in the stage, and has no plan for it.
+    // Record a success of a deployment that never ran in the stage and has no plan for it.
     let pipeline: PipelineId = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
     let deployment = elsewhere.parse().unwrap();
     let context = Context::system(Some(org(&harbour.world).await));

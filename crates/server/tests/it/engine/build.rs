@@ -1,11 +1,11 @@
-//! The build runs once per commit and definition; what it leaves serves everybody.
+//! The build runs once per commit and definition, and its results are shared by all deployments.
 
 use serde_json::json;
 
 use super::Harbour;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_is_built_once_and_its_artifacts_go_everywhere() {
+async fn build_runs_once_per_commit_and_its_artifacts_are_shared() {
     let harbour = Harbour::open().await;
     let (built, seen) = (harbour.file("built"), harbour.file("seen"));
     harbour
@@ -48,7 +48,7 @@ async fn a_commit_is_built_once_and_its_artifacts_go_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_build_of_which_nothing_runs_is_done_at_once_for_everybody() {
+async fn build_without_running_steps_is_done_at_once() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(

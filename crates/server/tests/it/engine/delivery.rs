@@ -1,4 +1,4 @@
-//! How well changes are delivered, as a history that really happened tells.
+//! Delivery metrics, computed from deployments that really ran.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_four_measures_of_a_history() {
+async fn insights_compute_delivery_metrics_of_real_deployments() {
     let harbour = Harbour::open().await;
     harbour.pipeline(BODY).await;
     let nothing = harbour.see("/insights").await;
@@ -65,7 +65,7 @@ async fn the_four_measures_of_a_history() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_time_that_cannot_be_looked_at_says_why() {
+async fn insights_with_an_invalid_parameter_are_refused() {
     let harbour = Harbour::open().await;
     for (query, name) in [
         ("from=yesterday", "from"),

@@ -1,11 +1,11 @@
-//! What cannot run says so, with nothing half done.
+//! Deployments that cannot run fail with a cause and start nothing.
 
 use serde_json::json;
 
 use super::Harbour;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_secret_is_told_before_anything_begins() {
+async fn missing_secret_fails_the_deployment_before_any_step() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     harbour
@@ -25,7 +25,7 @@ async fn a_missing_secret_is_told_before_anything_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_output_that_was_never_written_is_empty_and_a_wrong_param_fails_the_step() {
+async fn unwritten_output_is_empty_and_an_invalid_param_fails_the_step() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     harbour
@@ -45,7 +45,7 @@ async fn an_output_that_was_never_written_is_empty_and_a_wrong_param_fails_the_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_wants_another_machine_waits_and_says_so() {
+async fn step_with_unmatched_labels_waits_and_reports_it() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -64,7 +64,7 @@ async fn a_step_that_wants_another_machine_waits_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bad_requests_change_nothing() {
+async fn invalid_deployment_requests_change_nothing() {
     let harbour = Harbour::open().await;
     harbour.pipeline("  stages: [{ name: staging }]\n  steps: [{ name: One, type: dummy }]\n").await;
     harbour.post("/pipelines/shop/deployments", &json!({})).await.is(400, "invalid_request");
@@ -88,7 +88,7 @@ async fn bad_requests_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_cannot_be_given_its_values_fails_and_holds_up_nobody() {
+async fn step_whose_values_cannot_be_evaluated_fails_and_frees_its_slot() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -99,7 +99,7 @@ async fn a_step_that_cannot_be_given_its_values_fails_and_holds_up_nobody() {
 ",
         )
         .await;
-    // More than there are places: none of them is lost.
+    // More deployments than the runner has slots: a failed one must free its slot.
     for number in 0..8 {
         let ended = harbour.end_of(&harbour.start(&format!("aaa{number}")).await).await;
         assert_eq!(

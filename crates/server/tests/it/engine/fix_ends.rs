@@ -1,4 +1,4 @@
-//! A person merges or closes a fix: that is noticed, and after it there may be another.
+//! The server notices when a person merges or closes a fix, and then allows another one.
 
 use berth_core::time::Timestamp;
 use berth_server::config::Config;
@@ -11,13 +11,13 @@ use crate::forge::{Double, TOKEN, github, told};
 use crate::git::serve;
 
 impl Harbour {
-    /// The pull request of an analysis, after a look at the remote.
+    /// Checks the remote once and returns the analysis's pull request.
     async fn noticed(&self, analysis: &str) -> Value {
         notice_fix_ends(self.world.app.jobs()).await.unwrap();
         self.see(&format!("/analyses/{analysis}/pull-request")).await
     }
 
-    /// Kinds of events about fixes, the oldest first.
+    /// Kinds of events about fixes, oldest first, without their common prefix.
     async fn fix_story(&self) -> Vec<String> {
         let mut events = self.fix_events().await;
         events.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
@@ -31,7 +31,7 @@ fn time(of: &Value) -> Timestamp {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_became_of_a_pull_request_is_heard_from_an_emulated_github() {
+async fn fix_state_is_read_from_github() {
     let Some(github) = github() else { return };
     let origin = origin();
     let (root, _) = shared(&origin);
@@ -67,7 +67,7 @@ async fn what_became_of_a_pull_request_is_heard_from_an_emulated_github() {
     let path = format!("/repos/admin/shop/pulls/{}/merge", second["number"]);
     assert_eq!(told(&github.url, "PUT", &path, Some(&json!({})))["merged"], true);
 
-    // Whoever asks for another one hears of it too, without waiting for the next look.
+    // A request for another fix checks the state of the previous one, without waiting for the background job.
     let third = harbour.proposed(&analysis).await;
     assert_eq!((&third["state"], &third["branch"]), (&json!("open"), &json!(format!("{BRANCH}-3"))));
     assert_eq!(
@@ -78,7 +78,7 @@ async fn what_became_of_a_pull_request_is_heard_from_an_emulated_github() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_branches_of_a_plain_remote_tell_what_became_of_a_fix() {
+async fn fix_state_is_read_from_branches_of_a_plain_remote() {
     let origin = origin();
     let harbour = Harbour::open().await;
     let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
@@ -104,7 +104,7 @@ async fn the_branches_of_a_plain_remote_tell_what_became_of_a_fix() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forge_that_says_nothing_ends_nothing_and_one_without_the_pull_request_leaves_it_to_the_branch() {
+async fn fix_state_is_kept_while_the_forge_fails_and_else_read_from_the_branch() {
     let origin = origin();
     let (root, bare) = shared(&origin);
     let status = std::sync::Arc::new(std::sync::atomic::AtomicU16::new(500));

@@ -1,4 +1,4 @@
-//! From a failure to a pull request: a real runner, git over HTTP, and an emulated GitHub.
+//! From a failure to a pull request, with a real runner, git over HTTP, and an emulated GitHub.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pipeline:
       params: { run: './deploy.sh' }
 ";
 
-/// Its script has lost its executable bit.
+/// A repository whose script is not executable.
 pub(super) fn origin() -> Origin {
     let origin = Origin::new();
     origin.write(".berth/shop/pipeline.yaml", DEFINITION);
@@ -37,7 +37,7 @@ pub(super) fn origin() -> Origin {
     origin
 }
 
-/// A copy of it as a server has one, at `admin/shop.git`.
+/// A bare clone at `admin/shop.git`, to be served over HTTP.
 pub(super) fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let bare = root.path().join("admin/shop.git");
@@ -59,7 +59,7 @@ impl Harbour {
         Self { world, at_work, outside: tempfile::tempdir().unwrap() }
     }
 
-    /// Registers a repository whose deployment fails; gives its id and the deployment.
+    /// Registers a repository whose deployment fails; returns the repository's id and the deployment.
     pub(super) async fn fails(&self, repository: &Value) -> (String, Value) {
         let made = data(&self.post("/repositories", repository).await, 201);
         let deployment = self.first_deployment().await;
@@ -68,7 +68,7 @@ impl Harbour {
         (made["id"].as_str().unwrap().to_owned(), ended)
     }
 
-    /// An analysis of the failure that suggests this diff.
+    /// Creates an analysis of the failure that suggests this diff.
     pub(super) async fn analysed(
         &self,
         repository: &str,
@@ -77,7 +77,7 @@ impl Harbour {
         diff: Option<&str>,
     ) -> String {
         let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
-        // Each attempt is another failure here.
+        // Every attempt has its own fingerprint.
         let fingerprint =
             if attempt == 1 { FINGERPRINT.to_owned() } else { format!("{attempt}{FINGERPRINT}") };
         let failure = Failure {
@@ -93,7 +93,7 @@ impl Harbour {
         analysed(&self.world, failure).await
     }
 
-    /// Presses the button and waits for what comes of it.
+    /// Requests a pull request and waits until it is open or has failed.
     pub(super) async fn proposed(&self, analysis: &str) -> Value {
         let path = format!("/analyses/{analysis}/pull-request");
         let asked = self.post(&path, &json!({})).await;
@@ -124,7 +124,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fix_becomes_one_commit_one_branch_and_one_pull_request_on_an_emulated_github() {
+async fn fix_becomes_one_branch_with_one_commit_and_one_pull_request() {
     let Some(github) = github() else { return };
     let origin = origin();
     let (root, bare) = shared(&origin);
@@ -169,7 +169,7 @@ async fn a_fix_becomes_one_commit_one_branch_and_one_pull_request_on_an_emulated
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plain_remote_gets_the_branch_and_is_told_so() {
+async fn fix_on_a_plain_remote_is_a_pushed_branch() {
     let origin = origin();
     let harbour = Harbour::open().await;
     let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
@@ -185,7 +185,7 @@ async fn a_plain_remote_gets_the_branch_and_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_may_not_be_proposed_is_not_pushed() {
+async fn fix_with_a_forbidden_change_is_not_pushed() {
     let origin = origin();
     origin.write(".github/workflows/ci.yml", "on: push\n");
     origin.commit("with automation");
@@ -216,7 +216,7 @@ async fn what_may_not_be_proposed_is_not_pushed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_ask_and_what_has_no_fix_is_refused() {
+async fn fix_without_permission_or_diff_is_refused() {
     let origin = origin();
     let harbour = Harbour::open().await;
     let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
@@ -233,7 +233,7 @@ async fn who_may_not_ask_and_what_has_no_fix_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_forge_that_fails_is_told_and_the_next_request_goes_on_with_the_branch_that_is_there() {
+async fn fix_after_a_forge_failure_reuses_the_pushed_branch() {
     let origin = origin();
     let (root, bare) = shared(&origin);
     let fails = std::sync::atomic::AtomicBool::new(true);
@@ -262,7 +262,7 @@ async fn a_forge_that_fails_is_told_and_the_next_request_goes_on_with_the_branch
     assert!(error.contains("was pushed") && error.contains("500") && !error.contains("hunter2"), "{error}");
     let there = git(&bare, &["rev-parse", BRANCH]);
 
-    // Somebody else presses the button: what is there is what was asked for.
+    // A retry by another user reuses the branch that was pushed.
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
     let path = format!("/analyses/{analysis}/pull-request");
     let asked = harbour.send(post(&format!("{}{path}", super::ORG)).by(&dora)).await;

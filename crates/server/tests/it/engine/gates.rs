@@ -1,4 +1,4 @@
-//! Windows, the way past every gate, and steps that wait for people or for time.
+//! Deployment windows, bypasses, and steps that wait for an approval or a soak.
 
 use berth_core::time::Timestamp;
 use expect_test::expect;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Harbour, ORG, data, story};
 use crate::world::post;
 
-/// Shut for longer than any test will be run.
+/// A window that is closed until the year 2200.
 const SHUT: &str = "  stages:
     - name: production
       window: { timezone: Europe/Vienna, days: [mon, tue, wed, thu, fri], hours: '09:00-17:00', except: [2020-01-01/2199-12-31] }
@@ -17,14 +17,14 @@ const SHUT: &str = "  stages:
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_shut_window_says_until_when_and_an_open_one_lets_in() {
+async fn closed_window_reports_when_it_opens() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&SHUT.replace("      requires: { approvals: 2 }\n", "")).await;
     let id = harbour.start("4f2a1c9").await;
     let waits = harbour.until(&id, |it| it["blockedBy"][0]["kind"] == "window").await;
     assert_eq!((&waits["status"], &waits["stages"][0]["status"]), (&json!("waiting"), &json!("waiting")));
     assert_eq!(waits["blockedBy"][0]["clearsAt"], "2200-01-01T08:00:00.000Z", "{waits}");
-    // Whoever looks for work finds none here.
+    // The background jobs do not start the stage either.
     berth_server::jobs::tick(harbour.world.app.jobs()).await.unwrap();
     assert_eq!(harbour.see(&format!("/deployments/{id}")).await["stages"][0]["tries"], 0);
 
@@ -39,7 +39,7 @@ async fn a_shut_window_says_until_when_and_an_open_one_lets_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bypass_passes_every_gate_and_is_loud() {
+async fn bypass_passes_every_gate_and_is_recorded() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let body = format!("{SHUT}    - {{ name: Ask, type: approval }}\n");
@@ -73,7 +73,7 @@ async fn a_bypass_passes_every_gate_and_is_loud() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_step_asks_when_its_turn_comes_and_no_runner_has_it() {
+async fn approval_step_asks_when_it_is_due_without_a_runner() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -108,7 +108,7 @@ async fn an_approval_step_asks_when_its_turn_comes_and_no_runner_has_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_step_in_an_environment_leaves_the_environment_as_it_is() {
+async fn approval_step_does_not_change_the_environment() {
     let harbour = Harbour::open().await;
     harbour
         .pipeline(
@@ -128,7 +128,7 @@ async fn an_approval_step_in_an_environment_leaves_the_environment_as_it_is() {
     assert_eq!(harbour.approve(&asked, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
 
-    // After a takeover nothing of the former session is approved.
+    // A takeover ends the pending approvals of the previous session.
     let (_, held) = {
         let path = "/pipelines/shop/ephemeral-environments/qa-1/force-claim";
         let taken = harbour.post(path, &json!({"commitId": "bbb2222"})).await;
@@ -155,7 +155,7 @@ fn soaking(duration: &str) -> String {
 }
 
 impl Harbour {
-    /// The path of the soak, once it has begun.
+    /// Waits until the soak has started and returns its path.
     async fn soak(&self, id: &str) -> String {
         let seen = self.until(id, |it| it["blockedBy"][0]["kind"] == "soak").await;
         let step = &seen["stages"][0]["steps"][1];
@@ -165,7 +165,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_soak_ends_by_itself() {
+async fn soak_ends_after_its_duration() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&soaking("1s")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -178,7 +178,7 @@ async fn a_soak_ends_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_soak_is_ended_early_or_rejected() {
+async fn soak_can_be_ended_early_or_rejected() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&soaking("1h")).await;
     let id = harbour.start("4f2a1c9").await;
@@ -206,7 +206,7 @@ async fn a_soak_is_ended_early_or_rejected() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approved() {
+async fn approval_answer_counts_only_for_its_own_approval() {
     let harbour = Harbour::open().await;
     let (mended, world) = (harbour.file("mended"), &harbour.world);
     let bob = world.member("bob@acme.test", "deployer").await;
@@ -223,7 +223,8 @@ async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approve
     let again = post(&path).by(&carol).json(&json!({"from": "start"}));
     assert_eq!(harbour.send(again).await.status, 200);
     let second = harbour.asked(&id).await;
-    // Ada started it and is barred: an answer to what has ended must not pass what waits now.
+    // Ada started the deployment and may not approve. Her answer to the ended approval must not count for the pending
+    // one.
     harbour.approve(&first, harbour.ada()).await.is(409, "approval_ended");
     assert_eq!(harbour.asked(&id).await["id"], second["id"]);
     assert_eq!(harbour.see(&format!("/deployments/{id}")).await["status"], "waiting");
@@ -241,7 +242,7 @@ async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approve
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bypass_is_retried_only_by_somebody_who_may_bypass() {
+async fn retry_of_a_bypass_needs_the_bypass_permission() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let body = "  stages: [{ name: production, requires: { approvals: 2 } }]

@@ -1,4 +1,4 @@
-//! Pipelines really run: deployments through stages and in environments, seen through HTTP.
+//! Pipelines with real steps: deployments through stages and in environments, observed over HTTP.
 
 mod analysis;
 mod approvals;
@@ -28,13 +28,13 @@ use super::at_work::AtWork;
 use super::world::{Account, Reply, World, call, get, post};
 
 const ORG: &str = "/api/v1/organizations/acme";
-/// Longer than anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Harbour {
     world: World,
     at_work: AtWork,
-    /// For what steps write that is seen from outside.
+    /// Files that steps write and tests read.
     outside: tempfile::TempDir,
 }
 
@@ -53,7 +53,7 @@ impl Harbour {
         &self.world.ada
     }
 
-    /// The path of a file outside, for scripts.
+    /// The path of a file in `outside`, for scripts.
     fn file(&self, name: &str) -> String {
         self.outside.path().join(name).display().to_string()
     }
@@ -74,20 +74,20 @@ impl Harbour {
         self.send(post(&format!("{ORG}{path}")).by(self.ada()).json(body)).await
     }
 
-    /// A pipeline `shop` with this body below `pipeline:`, indented by two.
+    /// Creates the pipeline `shop` with this text below `pipeline:`, indented by two.
     async fn pipeline(&self, body: &str) {
         let definition = format!("version: 1\npipeline:\n  name: Shop\n{body}");
         let made = self.post("/pipelines", &json!({"slug": "shop", "definition": definition})).await;
         assert_eq!(made.status, 201, "{}", made.text);
     }
 
-    /// Starts a deployment through the stages.
+    /// Starts a deployment through the stages and returns its id.
     async fn start(&self, commit: &str) -> String {
         let started = self.post("/pipelines/shop/deployments", &json!({"commitId": commit})).await;
         data(&started, 202)["id"].as_str().unwrap().to_owned()
     }
 
-    /// Claims `qa-1` and deploys there; gives the session's and the deployment's id.
+    /// Claims `qa-1` and deploys there; returns the ids of the session and the deployment.
     async fn claim(&self, commit: &str) -> (String, String) {
         let path = "/pipelines/shop/ephemeral-environments/qa-1/sessions";
         let session = data(&self.post(path, &json!({"commitId": commit})).await, 201);
@@ -95,13 +95,13 @@ impl Harbour {
         (text("sessionId"), text("deploymentId"))
     }
 
-    /// Waits until the deployment is as wanted.
+    /// Long-polls until `wanted` holds for the deployment, and returns it.
     async fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut tag = String::new();
         loop {
             let path = format!("{ORG}/deployments/{id}");
-            // Only what is known already is worth waiting for a change of.
+            // The first request has no ETag to wait for a change of.
             let asked = match tag.as_str() {
                 "" => get(&path),
                 tag => get(&format!("{path}?wait=10")).header("if-none-match", tag),
@@ -118,7 +118,7 @@ impl Harbour {
         }
     }
 
-    /// The pipeline's one deployment, once there is one.
+    /// Waits for the pipeline's first deployment and returns its id.
     async fn first_deployment(&self) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -135,7 +135,7 @@ impl Harbour {
         self.until(id, |it| it["finishedAt"].is_string()).await
     }
 
-    /// The text of a step's log.
+    /// Returns the log of a step.
     async fn log(&self, id: &str, step: &str) -> String {
         let (stage, step) = step.split_once('/').unwrap_or(("", step));
         let stage = if stage.is_empty() { String::new() } else { format!("&stage={stage}") };
@@ -155,7 +155,7 @@ fn data(reply: &Reply, status: u16) -> Value {
     reply.body["data"].clone()
 }
 
-/// `staging: deploy succeeded, smoke failed (step_failed); production skipped`
+/// Formats the status and cause of the deployment, its stages and their steps, one per line.
 fn story(deployment: &Value) -> String {
     let word = |it: &Value| {
         let status = it["status"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! A model is asked: by a real mock of providers (`@copilotkit/aimock`), which answers well, badly, late or not at all.
+//! Analysis by a model: a mock of the providers (`@copilotkit/aimock`) responds well, badly, late or not at all.
 
 use berth_server::config::Config;
 use serde_json::{Value, json};
@@ -11,15 +11,15 @@ use crate::world::{call, get};
 const ORG: &str = super::ORG;
 const KEY: &str = "sk-test-0123456789abcdef";
 
-/// A mock of model providers, for as long as it lives.
+/// A mock of model providers, stopped on drop.
 struct Mock {
     served: Served,
     _answers: tempfile::TempDir,
 }
 
 impl Mock {
-    /// `answers`: what it says to a message that holds these words. `flags` make it misbehave.
-    /// `None`: it is not installed.
+    /// Starts the mock. `answers` has its response to a message that contains a text; `flags` make it misbehave. `None`
+    /// if it is not installed.
     fn start(answers: &[(&str, String)], flags: &[&str]) -> Option<Self> {
         let program = npm::file("@copilotkit/aimock/dist/cli.js")?;
         let dir = tempfile::tempdir().unwrap();
@@ -61,7 +61,7 @@ impl Harbour {
         assert_eq!(put.status, 200, "{}", put.text);
     }
 
-    /// A failure, and what came of looking into it.
+    /// Runs a deployment that fails and returns its analysis.
     async fn failure(&self) -> Value {
         let failed = self.start("4f2a1c9").await;
         self.end_of(&failed).await;
@@ -70,7 +70,7 @@ impl Harbour {
     }
 }
 
-/// A name, what is said, how the mock misbehaves, and what else is set.
+/// A name, the answers and flags of the mock, and further analysis settings.
 type Case<'a> = (&'a str, &'a [(&'a str, String)], &'a [&'a str], Value);
 
 fn said(root_cause: &str, line: usize) -> String {
@@ -82,7 +82,7 @@ fn said(root_cause: &str, line: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_answers_and_what_was_sent_is_kept() {
+async fn model_answer_is_used_and_its_request_is_stored() {
     let Some(mock) = Mock::start(&[("It ended as", said("The tool is not installed.", 1))], &[]) else {
         return;
     };
@@ -113,7 +113,7 @@ async fn a_model_answers_and_what_was_sent_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_answer_is_text_and_what_it_claims_is_checked() {
+async fn hostile_model_answer_is_sanitized_and_checked() {
     let hostile = said("See [here](https://evil.test/) ![x](https://evil.test/x.png)\u{202e}", 9_999);
     let Some(mock) = Mock::start(&[("It ended as", hostile)], &[]) else { return };
     let harbour = harbour().await;
@@ -134,14 +134,14 @@ const DEPLOY: &str =
 const MENDED: &str = "diff --git a/deploy.sh b/deploy.sh\n--- a/deploy.sh\n+++ b/deploy.sh\n@@ -4,2 +4,2 @@\n echo deploying\n-no-such-tool-at-all\n+true\n";
 const AUTOMATION: &str = "diff --git a/.github/workflows/x.yml b/.github/workflows/x.yml\nnew file mode 100644\n--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n";
 
-/// What it says, with a change.
+/// An answer with a suggested diff.
 fn suggesting(diff: &str) -> String {
     let mut said: Value = serde_json::from_str(&said("The tool is not installed.", 1)).unwrap();
     said["diff"] = json!(diff);
     said.to_string()
 }
 
-/// A repository whose script fails; its step says which case it is.
+/// A repository whose script fails; the name of the case is part of its command.
 fn repository(case: &str) -> Origin {
     let origin = Origin::new();
     let definition = format!(
@@ -156,7 +156,7 @@ fn repository(case: &str) -> Origin {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_model_sees_the_files_that_the_failure_names_and_its_diff_is_checked_like_any_other() {
+async fn model_gets_the_named_files_and_its_diff_is_checked() {
     let leaking = MENDED.replace("+true", "+echo hunter2-hunter2-hunter2");
     let misfit = MENDED.replace("-no-such-tool-at-all", "-another-tool");
     let cases = [
@@ -210,7 +210,7 @@ async fn a_model_sees_the_files_that_the_failure_names_and_its_diff_is_checked_l
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_is_none_is_repaired_once() {
+async fn invalid_model_answer_is_repaired_once() {
     let good = said("The tool is not installed.", 1);
     let answers =
         [("That is not valid by the schema", good), ("It ended as", "I think it broke.".to_owned())];
@@ -225,7 +225,7 @@ async fn an_answer_that_is_none_is_repaired_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_goes_wrong_the_rules_have_answered() {
+async fn rules_answer_when_the_model_fails() {
     let good = [("It ended as", said("The tool is not installed.", 1))];
     let never = [("It ended as", "no".to_owned()), ("That is not valid", "still no".to_owned())];
     let cases: [Case<'_>; 6] = [
@@ -256,7 +256,7 @@ async fn whatever_goes_wrong_the_rules_have_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_preview_shows_what_would_be_sent_and_sends_nothing() {
+async fn analysis_preview_shows_the_request_without_sending_it() {
     let Some(mock) = Mock::start(&[("It ended as", said("Never asked.", 1))], &[]) else { return };
     let harbour = harbour().await;
     harbour.failing("", "no-such-tool-at-all").await;

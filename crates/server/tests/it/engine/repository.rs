@@ -1,4 +1,4 @@
-//! From a push to what it does: sources, definitions and commits that come from git.
+//! Deployments from git: pushes, sources, definitions and commit names.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ pipeline:
     )
 }
 
-/// A repository whose `deploy.sh` says what it is.
+/// A repository whose `deploy.sh` prints its version.
 fn origin(ledger: &str, extra: &str) -> Origin {
     let origin = Origin::new();
     origin.write(FILE, &definition(ledger, extra));
@@ -53,7 +53,7 @@ impl Harbour {
         assert_eq!(self.post(&format!("/repositories/{id}/sync"), &json!({})).await.status, 202);
     }
 
-    /// The newest deployment of the pipeline, once there are so many.
+    /// Waits until the pipeline has `count` deployments and returns the newest.
     async fn newest(&self, count: usize) -> Value {
         let deadline = std::time::Instant::now() + super::PATIENCE;
         loop {
@@ -71,7 +71,7 @@ impl Harbour {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_runs_the_pipeline_with_the_sources_of_that_commit() {
+async fn push_deploys_the_sources_of_its_commit() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     let origin = origin(&ledger, "");
@@ -88,7 +88,7 @@ async fn a_push_runs_the_pipeline_with_the_sources_of_that_commit() {
     assert_eq!(harbour.end_of(second["id"].as_str().unwrap()).await["status"], "succeeded");
     assert_eq!(harbour.written("ledger"), "blue staging\ngreen staging\n");
 
-    // An older commit, by its short name, into an environment; and a branch that was made just now.
+    // Deploy to an environment: an older commit by its short hash, and a branch that the mirror does not have yet.
     let short = &ended["resolvedCommitId"].as_str().unwrap()[..10];
     let (session, old) = harbour.claim(short).await;
     let old = harbour.end_of(&old).await;
@@ -108,7 +108,7 @@ async fn a_push_runs_the_pipeline_with_the_sources_of_that_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_push_that_touches_other_paths_starts_nothing() {
+async fn push_to_other_paths_starts_no_deployment() {
     let harbour = Harbour::open().await;
     let origin = origin(&harbour.file("ledger"), "  paths: ['deploy.sh']\n");
     let repository = harbour.register(&origin).await;
@@ -129,7 +129,7 @@ async fn a_push_that_touches_other_paths_starts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_where_and_how_far_it_is_behind() {
+async fn stages_show_their_commit_and_how_far_they_are_behind() {
     let harbour = Harbour::open().await;
     let origin = origin(&harbour.file("ledger"), "  paths: ['deploy.sh']\n");
     let repository = harbour.register(&origin).await;
@@ -169,7 +169,7 @@ async fn what_is_where_and_how_far_it_is_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ambiguous_abbreviation_is_refused_wherever_a_commit_is_named_and_changes_nothing() {
+async fn ambiguous_short_hash_is_refused_everywhere() {
     let harbour = Harbour::open().await;
     let origin = origin(&harbour.file("ledger"), "");
     let both = origin.alike();
@@ -197,7 +197,7 @@ async fn an_ambiguous_abbreviation_is_refused_wherever_a_commit_is_named_and_cha
     let seen = harbour.see(&format!("{environment}/sessions/{session}")).await;
     assert_eq!((&seen["status"], &seen["deploymentCount"]), (&json!("active"), &json!(1)));
 
-    // A branch of that name is what is meant.
+    // A branch of the same name wins over the ambiguous short hash.
     origin.git(&["branch", short, both[1].as_str()]);
     let deploy = format!("{environment}/sessions/{session}/deploy");
     let deployed = harbour.post(&deploy, &json!({"commitId": format!("refs/heads/{short}")})).await;
@@ -207,7 +207,7 @@ async fn an_ambiguous_abbreviation_is_refused_wherever_a_commit_is_named_and_cha
     let ended = harbour.end_of(data(&deployed, 202)["id"].as_str().unwrap()).await;
     assert_eq!(ended["resolvedCommitId"], both[1].as_str());
 
-    // What a deployment stands for finds it again, also by its beginning.
+    // Deployments are found by the resolved commit, also by a prefix of it.
     for commit in [both[1].as_str(), &both[1].as_str()[..12], &both[1].as_str()[..12].to_uppercase()] {
         let found = harbour.see(&format!("/deployments?session={session}&commit={commit}")).await;
         let found = found.as_array().unwrap();

@@ -64,7 +64,7 @@ async fn retry_in_environment_starts_a_new_deployment_in_the_same_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retry_in_environment_deploys_the_commit_that_was_resolved_before() {
+async fn retry_in_environment_deploys_the_resolved_commit() {
     let harbour = Harbour::open().await;
     let (ledger, mended) = (harbour.file("ledger"), harbour.file("mended"));
     let origin = Origin::new();
@@ -101,7 +101,7 @@ pipeline:
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retry_in_environment_is_refused_with_what_to_do() {
+async fn retry_in_environment_is_refused_with_advice() {
     let harbour = Harbour::open().await;
     let (session, failed) = harbour.failed_in_environment().await;
     let count = async || harbour.see("/deployments").await.as_array().unwrap().len();
@@ -142,7 +142,7 @@ async fn retry_in_environment_is_refused_with_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retry_of_what_never_began_in_an_environment_starts_it_again() {
+async fn retry_in_environment_of_an_unstarted_deployment_starts_it_again() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     harbour

@@ -1,4 +1,5 @@
-//! Rollback: a stage goes back to what it had, by request or by itself, and nothing new comes in until somebody says so.
+//! Rollback of a stage, on request or automatic. Afterwards promotion into the stage is paused until the pipeline is
+//! resumed.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 use super::{Harbour, ORG, data, story};
 use crate::world::{Reply, get};
 
-/// Says what it deploys where; a commit that begins with `slow` waits for a gate, and one that is `bad` fails.
+/// A step that records commit and stage in a ledger. A commit `slow…` waits for a file, `bad` fails, and `down…` fails
+/// and makes later runs fail.
 fn shop(harbour: &Harbour, stages: &str) -> String {
     let (ledger, gate, down) = (harbour.file("ledger"), harbour.file("gate"), harbour.file("down"));
     format!(
@@ -64,7 +66,7 @@ pub(super) fn id(it: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_goes_back_with_what_was_built_then() {
+async fn rollback_uses_the_build_of_its_target() {
     let harbour = Harbour::open().await;
     let (built, seen) = (harbour.file("built"), harbour.file("seen"));
     harbour
@@ -112,7 +114,7 @@ async fn a_stage_goes_back_with_what_was_built_then() {
     assert_eq!(harbour.written("built"), "aaa1111\nbbb2222\n", "nothing was built again");
     assert_eq!(harbour.written("seen"), format!("{before}production v-aaa1111 page of aaa1111\n"));
     println!("from the request to the end of a one-step rollback: {took:?}");
-    // On a busy machine; a quiet one takes a few hundredths of a second.
+    // Allows for a busy machine; on an idle one it takes a few hundredths of a second.
     assert!(took < Duration::from_secs(10), "{took:?}");
 
     let production = harbour.production().await;
@@ -125,13 +127,13 @@ async fn a_stage_goes_back_with_what_was_built_then() {
     );
     let told = harbour.see("/events?kind=deployment_rolled_back").await;
     assert_eq!((&told[0]["data"]["of"], &told[0]["data"]["to"]), (&json!(second), &json!(first)));
-    // Of two rolled back nothing is left.
+    // Both deployments are rolled back, so no target is left.
     harbour.roll_back(&id(&back), &json!({})).await.is(409, "nothing_to_roll_back_to");
     harbour.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
+async fn rollback_waits_only_for_the_running_deployment() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let first = harbour.deployed("aaa1111").await;
@@ -144,7 +146,7 @@ async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
     assert_eq!(back["rollback"]["to"], json!(first));
     assert_eq!(back["blockedBy"][0]["kind"], "earlier_stage", "{back}");
     harbour.roll_back(&inside, &json!({})).await.is(409, "invalid_state");
-    // One that comes later takes the place of one that waits, and not of the rollback.
+    // A newer deployment supersedes the queued one, but not the rollback.
     let newer = harbour.start("ddd4444").await;
     let overtaken = harbour.end_of(&waits).await;
     assert_eq!(overtaken["supersededBy"], json!(newer), "{overtaken}");
@@ -161,7 +163,7 @@ async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
         "aaa1111 to production\nslow222 to production\naaa1111 to production\n"
     );
 
-    // The pipeline itself was never stopped.
+    // Resuming also works although the pipeline was not stopped.
     let before = harbour.kinds().await.len();
     let resumed = data(&harbour.post("/pipelines/shop/resume", &json!({"reason": "mended"})).await, 200);
     assert_eq!((&resumed["status"], &resumed["stages"][0]["paused"]), (&json!("active"), &Value::Null));
@@ -174,7 +176,7 @@ async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_failed_goes_back_by_itself() {
+async fn rollback_is_automatic_after_a_failure() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     let good = harbour.deployed("aaa1111").await;
@@ -190,14 +192,14 @@ async fn a_stage_that_failed_goes_back_by_itself() {
     let production = harbour.production().await;
     assert_eq!(production["current"]["deploymentId"], back["id"]);
     assert_eq!(production["paused"]["by"]["type"], "system");
-    // The failed one is not let back in behind its back.
+    // The failed deployment cannot be retried after the rollback.
     let retry = harbour.post(&format!("/deployments/{bad}/stages/production/retry"), &json!({})).await;
     retry.is(409, "invalid_state");
     harbour.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_fails_while_somebody_has_asked_to_go_back_goes_back_once() {
+async fn rollback_requested_before_a_failure_happens_once() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     harbour.deployed("aaa1111").await;
@@ -215,7 +217,7 @@ async fn a_stage_that_fails_while_somebody_has_asked_to_go_back_goes_back_once()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_that_fails_starts_no_other() {
+async fn rollback_that_fails_is_not_rolled_back() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     let good = harbour.deployed("aaa1111").await;
@@ -226,7 +228,7 @@ async fn a_rollback_that_fails_starts_no_other() {
     assert_eq!(harbour.end_of(&back).await["status"], "failed");
     let list = harbour.see("/pipelines/shop/deployments").await;
     assert_eq!(list.as_array().unwrap().len(), 3, "{list}");
-    // What it went to is still what the stage should have: it is retried, or asked for once more.
+    // The stage still has the rollback's target as its current deployment, so the rollback can be requested again.
     assert_eq!(harbour.production().await["current"]["deploymentId"], json!(good));
     std::fs::remove_file(harbour.file("down")).unwrap();
     let again = data(&harbour.roll_back(&back, &json!({})).await, 202);
@@ -236,7 +238,7 @@ async fn a_rollback_that_fails_starts_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_failed_with_nothing_before_it_says_so_and_stays() {
+async fn rollback_without_a_target_is_skipped_with_a_reason() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
     let bad = harbour.start("bad1111").await;
@@ -252,7 +254,7 @@ async fn a_stage_that_failed_with_nothing_before_it_says_so_and_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_rolled_back_says_why() {
+async fn rollback_is_refused_with_a_reason() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, "    - name: staging\n    - name: production\n")).await;
     let first = harbour.deployed("aaa1111").await;
@@ -270,7 +272,7 @@ async fn what_cannot_be_rolled_back_says_why() {
         (&second, json!({"to": elsewhere}), 409, "invalid_state"),
         (&second, json!({"reason": "x".repeat(4_001)}), 400, "invalid_request"),
         (&second, json!({"bypass": true}), 400, "unknown_member"),
-        // It failed before it came there.
+        // It failed in staging, before production.
         (&failed, json!({}), 409, "invalid_state"),
         (&first, json!({}), 409, "invalid_state"),
         (&elsewhere, json!({}), 404, "not_found"),
@@ -284,7 +286,7 @@ async fn what_cannot_be_rolled_back_says_why() {
     harbour.post(&nowhere, &json!({})).await.is(404, "not_found");
     let build = format!("/deployments/{second}/stages/build/rollback");
     harbour.post(&build, &json!({})).await.is(404, "not_found");
-    // A newer one has been in staging.
+    // A newer deployment has run in staging.
     let staging = format!("/deployments/{second}/stages/staging/rollback");
     harbour.post(&staging, &json!({})).await.is(409, "invalid_state");
     assert_eq!(harbour.production().await["paused"], Value::Null, "nothing of it has happened");
@@ -295,7 +297,7 @@ async fn what_cannot_be_rolled_back_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_uses_the_secrets_of_then_or_says_that_they_are_gone() {
+async fn rollback_uses_the_pinned_secret_versions_or_is_refused() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     let secret =
@@ -330,7 +332,7 @@ async fn a_rollback_uses_the_secrets_of_then_or_says_that_they_are_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
+async fn pipeline_etag_changes_with_its_stages() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let seen = harbour.send(get(&format!("{ORG}/pipelines/shop")).by(harbour.ada())).await;
@@ -339,7 +341,7 @@ async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
     let again = harbour.send(again.header("if-none-match", seen.header("etag"))).await;
     assert_eq!(again.status, 200, "{}", again.text);
     assert_eq!(again.body["data"]["stages"][0]["current"]["commitId"], "aaa1111");
-    // Whoever changes the pipeline with that tag means its version.
+    // In `If-Match`, only the pipeline's version in the tag counts.
     let stop = crate::world::post(&format!("{ORG}/pipelines/shop/stop")).by(harbour.ada());
     let stopped = harbour.send(stop.header("if-match", again.header("etag")).json(&json!({}))).await;
     assert_eq!(stopped.status, 200, "{}", stopped.text);
@@ -347,7 +349,7 @@ async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rollback_in_a_stopped_pipeline_waits_and_resuming_lets_it_and_the_newest_go() {
+async fn rollback_in_a_stopped_pipeline_waits_until_it_is_resumed() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
@@ -365,7 +367,7 @@ async fn a_rollback_in_a_stopped_pipeline_waits_and_resuming_lets_it_and_the_new
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_rollback_sent_twice_is_one() {
+async fn rollback_sent_twice_with_one_key_happens_once() {
     let harbour = Harbour::open().await;
     harbour.pipeline(&shop(&harbour, ONE)).await;
     let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
@@ -380,7 +382,7 @@ async fn the_same_rollback_sent_twice_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_environment_is_put_back_to_what_the_last_stage_has() {
+async fn environment_reset_deploys_the_commit_of_the_last_stage() {
     let harbour = Harbour::open().await;
     let stages = "    - name: staging\n    - name: production\n";
     let body = shop(&harbour, stages).replace("{ qa-1: {} }", "{ qa-1: { on_release: deploy_tracked } }");

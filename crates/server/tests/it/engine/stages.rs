@@ -17,7 +17,7 @@ const TWO_STAGES: &str = "  stages:
       params: { run: 'echo \"$COMMIT to $PLACE\" >> LEDGER' }
 ";
 
-/// A step that waits until somebody opens the gate of its stage.
+/// A step that waits until the test creates the file `GATE`.
 const GATED: &str = "  stages:
     - name: staging
   steps:
@@ -49,7 +49,7 @@ async fn stages_run_in_order_each_with_its_own_vars() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_deployment_is_in_a_stage_at_a_time_and_a_newer_one_takes_the_place_of_one_that_waits() {
+async fn stage_has_one_deployment_and_the_newest_waiting_one_supersedes() {
     let harbour = Harbour::open().await;
     let (started, gate) = (harbour.file("started"), harbour.file("gate"));
     harbour.pipeline(&GATED.replace("STARTED", &started).replace("GATE", &gate)).await;
@@ -68,7 +68,7 @@ async fn one_deployment_is_in_a_stage_at_a_time_and_a_newer_one_takes_the_place_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_pipeline_finishes_what_runs_and_begins_nothing() {
+async fn stopped_pipeline_finishes_running_stages_and_starts_none() {
     let harbour = Harbour::open().await;
     let (started, gate) = (harbour.file("started"), harbour.file("gate"));
     let body = GATED.replace("STARTED", &started).replace("GATE", &gate);
@@ -95,7 +95,7 @@ async fn a_stopped_pipeline_finishes_what_runs_and_begins_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_stage_is_retried_where_it_failed_or_from_its_start() {
+async fn failed_stage_is_retried_from_the_failure_or_the_start() {
     let harbour = Harbour::open().await;
     let (ledger, mended) = (harbour.file("ledger"), harbour.file("mended"));
     harbour
@@ -151,7 +151,7 @@ async fn a_failed_stage_is_retried_where_it_failed_or_from_its_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cancelled_stage_stops_what_runs_and_skips_the_rest() {
+async fn cancelled_stage_stops_running_steps_and_skips_the_rest() {
     let harbour = Harbour::open().await;
     let (started, gate) = (harbour.file("started"), harbour.file("never"));
     let body = GATED.replace("STARTED", &started).replace("GATE", &gate);
@@ -178,7 +178,7 @@ async fn a_cancelled_stage_stops_what_runs_and_skips_the_rest() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
+async fn stage_does_not_start_without_its_approvals() {
     let harbour = Harbour::open().await;
     let ledger = harbour.file("ledger");
     let body = TWO_STAGES.replace("LEDGER", &ledger);
@@ -187,7 +187,7 @@ async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
     let id = harbour.start("4f2a1c9").await;
     let waits = harbour.until(&id, |it| it["stages"][1]["status"] == "waiting").await;
     assert_eq!(waits["blockedBy"][0]["kind"], "approval", "{waits}");
-    // Whoever looks for work finds none here.
+    // The background jobs do not start the stage either.
     berth_server::jobs::tick(harbour.world.app.jobs()).await.unwrap();
     assert_eq!(harbour.written("ledger"), "4f2a1c9 to staging\n");
     let cancelled = harbour.post(&format!("/deployments/{id}/cancel"), &json!({})).await;
@@ -196,7 +196,7 @@ async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_deployment_is_not_retried_over_a_newer_one() {
+async fn older_deployment_is_not_retried_over_a_newer_one() {
     let harbour = Harbour::open().await;
     let mended = harbour.file("mended");
     let run = format!("test -e {mended}");

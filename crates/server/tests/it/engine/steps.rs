@@ -1,4 +1,4 @@
-//! What a step sees, and what it leaves behind.
+//! The inputs, outputs, artifacts and logs of steps.
 
 use expect_test::expect;
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::super::world::get;
 use super::{Harbour, ORG, story};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn steps_get_what_was_declared_and_hand_their_outputs_on() {
+async fn step_gets_declared_inputs_and_passes_outputs() {
     let harbour = Harbour::open().await;
     let secret = json!({"name": "DEPLOY_TOKEN", "value": "hunter2-but-longer"});
     assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
@@ -75,7 +75,7 @@ async fn steps_get_what_was_declared_and_hand_their_outputs_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_step_is_retried_as_often_as_it_says_and_every_attempt_stays_visible() {
+async fn failed_step_is_retried_and_all_attempts_are_visible() {
     let harbour = Harbour::open().await;
     let count = harbour.file("count");
     harbour
@@ -102,7 +102,7 @@ async fn a_failed_step_is_retried_as_often_as_it_says_and_every_attempt_stays_vi
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_follows_a_step_that_prints_nothing_hears_at_once_that_it_has_ended() {
+async fn log_stream_of_a_silent_step_ends_at_once_with_the_step() {
     let harbour = Harbour::open().await;
     let go = harbour.file("go");
     assert!(std::process::Command::new("mkfifo").arg(&go).status().unwrap().success());
@@ -121,7 +121,7 @@ async fn whoever_follows_a_step_that_prints_nothing_hears_at_once_that_it_has_en
     let mut stream = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
     assert_eq!(stream.block().await.unwrap(), ": following\nid: 0");
     std::fs::write(&go, "\n").unwrap();
-    // Before any sign of life: nobody waited for the next look.
+    // The end comes before any heartbeat: the stream was notified and did not poll.
     let end = "id: 0\nevent: end\ndata: {\"bytes\":0,\"lines\":0}";
     assert_eq!(stream.block().await.unwrap(), end);
     harbour.end_of(&id).await;
@@ -132,7 +132,7 @@ async fn whoever_follows_a_step_that_prints_nothing_hears_at_once_that_it_has_en
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_part_of_a_secret_is_as_secret_as_all_of_it() {
+async fn value_extracted_from_a_secret_is_masked() {
     let harbour = Harbour::open().await;
     let value = r#"{"user": "shop", "password": "correct-horse"}"#;
     assert_eq!(harbour.post("/secrets", &json!({"name": "DB", "value": value})).await.status, 201);

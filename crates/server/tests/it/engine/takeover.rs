@@ -1,4 +1,4 @@
-//! A takeover is safe: seen from outside, by a ledger that the steps write.
+//! A takeover stops the old work before the new work starts, as seen in a ledger that the steps write.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Harbour, data};
 
 const ENV: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 
-/// Writes its fence to the ledger until it is stopped, and once more when it is told to stop.
+/// Writes its fence to the ledger until it is stopped, and once more on SIGTERM.
 const WRITER: &str = "  tracks: main
   stages: [{ name: staging }]
   ephemeral_environments: { qa-1: { on_release: deploy_tracked } }
@@ -21,7 +21,7 @@ const WRITER: &str = "  tracks: main
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
+async fn takeover_stops_old_work_before_new_work_writes() {
     let harbour = Harbour::open().await;
     let (ledger, gate) = (harbour.file("ledger"), harbour.file("gate"));
     harbour.pipeline(&WRITER.replace("LEDGER", &ledger).replace("GATE", &gate)).await;
@@ -46,14 +46,14 @@ async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
     let log = harbour.log(&old, "deploy").await;
     let last = log.lines().last().unwrap_or_default();
     assert!(log.contains("on my way") && last.contains("stopped: taken over by ada"), "{log}");
-    // What it printed after that is not in its log, and not lost.
+    // Later output is stored in a separate stream of the log.
     let late = harbour.see(&format!("/deployments/{old}/steps/deploy/logs?stream=after_fence")).await;
     assert!(!log.contains("late 1") && late.to_string().contains("late 1"), "{log} {late}");
     harbour.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_puts_the_environment_back_and_the_next_holder_waits_for_that() {
+async fn release_resets_the_environment_and_the_next_holder_waits() {
     let harbour = Harbour::open().await;
     let (ledger, gate) = (harbour.file("ledger"), harbour.file("gate"));
     harbour
@@ -61,7 +61,7 @@ async fn a_release_puts_the_environment_back_and_the_next_holder_waits_for_that(
             &WRITER.replace("LEDGER", &ledger).replace("GATE$BERTH_FENCE", &format!("{gate}$BERTH_FENCE")),
         )
         .await;
-    // What went through the whole pipeline is what a reset deploys. It has no fence.
+    // A reset deploys the last commit that passed all stages. That deployment has no fence.
     std::fs::write(&gate, "").unwrap();
     assert_eq!(harbour.end_of(&harbour.start("ccc3333").await).await["status"], "succeeded");
     std::fs::write(format!("{gate}1"), "").unwrap();

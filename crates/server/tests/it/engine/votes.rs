@@ -29,7 +29,7 @@ impl Harbour {
         self.see(&format!("/approvals/{}", approval["id"].as_str().unwrap())).await
     }
 
-    /// The pending approval that took the place of this one, once there is one.
+    /// Waits for the pending approval that replaced this one and returns it.
     async fn asked_after(&self, approval: &Value) -> Value {
         let path = format!("/approvals?deployment={}", approval["deploymentId"].as_str().unwrap());
         let deadline = std::time::Instant::now() + PATIENCE;
@@ -66,14 +66,14 @@ async fn votes_of_members_who_left_or_were_demoted_do_not_count() {
     let blocked = harbour.see(&format!("/deployments/{id}")).await["blockedBy"][0].clone();
     assert_eq!(blocked["detail"], "stage \"production\" needs 2 approvals; 0 so far");
 
-    // The second yes is not enough, since the first one does not count any more.
+    // Carol's approval is the only one that counts, so it is not enough.
     let said = data(&harbour.approve(&asked, &carol).await, 200);
     assert_eq!((&said["status"], &said["given"]), (&json!("pending"), &json!(1)), "{said}");
     harbour.make(&carol, "viewer").await;
     let said = data(&harbour.approve(&asked, &dora).await, 200);
     assert_eq!((&said["status"], &said["given"]), (&json!("pending"), &json!(1)), "{said}");
 
-    // Carol may approve again: what she said counts, and no further answer is needed.
+    // Carol is a deployer again: her approval counts, which completes the quorum.
     harbour.make(&carol, "deployer").await;
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
     let granted = harbour.look(&asked).await;
@@ -84,7 +84,7 @@ async fn votes_of_members_who_left_or_were_demoted_do_not_count() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_are_asked_again_when_an_approver_leaves_before_the_window_opens() {
+async fn approval_is_requested_again_when_an_approver_leaves_before_the_window() {
     let harbour = Harbour::open().await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
     let shut = "      requires: { approvals: 1, from: [deployer] }
@@ -101,7 +101,7 @@ async fn people_are_asked_again_when_an_approver_leaves_before_the_window_opens(
     harbour.close().await;
 }
 
-/// A stage that was approved and entered, and whose first step is to wait for people.
+/// Enters an approved stage whose first step is an approval, and removes the approver of the stage.
 async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
     let steps = format!("    - {{ name: Ask, type: approval, params: {{ from: [owner] }} }}\n{DEPLOY}");
     harbour.pipeline(&stage("      requires: { approvals: 1 }\n", &steps)).await;
@@ -113,7 +113,7 @@ async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
     assert!(step["stepId"].is_string(), "{step}");
     harbour.remove(&bob).await;
     assert_eq!(harbour.approve(&step, harbour.ada()).await.status, 200);
-    // Nothing of the stage has begun, and too few of those who approved it are members.
+    // No step of the stage has started, and its approver is no longer a member.
     let again = harbour.asked_after(&step).await;
     assert_eq!(again["stepId"], json!(null), "{again}");
     assert_eq!(harbour.look(&asked).await["lapsedBecause"], "changed");
@@ -121,7 +121,7 @@ async fn enter_stage(harbour: &Harbour) -> (String, Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn people_are_asked_again_when_an_approver_leaves_before_the_first_step() {
+async fn approval_is_requested_again_when_an_approver_leaves_before_the_first_step() {
     let harbour = Harbour::open().await;
     let (id, _, again) = enter_stage(&harbour).await;
     let waits = harbour.until(&id, |it| it["status"] == "waiting").await;
@@ -132,7 +132,7 @@ async fn people_are_asked_again_when_an_approver_leaves_before_the_first_step() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_to_an_entered_stage_fails_it_before_its_first_step() {
+async fn rejection_of_an_entered_stage_fails_it_before_its_first_step() {
     let harbour = Harbour::open().await;
     let (id, _, again) = enter_stage(&harbour).await;
     let path = format!("/approvals/{}/reject", again["id"].as_str().unwrap());

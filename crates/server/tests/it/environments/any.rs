@@ -10,7 +10,7 @@ async fn any(shop: &Shop, who: &Account, body: Value) -> Reply {
 }
 
 #[tokio::test]
-async fn the_first_free_one_with_the_label_is_claimed() {
+async fn claim_any_gets_the_first_free_environment_with_the_label() {
     let shop = Shop::open().await;
     for name in ["qa-2", "qa-3"] {
         let claimed =
@@ -22,7 +22,7 @@ async fn the_first_free_one_with_the_label_is_claimed() {
 }
 
 #[tokio::test]
-async fn when_all_are_held_the_answer_names_every_holder() {
+async fn claim_any_refusal_names_every_holder() {
     let shop = Shop::open().await;
     any(&shop, &shop.grace, json!({"label": "small"})).await;
     any(&shop, &shop.ada, json!({"label": "small"})).await;
@@ -36,7 +36,7 @@ async fn when_all_are_held_the_answer_names_every_holder() {
 }
 
 #[tokio::test]
-async fn a_label_that_nothing_has_is_named_and_an_absent_one_is_required() {
+async fn claim_any_needs_a_label_that_exists() {
     let shop = Shop::open().await;
     for body in [json!({"label": "tiny"}), json!({"label": ""}), json!({})] {
         let refused = any(&shop, &shop.grace, body).await;

@@ -1,11 +1,11 @@
-//! Bad input: each has its problem, and none changes anything.
+//! Invalid requests: each is refused with its problem and changes nothing.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, in_session, pipeline, text};
 use crate::world::{Account, Call, call, get, post};
 
-/// Everything that can be done to a session of qa-1, at another address.
+/// Every request about a session, sent to the environment at `base`.
 fn everything_with(base: &str, session: &str, who: &Account) -> Vec<Call> {
     let path = format!("{base}/sessions/{session}");
     let post = |verb: &str, body: Value| post(&format!("{path}/{verb}")).by(who).json(&body);
@@ -19,7 +19,7 @@ fn everything_with(base: &str, session: &str, who: &Account) -> Vec<Call> {
 }
 
 #[tokio::test]
-async fn an_unknown_environment_is_not_found_whatever_is_asked_of_it() {
+async fn unknown_environment_is_not_found_by_any_operation() {
     let shop = Shop::open().await;
     let session = text(&shop.claimed(&shop.grace, &json!({})).await["sessionId"]);
     let before = shop.dump().await;
@@ -40,7 +40,7 @@ async fn an_unknown_environment_is_not_found_whatever_is_asked_of_it() {
 }
 
 #[tokio::test]
-async fn a_session_is_found_in_its_own_environment_pipeline_and_organization_alone() {
+async fn session_is_found_only_below_its_own_environment() {
     let shop = Shop::open().await;
     pipeline(&shop.world, "other").await;
     let theirs = json!({"slug": "shop", "definition": super::DEFINITION});
@@ -72,7 +72,7 @@ async fn a_session_is_found_in_its_own_environment_pipeline_and_organization_alo
 }
 
 #[tokio::test]
-async fn a_viewer_claims_takes_over_releases_and_extends_nothing() {
+async fn viewer_cannot_claim_take_over_release_or_extend() {
     let shop = Shop::open().await;
     let vera = shop.viewer().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
@@ -97,7 +97,7 @@ async fn a_viewer_claims_takes_over_releases_and_extends_nothing() {
 }
 
 #[tokio::test]
-async fn a_stranger_finds_nothing_to_claim_or_release() {
+async fn foreign_caller_finds_no_environment() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let before = shop.dump().await;
@@ -113,7 +113,7 @@ async fn a_stranger_finds_nothing_to_claim_or_release() {
 }
 
 #[tokio::test]
-async fn members_out_of_their_range_are_named_and_nothing_is_claimed() {
+async fn claim_with_out_of_range_members_is_refused_by_name() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let before = shop.dump().await;
@@ -159,7 +159,7 @@ async fn members_out_of_their_range_are_named_and_nothing_is_claimed() {
 }
 
 #[tokio::test]
-async fn commit_is_never_an_option_a_path_out_or_a_revision_expression() {
+async fn commit_as_option_path_or_revision_expression_is_refused() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let before = shop.dump().await;
@@ -200,7 +200,7 @@ async fn commit_is_never_an_option_a_path_out_or_a_revision_expression() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_said_at_once() {
+async fn claim_errors_are_reported_together() {
     let shop = Shop::open().await;
     let body = json!({"commitId": "-x", "context": "\u{0}", "ttlSeconds": 1, "waitSeconds": 5});
     let refused = shop.claim(&shop.grace, &body).await;
@@ -212,7 +212,7 @@ async fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_or_not_json_claims_nothing() {
+async fn claim_with_a_large_or_invalid_body_is_refused() {
     let shop = Shop::open().await;
     let sent = |kind: &str, body: String| {
         post(&at("qa-1/sessions")).by(&shop.grace).header("content-type", kind).raw(body)

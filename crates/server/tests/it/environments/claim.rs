@@ -1,4 +1,4 @@
-//! Claiming: the lock for whoever comes first, and for the others who has it, why and until when.
+//! Claims: the first caller gets a session; later callers learn who holds the environment, why and until when.
 
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{Shop, at, data, text};
 use crate::world::{call, get, post};
 
 #[tokio::test]
-async fn a_claim_answers_with_a_session_that_its_location_shows() {
+async fn claim_returns_a_session_and_its_location() {
     let shop = Shop::open().await;
     let claimed = shop.claim(&shop.grace, &json!({"context": "load test"})).await;
     assert_eq!((claimed.status.as_u16(), claimed.header("etag")), (201, "\"1.2\""), "{}", claimed.text);
@@ -21,7 +21,7 @@ async fn a_claim_answers_with_a_session_that_its_location_shows() {
 }
 
 #[tokio::test]
-async fn a_commit_is_queued_at_once_unless_told_otherwise() {
+async fn claim_with_a_commit_deploys_it_unless_disabled() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "feature/login_2"})).await;
     let deployment = text(&session["deploymentId"]);
@@ -38,7 +38,7 @@ async fn a_commit_is_queued_at_once_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_the_claim_says_or_else_when_the_definition_says() {
+async fn claim_ttl_defaults_to_the_definitions() {
     let shop = Shop::open().await;
     let lasts = async |environment: &str, body: Value| {
         let claimed =
@@ -60,7 +60,7 @@ async fn a_session_ends_when_the_claim_says_or_else_when_the_definition_says() {
 }
 
 #[tokio::test]
-async fn a_held_environment_is_refused_with_all_there_is_to_know() {
+async fn claim_of_a_held_environment_names_holder_reason_and_expiry() {
     let shop = Shop::open().await;
     let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 600, "deploy": false});
     let session = shop.claimed(&shop.grace, &wish).await;
@@ -90,7 +90,7 @@ async fn a_held_environment_is_refused_with_all_there_is_to_know() {
 }
 
 #[tokio::test]
-async fn whoever_holds_it_is_told_so_through_any_of_their_tokens() {
+async fn claim_by_the_holder_with_another_token_says_self() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let create =
@@ -106,7 +106,7 @@ async fn whoever_holds_it_is_told_so_through_any_of_their_tokens() {
 }
 
 #[tokio::test]
-async fn a_service_account_holds_as_itself() {
+async fn service_account_claims_as_itself() {
     let shop = Shop::open().await;
     let (id, token) = shop.world.service("ci@acme.test", "deployer").await;
     let session = data(shop.send(post(&at("qa-1/sessions")).token(&token)).await, 201);
@@ -114,7 +114,7 @@ async fn a_service_account_holds_as_itself() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_exactly_one_gets_it() {
+async fn concurrent_claims_have_one_winner() {
     let shop = Shop::open().await;
     let nothing = json!({});
     let who = |number: i32| if number % 2 == 0 { &shop.ada } else { &shop.grace };
@@ -131,7 +131,7 @@ async fn of_many_at_once_exactly_one_gets_it() {
 }
 
 #[tokio::test]
-async fn environments_are_claimed_apart_from_each_other() {
+async fn claims_of_different_environments_are_independent() {
     let shop = Shop::open().await;
     for name in ["qa-1", "qa-2", "qa-4"] {
         let claimed = shop.send(post(&at(&format!("{name}/sessions"))).by(&shop.grace)).await;

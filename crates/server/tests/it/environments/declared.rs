@@ -1,4 +1,4 @@
-//! Environments follow the definition, sessions do not: nobody loses a lock to a change of text.
+//! Changes of the definition update environments but end no session.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ async fn delete(shop: &Shop, query: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn an_environment_removed_while_held_stays_for_its_holder_alone() {
+async fn removed_environment_stays_until_its_session_ends() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"context": "load test"})).await;
     let ticket = shop.queued(&shop.ada, &json!({})).await;
@@ -43,7 +43,7 @@ async fn an_environment_removed_while_held_stays_for_its_holder_alone() {
 }
 
 #[tokio::test]
-async fn an_environment_named_again_goes_on_counting() {
+async fn redeclared_environment_continues_its_fence() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     shop.release(&shop.grace, &session).await;
@@ -56,7 +56,7 @@ async fn an_environment_named_again_goes_on_counting() {
 }
 
 #[tokio::test]
-async fn a_new_text_changes_what_comes_and_not_what_is() {
+async fn changed_definition_applies_to_new_sessions_only() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     define(&shop, &DEFINITION.replace("qa-1: {}", "qa-1: { ttl: 1h, labels: [small] }")).await;
@@ -67,7 +67,7 @@ async fn a_new_text_changes_what_comes_and_not_what_is() {
 }
 
 #[tokio::test]
-async fn a_pipeline_is_not_deleted_while_somebody_holds_one_of_its_environments() {
+async fn pipeline_with_a_held_environment_is_not_deleted() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     shop.queued(&shop.ada, &json!({})).await;
@@ -97,7 +97,7 @@ async fn a_pipeline_is_not_deleted_while_somebody_holds_one_of_its_environments(
 }
 
 #[tokio::test]
-async fn a_pipeline_made_again_under_its_name_goes_on_counting() {
+async fn recreated_pipeline_continues_the_fences() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let taken = data(shop.force(&shop.ada, &json!({})).await, 201);
@@ -114,7 +114,7 @@ async fn a_pipeline_made_again_under_its_name_goes_on_counting() {
 }
 
 #[tokio::test]
-async fn a_stopped_pipeline_lets_people_claim_and_its_deployments_say_why_they_wait() {
+async fn stopped_pipeline_allows_claims_and_blocks_deployments() {
     let shop = Shop::open().await;
     let stop = |verb: &str| post(&format!("{PIPELINE}/{verb}")).by(&shop.ada);
     shop.send(stop("stop")).await;

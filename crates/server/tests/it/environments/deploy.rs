@@ -1,4 +1,4 @@
-//! Deploying in a session: the holder alone, while it is active.
+//! Deploying in a session: only for its holder, and only while it is active.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{PIPELINE, Shop, data, in_session, text};
 use crate::world::{get, post};
 
 #[tokio::test]
-async fn a_deployment_is_accepted_and_its_location_shows_it() {
+async fn deploy_returns_a_deployment_and_its_location() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let accepted = shop.act(&shop.grace, &session, "deploy", &json!({"commitId": "v1.2.3"})).await;
@@ -21,7 +21,7 @@ async fn a_deployment_is_accepted_and_its_location_shows_it() {
 }
 
 #[tokio::test]
-async fn what_a_deployment_is_for_is_kept_with_it_and_in_the_history() {
+async fn deployment_context_is_stored_and_shown_in_the_history() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "one", "context": "Sprint 7"})).await;
     let asked = json!({"commitId": "two", "context": "Fix\r\nthe cart"});
@@ -43,7 +43,7 @@ async fn what_a_deployment_is_for_is_kept_with_it_and_in_the_history() {
 }
 
 #[tokio::test]
-async fn nobody_but_the_holder_deploys_not_even_an_owner() {
+async fn deploy_by_another_user_is_refused_even_for_an_owner() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     for (verb, body) in [
@@ -60,7 +60,7 @@ async fn nobody_but_the_holder_deploys_not_even_an_owner() {
 }
 
 #[tokio::test]
-async fn an_ended_session_deploys_nothing_and_says_how_it_ended() {
+async fn deploy_in_an_ended_session_is_refused_with_its_end() {
     let shop = Shop::open().await;
     let released = shop.claimed(&shop.grace, &json!({})).await;
     shop.release(&shop.grace, &released).await;
@@ -93,7 +93,7 @@ async fn an_ended_session_deploys_nothing_and_says_how_it_ended() {
 }
 
 #[tokio::test]
-async fn what_meets_an_unfinished_deployment_waits_replaces_it_or_is_refused() {
+async fn deploy_during_an_unfinished_one_waits_replaces_or_is_refused() {
     let shop = Shop::open().await;
     stop(&shop).await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "one"})).await;
@@ -119,7 +119,7 @@ async fn what_meets_an_unfinished_deployment_waits_replaces_it_or_is_refused() {
 }
 
 #[tokio::test]
-async fn a_session_has_at_most_twenty_unfinished_deployments() {
+async fn session_is_limited_to_twenty_unfinished_deployments() {
     let shop = Shop::open().await;
     stop(&shop).await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
@@ -132,7 +132,7 @@ async fn a_session_has_at_most_twenty_unfinished_deployments() {
 }
 
 #[tokio::test]
-async fn only_an_admin_overrides_a_drain_and_says_why() {
+async fn drain_override_needs_an_admin_and_a_reason() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let body = json!({"commitId": "main", "overrideDrain": {"reason": "the target is gone"}});
@@ -158,7 +158,7 @@ async fn only_an_admin_overrides_a_drain_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_queued_deployment_is_cancelled_once_and_says_by_whom() {
+async fn cancel_of_a_queued_deployment_is_idempotent_and_names_the_actor() {
     let shop = Shop::open().await;
     stop(&shop).await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
@@ -179,7 +179,7 @@ async fn a_queued_deployment_is_cancelled_once_and_says_by_whom() {
 }
 
 #[tokio::test]
-async fn a_deploy_can_be_tied_to_the_lock_one_has_seen() {
+async fn deploy_with_if_match_checks_the_fence() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let deploy = |tag: &str| {
@@ -193,7 +193,7 @@ async fn a_deploy_can_be_tied_to_the_lock_one_has_seen() {
     assert_eq!(refused.body["currentFence"], 1);
 }
 
-/// Nothing starts meanwhile: what is queued stays queued.
+/// Stops the pipeline, so that queued deployments stay queued.
 async fn stop(shop: &Shop) {
     assert_eq!(shop.send(post(&format!("{PIPELINE}/stop")).by(&shop.ada)).await.status, 200);
 }

@@ -1,4 +1,4 @@
-//! When a ticket's turn is expected, and what that is based on.
+//! Estimated waiting times of tickets and their basis.
 
 use berth_core::environment::Moment;
 use berth_core::environment::claim::{Claim, Claimed, claim};
@@ -15,7 +15,7 @@ use super::{DEFINITION, PIPELINE, Shop};
 use crate::history::org;
 use crate::world::call;
 
-/// Grace has held qa-1 for each of these numbers of seconds, a day ago.
+/// Records past sessions of Grace in qa-1, one of each length in seconds, starting a day ago.
 async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let done = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
@@ -39,7 +39,7 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     done.await.unwrap();
 }
 
-/// The queue of qa-1: position, seconds and basis of each ticket.
+/// Position, ETA in seconds and basis of each ticket for qa-1.
 async fn estimates(shop: &Shop) -> Vec<(i64, Option<i64>, String)> {
     let queue = shop.see("qa-1/queue").await;
     let row = |it: &Value| {
@@ -65,7 +65,7 @@ async fn eta_of_every_ticket_adds_up_the_time_limits_ahead() {
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 1_500), "{told:?}");
     assert_eq!((told[0].2.as_str(), told[1].2.as_str()), ("expiry", "expiry"));
-    // The second one has no time limit, and no session has ended here yet.
+    // The second ticket has no time limit, and no past session provides an estimate.
     assert_eq!((told[2].1, told[2].2.as_str()), (None, "unknown"));
 }
 
@@ -79,7 +79,7 @@ async fn eta_without_a_limit_and_without_history_is_null_and_says_unknown() {
 }
 
 #[tokio::test]
-async fn eta_comes_from_earlier_sessions_where_there_are_enough() {
+async fn eta_comes_from_enough_earlier_sessions() {
     let shop = Shop::open().await;
     held_before(&shop, &[500, 600, 700, 86]).await;
     shop.claimed(&shop.grace, &json!({"ttlSeconds": 7_200})).await;
@@ -106,7 +106,7 @@ async fn eta_is_null_once_a_ticket_no_longer_waits() {
 }
 
 #[tokio::test]
-async fn eta_counts_the_length_that_the_definition_gives_sessions() {
+async fn eta_uses_the_ttl_of_the_definition() {
     let shop = Shop::open().await;
     let limited = DEFINITION.replace("qa-1: {}", "qa-1: { ttl: 1h }");
     let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada);
@@ -119,7 +119,7 @@ async fn eta_counts_the_length_that_the_definition_gives_sessions() {
 }
 
 #[tokio::test]
-async fn eta_passes_over_tickets_that_expire_before_their_turn() {
+async fn eta_ignores_tickets_that_expire_earlier() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
     shop.queued(&shop.ada, &json!({"waitSeconds": 60})).await;

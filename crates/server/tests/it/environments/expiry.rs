@@ -1,4 +1,4 @@
-//! What time ends: whoever comes next finds it ended, also when nobody has looked in between.
+//! Expiry and idle timeouts: the next request finds the session ended, even if no sweep ran in between.
 
 use berth_core::environment::claim::{Claim, Claimed, claim};
 use berth_core::environment::{Holder, Moment, Wish};
@@ -15,7 +15,7 @@ use crate::world::post;
 
 const HOUR_S: i64 = 60 * 60;
 
-/// A session of grace that was claimed two hours ago for so long.
+/// A session of Grace that was claimed two hours ago with this TTL.
 async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let claimed = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
@@ -33,7 +33,7 @@ async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_past_its_end_makes_way_for_the_next_claim() {
+async fn expired_session_is_replaced_by_the_next_claim() {
     let shop = Shop::open().await;
     let old = claimed_two_hours_ago(&shop, Some(HOUR_S)).await;
     let since = shop.events(0).await.len();
@@ -53,7 +53,7 @@ async fn a_session_past_its_end_makes_way_for_the_next_claim() {
 }
 
 #[tokio::test]
-async fn a_holder_who_comes_too_late_is_told_that_the_session_has_expired() {
+async fn expired_session_refuses_its_holder_with_the_reason() {
     let shop = Shop::open().await;
     let old = claimed_two_hours_ago(&shop, Some(HOUR_S)).await;
     for (verb, body) in [("deploy", json!({"commitId": "main"})), ("extend", json!({}))] {
@@ -71,7 +71,7 @@ async fn a_holder_who_comes_too_late_is_told_that_the_session_has_expired() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_granted_at_the_end_before_a_newcomer() {
+async fn expired_session_is_granted_to_the_queue_before_a_new_claim() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 60})).await;
     let ticket = shop.queued(&shop.ada, &json!({"commitId": "main"})).await;
@@ -86,7 +86,7 @@ async fn whoever_waits_is_granted_at_the_end_before_a_newcomer() {
     assert_eq!(shop.status(&session).await["endReason"], "expired");
 }
 
-/// As the sweep finds it two minutes from now.
+/// Runs the sweep of qa-1 as of two minutes from now.
 async fn past_its_end(shop: &Shop) {
     let org = org(&shop.world).await;
     let settled = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
@@ -100,7 +100,7 @@ async fn past_its_end(shop: &Shop) {
 }
 
 #[tokio::test]
-async fn a_session_in_which_nothing_happens_ends_as_idle_where_the_definition_says_so() {
+async fn idle_session_ends_after_the_idle_timeout() {
     let shop = Shop::open().await;
     let idle = super::DEFINITION.replace("qa-1: {}", "qa-1: { release: [{ on: timeout, after_idle: 1h }] }");
     let put = crate::world::call("PUT", &format!("{}/definition", super::PIPELINE)).by(&shop.ada);

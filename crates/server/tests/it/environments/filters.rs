@@ -1,4 +1,4 @@
-//! Lists of deployments, by everything they can be asked for.
+//! Filters of the deployment lists.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn deployments_are_found_by_everything_they_have() {
+async fn deployment_list_can_be_filtered_by_every_field() {
     let shop = Shop::open().await;
     pipeline(&shop.world, "site").await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "in-qa-1"})).await;
@@ -63,14 +63,14 @@ async fn deployments_are_found_by_everything_they_have() {
         assert_eq!(shop.find_commits(&query).await, commits, "{query}");
     }
 
-    // Links to further pages keep what was asked for.
+    // Links to other pages keep the filter.
     let page = shop.send(get(&format!("{DEPLOYMENTS}?session={ses}&limit=1")).by(&shop.ada)).await;
     let next = page.header("link").split(", ").find(|it| it.ends_with("rel=\"next\"")).unwrap().to_owned();
     let next = next.trim_start_matches('<').split('>').next().unwrap().to_owned();
     let rest = data(shop.send(get(&next).by(&shop.ada)).await, 200);
     assert_eq!(rest.as_array().unwrap().len(), 1, "{next}");
 
-    // The session says how many it has, and where all of them are.
+    // The session has the number of its deployments and a link to their list.
     let seen = shop.status(&session).await;
     assert_eq!((&seen["deploymentCount"], &other["deploymentCount"]), (&json!(2), &json!(1)));
     let all = data(shop.send(get(&text(&seen["deploymentsUrl"])).by(&shop.ada)).await, 200);
@@ -78,7 +78,7 @@ async fn deployments_are_found_by_everything_they_have() {
 }
 
 #[tokio::test]
-async fn filters_that_cannot_be_meant_are_refused_by_name() {
+async fn deployment_list_refuses_invalid_filters_by_name() {
     let shop = Shop::open().await;
     for (query, parameter) in [
         ("session=qa-1", "session"),

@@ -1,4 +1,4 @@
-//! Taking over: at once, from exactly the holder one has seen, or after a while.
+//! Taking over: at once, only from an expected holder, or after a grace period.
 
 use berth_core::deployment::environment::grant::{Grant, grant};
 use berth_core::id::DeploymentId;
@@ -11,7 +11,7 @@ use crate::history::org;
 use crate::world::{get, post};
 
 #[tokio::test]
-async fn a_free_environment_is_simply_claimed() {
+async fn force_claim_of_a_free_environment_claims_it() {
     let shop = Shop::open().await;
     let claimed =
         shop.force(&shop.grace, &json!({"commitId": "main", "context": "hotfix", "reason": "x"})).await;
@@ -24,7 +24,7 @@ async fn a_free_environment_is_simply_claimed() {
 }
 
 #[tokio::test]
-async fn a_held_environment_changes_hands_and_the_loser_sees_who_when_and_why() {
+async fn force_claim_shows_the_loser_who_when_and_why() {
     let shop = Shop::open().await;
     let lost = shop.claimed(&shop.grace, &json!({"commitId": "9fceb02"})).await;
     let taken = data(shop.force(&shop.ada, &json!({"reason": "production is down"})).await, 201);
@@ -45,7 +45,7 @@ async fn a_held_environment_changes_hands_and_the_loser_sees_who_when_and_why() 
 }
 
 #[tokio::test]
-async fn without_a_reason_the_context_is_the_reason() {
+async fn force_claim_without_a_reason_uses_the_context() {
     let shop = Shop::open().await;
     let lost = shop.claimed(&shop.grace, &json!({})).await;
     shop.force(&shop.ada, &json!({"context": "hotfix"})).await;
@@ -53,7 +53,7 @@ async fn without_a_reason_the_context_is_the_reason() {
 }
 
 #[tokio::test]
-async fn with_a_tag_it_takes_exactly_the_holder_one_has_seen() {
+async fn force_claim_with_if_match_takes_only_that_holder() {
     let shop = Shop::open().await;
     let force = |tag: &str| post(&at("qa-1/force-claim")).by(&shop.ada).header("if-match", tag);
     let session = shop.claimed(&shop.grace, &json!({})).await;
@@ -75,7 +75,7 @@ async fn with_a_tag_it_takes_exactly_the_holder_one_has_seen() {
 }
 
 #[tokio::test]
-async fn a_grace_is_announced_to_the_holder_and_stands_at_the_head_of_the_line() {
+async fn force_claim_with_grace_is_announced_and_first_in_the_queue() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({})).await;
     let (_, token) = shop.world.service("ci@acme.test", "deployer").await;
@@ -101,7 +101,7 @@ async fn a_grace_is_announced_to_the_holder_and_stands_at_the_head_of_the_line()
     assert_eq!(released["environment"]["lock"]["holder"]["name"], "ada", "the head of the line comes first");
 }
 
-/// The ticket with the time to its turn as another moment shows it.
+/// The ticket with the ETA of `shown`, because it changes with time.
 fn masked_eta(ticket: &Value, shown: &Value) -> Value {
     let mut ticket = ticket.clone();
     ticket["etaSeconds"] = shown["etaSeconds"].clone();
@@ -109,7 +109,7 @@ fn masked_eta(ticket: &Value, shown: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn after_the_current_deployment_means_at_once_when_none_runs() {
+async fn force_claim_after_deployment_is_immediate_when_none_runs() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({})).await;
     let taken = shop.force(&shop.ada, &json!({"mode": "after_current_deployment"})).await;
@@ -118,7 +118,7 @@ async fn after_the_current_deployment_means_at_once_when_none_runs() {
 }
 
 #[tokio::test]
-async fn after_the_current_deployment_waits_for_the_one_that_runs() {
+async fn force_claim_after_deployment_waits_for_the_running_one() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     start(&shop, &text(&held["deploymentId"])).await;
@@ -132,7 +132,7 @@ async fn after_the_current_deployment_waits_for_the_one_that_runs() {
 }
 
 #[tokio::test]
-async fn work_that_still_runs_makes_the_environment_contested_and_the_new_session_says_what_it_waits_for() {
+async fn force_claim_during_a_deployment_is_contested_until_it_stops() {
     let shop = Shop::open().await;
     let lost = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     let running = text(&lost["deploymentId"]);
@@ -159,7 +159,7 @@ async fn work_that_still_runs_makes_the_environment_contested_and_the_new_sessio
 }
 
 #[tokio::test]
-async fn a_takeover_says_its_mode_in_words_we_know() {
+async fn force_claim_with_an_unknown_mode_is_refused() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({})).await;
     let before = shop.dump().await;
@@ -179,7 +179,7 @@ async fn a_takeover_says_its_mode_in_words_we_know() {
     assert_eq!(shop.dump().await, before);
 }
 
-/// As a runner would: the deployment is granted an attempt.
+/// Grants the deployment an attempt, like to a runner.
 async fn start(shop: &Shop, deployment: &str) {
     let (org, id) = (org(&shop.world).await, deployment.parse::<DeploymentId>().unwrap());
     let granted = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {

@@ -1,4 +1,4 @@
-//! The given interface as it stands: every operation, at both prefixes, with and without a slash at the end.
+//! The given interface: every operation, with both prefixes, with and without a trailing slash.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const BASES: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn a_client_of_the_given_text_goes_through_all_eight_operations() {
+async fn given_interface_has_all_eight_operations() {
     let shop = Shop::open().await;
     let org = text(&shop.send(get("/organizations/acme").by(&shop.ada)).await.body["data"]["id"]);
     for (base, slash) in BASES.iter().flat_map(|base| [(base, ""), (base, "/")]) {
@@ -44,7 +44,7 @@ async fn a_client_of_the_given_text_goes_through_all_eight_operations() {
 }
 
 #[tokio::test]
-async fn nothing_below_the_environments_answers_html() {
+async fn environment_paths_never_return_html() {
     let shop = Shop::open().await;
     for path in ["/qa-1/session", "/qa-1/sessions/x/y/z", "/qa-1/sessions", "/QA-1", "/qa_1", "/qa-1/queue/x"]
     {
@@ -57,7 +57,7 @@ async fn nothing_below_the_environments_answers_html() {
 }
 
 #[tokio::test]
-async fn a_claim_and_a_force_claim_need_no_body() {
+async fn claim_and_force_claim_need_no_body() {
     let shop = Shop::open().await;
     for path in ["qa-1/sessions", "qa-1/force-claim"] {
         let bodies =

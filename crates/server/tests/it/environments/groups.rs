@@ -1,4 +1,4 @@
-//! Claim-any with a queue: a ticket in every queue, one grant, and nothing left over.
+//! Claim-any with a queue: a ticket in every queue, exactly one grant, and no ticket left over.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ async fn claim_any(world: &World, who: &Account, body: &Value) -> Reply {
     world.send(post(&format!("{PIPELINE}/claim-any")).by(who).json(body)).await
 }
 
-/// Both environments of the pool are held by grace; gives their sessions.
+/// Claims both environments of the pool for Grace and returns the session paths.
 async fn pool_held(shop: &Shop) -> Vec<String> {
     let mut sessions = Vec::new();
     for name in POOL {
@@ -39,7 +39,7 @@ async fn waits_for_any(shop: &Shop, who: &Account) -> Reply {
     claim_any(&shop.world, who, &json!({"label": "small", "queue": true, "commitId": "main"})).await
 }
 
-/// The tickets of a group, as they are stored.
+/// The stored tickets of a group.
 async fn tickets(world: &World, org: OrgId, group: &str) -> Vec<Ticket> {
     let group: TicketGroupId = group.parse().unwrap();
     let read = world.app.store().read(Some(org), move |db| ticket::of_group(db, group));
@@ -61,7 +61,7 @@ async fn claim_any_waits_in_every_queue_and_gets_the_first_that_becomes_free() {
     assert_eq!(mine["envName"], "qa-2", "the answer is one of them");
     let since = shop.events(0).await.len();
 
-    // The other one becomes free.
+    // The second environment becomes free.
     data(shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await, 200);
     let told = data(shop.send(get(&watch).by(&shop.ada)).await, 200);
     assert_eq!((&told["status"], &told["envName"]), (&json!("granted"), &json!("qa-3")), "{told}");
@@ -78,7 +78,7 @@ async fn claim_any_waits_in_every_queue_and_gets_the_first_that_becomes_free() {
         (&json!("granted_elsewhere"), &json!("system"))
     );
 
-    // The first one becomes free later, and stays free.
+    // The first environment becomes free later, and stays free.
     data(shop.send(call("DELETE", &at(&held[0])).by(&shop.grace)).await, 200);
     assert_eq!(shop.see("qa-2").await["lockStatus"], "unlocked");
     let insights = shop.see("qa-2/insights").await;
@@ -125,7 +125,7 @@ async fn cancelling_one_ticket_of_a_group_cancels_the_group() {
 }
 
 #[tokio::test]
-async fn a_group_goes_on_without_an_environment_that_left_the_definition() {
+async fn group_continues_without_a_removed_environment() {
     let shop = Shop::open().await;
     let held = pool_held(&shop).await;
     let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
@@ -187,8 +187,8 @@ async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
     }
 }
 
-/// Both sessions are overdue when the sweep comes: the environment that is settled first is granted, and the withdrawal
-/// from the other one must not grant that as well.
+/// Both sessions are overdue when the sweep runs: the environment that is processed first is granted, and withdrawing
+/// the ticket for the other one must not grant that one too.
 #[tokio::test]
 async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     let shop = Shop::open().await;
@@ -228,7 +228,7 @@ async fn holder(shop: &Shop, who: &Account) -> Holder {
     Holder { kind: ActorKind::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
 }
 
-/// At most one was granted, and once one was granted or cancelled by its owner none waits.
+/// Checks that at most one ticket was granted, and that none waits after a grant or a cancellation by its owner.
 fn check_group(tickets: &[Ticket]) {
     let count = |wanted: fn(&TicketStatus) -> bool| tickets.iter().filter(|it| wanted(&it.status)).count();
     let granted = count(|status| matches!(status, TicketStatus::Granted { .. }));
@@ -242,7 +242,7 @@ fn check_group(tickets: &[Ticket]) {
     assert!(!cancelled || waiting == 0, "a ticket outlived its group: {tickets:#?}");
 }
 
-/// One step of a simulation; the numbers choose whom and what it is about.
+/// One step of a simulation; the numbers select the person, environment, session or ticket.
 #[derive(Debug, Clone)]
 enum Step {
     ClaimAny(usize),
@@ -250,9 +250,9 @@ enum Step {
     Force(usize, usize),
     Release(usize),
     Leave(usize),
-    /// So many seconds pass for one environment, and its sweep comes.
+    /// Sweeps one environment as of this many seconds from now.
     Settle(usize, i64),
-    /// The definition has both environments, or only the second one.
+    /// Applies a definition with both environments, or with the second one only.
     Define(bool),
 }
 
@@ -271,7 +271,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Simulation {
     shop: Shop,
     org: OrgId,
-    /// Another server over the same database, where there can be one.
+    /// A second server on the same database; `None` on SQLite.
     other: Option<World>,
     groups: BTreeSet<String>,
     tickets: Vec<String>,
@@ -349,7 +349,7 @@ impl Simulation {
 }
 
 #[test]
-fn claim_any_never_gets_two_environments_and_leaves_no_ticket_whatever_happens() {
+fn claim_any_never_gets_two_environments_and_leaves_no_ticket() {
     let mut runner = TestRunner::deterministic();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     for _ in 0..6 {

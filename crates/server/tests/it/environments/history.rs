@@ -1,11 +1,11 @@
-//! Who held an environment, page by page, and what can be learned from it.
+//! The history of an environment: past holders in pages.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
 use crate::world::get;
 
-/// An environment that has had so many holders, one after the other.
+/// A shop whose qa-1 was claimed and released this many times.
 async fn held(times: usize) -> Shop {
     let shop = Shop::open().await;
     for number in 0..times {
@@ -50,7 +50,7 @@ async fn history_is_newest_first_with_one_entry_for_each_session() {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_without_gaps_and_links_lead_through_them() {
+async fn history_pages_are_linked_without_gaps() {
     let shop = held(5).await;
     let mut path = at("qa-1/history?limit=2");
     let mut fences = Vec::new();
@@ -75,7 +75,7 @@ async fn pages_follow_each_other_without_gaps_and_links_lead_through_them() {
 }
 
 #[tokio::test]
-async fn a_long_history_begins_and_ends_anywhere() {
+async fn history_pages_start_anywhere_in_a_long_history() {
     const TIMES: i64 = 36;
     let shop = held(usize::try_from(TIMES).unwrap()).await;
     for limit in [1, 7, 16, 17, 35, 50] {
@@ -92,7 +92,7 @@ async fn a_long_history_begins_and_ends_anywhere() {
 }
 
 #[tokio::test]
-async fn a_page_past_the_end_is_empty_and_a_limit_above_the_maximum_is_refused() {
+async fn history_page_past_the_end_is_empty_and_the_limit_is_bounded() {
     let shop = held(2).await;
     for page in ["3", "4503599627370496", "9007199254740991"] {
         let reply = shop.send(get(&at(&format!("qa-1/history?limit=1&page={page}"))).by(&shop.ada)).await;
@@ -120,7 +120,7 @@ async fn a_page_past_the_end_is_empty_and_a_limit_above_the_maximum_is_refused()
 }
 
 #[tokio::test]
-async fn pages_are_counted_from_one_in_whole_numbers() {
+async fn history_page_numbers_are_integers_from_one() {
     let shop = held(1).await;
     for (name, value) in [
         ("page", "0"),
@@ -142,7 +142,7 @@ async fn pages_are_counted_from_one_in_whole_numbers() {
 }
 
 #[tokio::test]
-async fn insights_count_holds_takeovers_and_those_who_gave_up() {
+async fn insights_count_sessions_takeovers_and_abandoned_tickets() {
     let shop = Shop::open().await;
     let empty = shop.see("qa-1/insights").await;
     assert_eq!((&empty["sessions"], &empty["utilisation"]), (&json!(0), &json!(0.0)));

@@ -1,4 +1,4 @@
-//! Ephemeral environments through HTTP: two people and a few environments to share.
+//! Ephemeral environments over HTTP: two people share a few environments.
 
 mod any;
 mod bad_input;
@@ -80,7 +80,7 @@ impl Shop {
         self.world.send(call).await
     }
 
-    /// The record at this path below the environments, as everybody sees it.
+    /// Gets the record at this path below the environments, as Ada.
     async fn see(&self, path: &str) -> Value {
         data(self.send(get(&at(path)).by(&self.ada)).await, 200)
     }
@@ -89,12 +89,12 @@ impl Shop {
         self.send(post(&at("qa-1/sessions")).by(who).json(body)).await
     }
 
-    /// A session in qa-1.
+    /// Claims qa-1 and returns the session.
     async fn claimed(&self, who: &Account, body: &Value) -> Value {
         data(self.claim(who, body).await, 201)
     }
 
-    /// A place in line for qa-1.
+    /// Queues for qa-1 and returns the ticket.
     async fn queued(&self, who: &Account, body: &Value) -> Value {
         let mut body = body.clone();
         body["queue"] = json!(true);
@@ -105,7 +105,7 @@ impl Shop {
         self.send(post(&at("qa-1/force-claim")).by(who).json(body)).await
     }
 
-    /// Something done in a session of qa-1: `deploy`, `extend`, `hand-over`.
+    /// Posts to a session of qa-1; `verb` is `deploy`, `extend` or `hand-over`.
     async fn act(&self, who: &Account, session: &Value, verb: &str, body: &Value) -> Reply {
         self.send(post(&format!("{}/{verb}", in_session(session))).by(who).json(body)).await
     }
@@ -122,7 +122,7 @@ impl Shop {
         text(&self.send(get("/api/v1/me").by(who)).await.body["data"]["user"]["id"])
     }
 
-    /// Acme's events, oldest first, from the `skip`th on.
+    /// Acme's events, oldest first, without the first `skip`.
     async fn events(&self, skip: usize) -> Vec<Value> {
         let list = self.send(get("/api/v1/organizations/acme/events?limit=200").by(&self.ada)).await;
         list.body["data"].as_array().unwrap().iter().rev().skip(skip).cloned().collect()
@@ -132,7 +132,8 @@ impl Shop {
         self.events(skip).await.iter().map(|event| text(&event["kind"])).collect()
     }
 
-    /// Everything a request about environments could have changed. A refusal may be on record, and nothing else.
+    /// Everything that a request about environments could change, without `access_denied` events, which a refusal may
+    /// record.
     async fn dump(&self) -> Value {
         let environments = self.see("").await;
         let mut all = vec![environments.clone()];
@@ -142,7 +143,7 @@ impl Shop {
             }
         }
         let events = self.events(0).await.into_iter().filter(|event| event["kind"] != "access_denied");
-        // How long a session has lasted so far is not its doing.
+        // These members change with time or with the omitted events.
         masked(
             &json!([all, events.collect::<Vec<_>>()]),
             &["durationSeconds", "sequence", "hash", "previousHash"],
@@ -174,7 +175,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
 }
 
-/// The value without what these members say.
+/// The value with these members replaced by a placeholder.
 fn masked(value: &Value, members: &[&str]) -> Value {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! Idempotency keys on claims: one effect, one answer, and a refusal is decided anew.
+//! Idempotency keys on claims: one effect and one stored response; refusals are not stored.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn keyed(path: &str, who: &Account, body: &Value) -> Call {
 }
 
 #[tokio::test]
-async fn a_claim_repeated_with_its_key_is_the_same_session_for_ever() {
+async fn claim_repeated_with_its_key_returns_the_same_session() {
     let shop = Shop::open().await;
     let body = json!({"commitId": "9fceb02"});
     let first = shop.send(keyed(&at("qa-1/sessions"), &shop.grace, &body)).await;
@@ -30,7 +30,7 @@ async fn a_claim_repeated_with_its_key_is_the_same_session_for_ever() {
 }
 
 #[tokio::test]
-async fn a_refused_claim_is_not_remembered() {
+async fn refused_claim_has_no_stored_response() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.ada, &json!({})).await;
     let claim = || keyed(&at("qa-1/sessions"), &shop.grace, &Value::Object(serde_json::Map::new()));
@@ -41,7 +41,7 @@ async fn a_refused_claim_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn every_other_post_of_a_session_is_done_once_too() {
+async fn session_requests_with_a_key_happen_once() {
     let shop = Shop::open().await;
     let me = shop.me(&shop.ada).await;
     let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
@@ -61,7 +61,7 @@ async fn every_other_post_of_a_session_is_done_once_too() {
 }
 
 #[tokio::test]
-async fn a_place_in_line_is_taken_once() {
+async fn queued_claim_with_a_key_creates_one_ticket() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({})).await;
     let join = || keyed(&at("qa-1/sessions"), &shop.ada, &json!({"queue": true}));

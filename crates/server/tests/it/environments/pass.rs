@@ -1,4 +1,4 @@
-//! Going on, and handing over to somebody else.
+//! Extending a session, and handing it over.
 
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn lasts(session: &Value) -> i64 {
 }
 
 #[tokio::test]
-async fn an_extension_puts_the_end_off_and_never_brings_it_nearer() {
+async fn extension_never_shortens_the_session() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
     let extend = async |body: Value| data(shop.act(&shop.grace, &session, "extend", &body).await, 200);
@@ -29,7 +29,7 @@ async fn an_extension_puts_the_end_off_and_never_brings_it_nearer() {
 }
 
 #[tokio::test]
-async fn a_session_without_an_end_stays_without() {
+async fn extension_of_an_unlimited_session_keeps_it_unlimited() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let extended = data(shop.act(&shop.grace, &session, "extend", &json!({"ttlSeconds": 60})).await, 200);
@@ -39,7 +39,7 @@ async fn a_session_without_an_end_stays_without() {
 }
 
 #[tokio::test]
-async fn an_extension_can_be_tied_to_the_lock_one_has_seen() {
+async fn extension_with_if_match_checks_the_fence() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 60})).await;
     let extend =
@@ -51,7 +51,7 @@ async fn an_extension_can_be_tied_to_the_lock_one_has_seen() {
 }
 
 #[tokio::test]
-async fn a_session_is_handed_over_by_id_or_address_and_the_fence_rises() {
+async fn hand_over_by_id_or_email_raises_the_fence() {
     let shop = Shop::open().await;
     let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 600});
     let first = shop.claimed(&shop.grace, &wish).await;
@@ -75,7 +75,7 @@ async fn a_session_is_handed_over_by_id_or_address_and_the_fence_rises() {
 }
 
 #[tokio::test]
-async fn nothing_is_handed_to_whoever_could_not_claim() {
+async fn hand_over_to_a_user_who_cannot_claim_is_refused() {
     let shop = Shop::open().await;
     shop.viewer().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
@@ -98,7 +98,7 @@ async fn nothing_is_handed_to_whoever_could_not_claim() {
 }
 
 #[tokio::test]
-async fn those_in_line_wait_on_when_the_lock_is_handed_over() {
+async fn hand_over_keeps_the_queue() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let ticket = shop.queued(&shop.ada, &json!({})).await;

@@ -1,4 +1,4 @@
-//! The line of those who wait: in order, visible, and left at will.
+//! The queue: granted in order, visible to members, and left by cancelling the ticket.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ async fn leave(shop: &Shop, who: &Account, ticket: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn a_place_in_line_is_accepted_and_its_location_shows_it() {
+async fn queued_claim_returns_a_ticket_and_its_location() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
     let body = json!({"queue": true, "waitSeconds": 120, "commitId": "main", "context": "demo"});
@@ -33,13 +33,13 @@ async fn a_place_in_line_is_accepted_and_its_location_shows_it() {
 }
 
 #[tokio::test]
-async fn a_free_environment_is_claimed_even_by_whoever_would_wait() {
+async fn queued_claim_of_a_free_environment_claims_it() {
     let shop = Shop::open().await;
     assert_eq!(data(shop.claim(&shop.ada, &json!({"queue": true})).await, 201)["status"], "active");
 }
 
 #[tokio::test]
-async fn a_release_grants_the_next_in_line_and_queues_their_commit() {
+async fn release_grants_the_next_ticket_and_deploys_its_commit() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({})).await;
     let first =
@@ -59,7 +59,7 @@ async fn a_release_grants_the_next_in_line_and_queues_their_commit() {
 }
 
 #[tokio::test]
-async fn whoever_leaves_is_passed_over_and_leaving_again_changes_nothing() {
+async fn cancelled_ticket_is_skipped_and_cancelling_is_idempotent() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({})).await;
     let ticket = shop.queued(&shop.ada, &json!({})).await;
@@ -76,7 +76,7 @@ async fn whoever_leaves_is_passed_over_and_leaving_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn others_are_sent_away_only_by_somebody_who_may_take_over() {
+async fn ticket_of_another_user_is_cancelled_only_with_take_over_permission() {
     let shop = Shop::open().await;
     let vera = shop.viewer().await;
     shop.claimed(&shop.grace, &json!({})).await;
@@ -88,7 +88,7 @@ async fn others_are_sent_away_only_by_somebody_who_may_take_over() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_token_was_revoked_or_who_may_no_longer_claim_is_not_granted() {
+async fn ticket_of_a_revoked_token_or_demoted_user_is_not_granted() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.ada, &json!({})).await;
     let tokens = "/api/v1/organizations/acme/api-tokens";
@@ -112,7 +112,7 @@ async fn a_waiter_whose_token_was_revoked_or_who_may_no_longer_claim_is_not_gran
 }
 
 #[tokio::test]
-async fn a_line_is_at_most_a_hundred_long() {
+async fn queue_is_limited_to_a_hundred_tickets() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({})).await;
     for _ in 0..100 {
@@ -126,7 +126,7 @@ async fn a_line_is_at_most_a_hundred_long() {
 }
 
 #[tokio::test]
-async fn how_long_to_wait_goes_with_waiting_and_has_its_range() {
+async fn ticket_wait_limit_needs_queue_and_is_bounded() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({})).await;
     let before = shop.dump().await;

@@ -1,4 +1,4 @@
-//! Releasing: the named session ends, or nothing does.
+//! Releasing ends exactly the named session, or none.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Shop, data, in_session};
 use crate::world::call;
 
 #[tokio::test]
-async fn the_holder_releases_and_the_answer_is_the_ended_session() {
+async fn release_returns_the_ended_session() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"context": "load test"})).await;
     let released = data(shop.release(&shop.grace, &session).await, 200);
@@ -24,7 +24,7 @@ async fn the_holder_releases_and_the_answer_is_the_ended_session() {
 }
 
 #[tokio::test]
-async fn releasing_again_says_so_and_touches_nothing() {
+async fn release_is_idempotent() {
     let shop = Shop::open().await;
     let first = shop.claimed(&shop.grace, &json!({})).await;
     shop.release(&shop.grace, &first).await;
@@ -40,7 +40,7 @@ async fn releasing_again_says_so_and_touches_nothing() {
 }
 
 #[tokio::test]
-async fn somebody_who_may_take_over_may_release_for_others_and_is_named() {
+async fn release_for_another_user_needs_take_over_permission() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.ada, &json!({})).await;
     let released = data(shop.release(&shop.grace, &session).await, 200);
@@ -49,7 +49,7 @@ async fn somebody_who_may_take_over_may_release_for_others_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_release_with_a_stale_tag_ends_nothing() {
+async fn release_with_a_stale_etag_is_refused() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let release = |tag: &str| call("DELETE", &in_session(&session)).by(&shop.grace).header("if-match", tag);

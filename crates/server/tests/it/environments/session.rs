@@ -1,4 +1,4 @@
-//! A session's status: for ever, for everybody who may read.
+//! The status of a session stays available for good, to every member who may read.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Shop, in_session};
 use crate::world::get;
 
 #[tokio::test]
-async fn a_session_stays_readable_after_its_end_and_shows_the_lock_of_today() {
+async fn session_stays_readable_after_its_end_with_the_current_lock() {
     let shop = Shop::open().await;
     let vera = shop.viewer().await;
     let first = shop.claimed(&shop.grace, &json!({"context": "load test", "commitId": "9fceb02"})).await;
@@ -28,7 +28,7 @@ async fn a_session_stays_readable_after_its_end_and_shows_the_lock_of_today() {
 }
 
 #[tokio::test]
-async fn the_deployment_history_is_newest_first_and_says_what_became_of_each() {
+async fn session_lists_its_deployments_newest_first_with_status() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "one"})).await;
     for commit in ["two", "three"] {
@@ -51,7 +51,7 @@ async fn the_deployment_history_is_newest_first_and_says_what_became_of_each() {
 }
 
 #[tokio::test]
-async fn the_tag_of_a_session_begins_with_its_own_fence() {
+async fn session_etag_starts_with_its_fence() {
     let shop = Shop::open().await;
     let first = shop.claimed(&shop.grace, &json!({})).await;
     shop.force(&shop.ada, &json!({})).await;

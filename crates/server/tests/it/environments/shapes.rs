@@ -1,4 +1,4 @@
-//! What travels, member by member. A change here is a change of the contract: members are only ever added.
+//! JSON shapes of requests and responses. They are part of the API contract: members are only ever added.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Shop, data, text};
 use crate::world::get;
 
-/// Ids and times by their kind, everything else as it is.
+/// Compares the value with its ids, hashes and times replaced by placeholders.
 fn check(value: &Value, wanted: &Expect) {
     let mut shown = serde_json::to_string_pretty(&plain(value)).unwrap();
     shown.push('\n');
@@ -39,7 +39,7 @@ fn word(word: &str) -> String {
     }
 }
 
-/// Grace holds qa-1 and has asked for a commit; the pipeline is stopped, so that it stays asked for.
+/// Grace holds qa-1 and has requested a commit. The pipeline is stopped, so that the deployment stays queued.
 async fn held() -> (Shop, Value) {
     let shop = Shop::open().await;
     let stop = crate::world::post(&format!("{}/stop", super::PIPELINE)).by(&shop.ada);
@@ -50,7 +50,7 @@ async fn held() -> (Shop, Value) {
 }
 
 #[tokio::test]
-async fn an_environment() {
+async fn environment_shape() {
     let (shop, _) = held().await;
     check(
         &shop.see("qa-1").await,
@@ -102,7 +102,7 @@ async fn an_environment() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_overridden() {
+async fn overridden_session_shape() {
     let (shop, session) = held().await;
     shop.force(&shop.ada, &json!({"reason": "production is down"})).await;
     let mut shown = shop.status(&session).await;
@@ -179,7 +179,7 @@ async fn a_session_that_was_overridden() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_will_take_over() {
+async fn take_over_ticket_shape() {
     let (shop, _) = held().await;
     let body = json!({"mode": "grace", "graceSeconds": 300, "reason": "release day", "commitId": "main"});
     let mut ticket = data(shop.force(&shop.ada, &body).await, 202);
@@ -216,7 +216,7 @@ async fn a_ticket_that_will_take_over() {
 }
 
 #[tokio::test]
-async fn a_history_entry() {
+async fn history_entry_shape() {
     let (shop, session) = held().await;
     shop.release(&shop.ada, &session).await;
     let mut entry = shop.see("qa-1/history").await[0].clone();
@@ -253,7 +253,7 @@ async fn a_history_entry() {
 }
 
 #[tokio::test]
-async fn a_deployment() {
+async fn deployment_shape() {
     let (shop, session) = held().await;
     let path = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));
     check(
@@ -319,7 +319,7 @@ async fn a_deployment() {
 }
 
 #[tokio::test]
-async fn the_refusal_of_a_claim() {
+async fn refused_claim_shape() {
     let (shop, _) = held().await;
     let mut refused = shop.claim(&shop.ada, &json!({})).await.body;
     assert!(refused["retryAfterSeconds"].is_i64() && refused["requestId"].is_string());

@@ -1,11 +1,11 @@
-//! What is on record: every move of lock and line is one event, with who did it to what.
+//! Audit log of environments: every change of the lock or the queue records one event with its actor and subjects.
 
 use serde_json::{Value, json};
 
 use super::{Shop, at, data, text};
 use crate::world::{call, post};
 
-/// Kind and actor of every event since, in order.
+/// Kind and actor of the events after the first `since`.
 async fn moves(shop: &Shop, since: usize) -> Vec<(String, String)> {
     let events = shop.events(since).await;
     events.iter().map(|event| (text(&event["kind"]), text(&event["actor"]["name"]))).collect()
@@ -16,7 +16,7 @@ fn by(who: &str, kinds: &[&str]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_claim_tells_of_the_session_and_of_its_deployment() {
+async fn claim_records_session_and_deployment_events() {
     let shop = Shop::open().await;
     let since = shop.events(0).await.len();
     let body = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 600});
@@ -46,7 +46,7 @@ async fn a_claim_tells_of_the_session_and_of_its_deployment() {
 }
 
 #[tokio::test]
-async fn a_takeover_tells_of_the_end_before_it_tells_of_the_beginning() {
+async fn takeover_records_the_end_before_the_new_session() {
     let shop = Shop::open().await;
     let lost = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     let since = shop.events(0).await.len();
@@ -65,7 +65,7 @@ async fn a_takeover_tells_of_the_end_before_it_tells_of_the_beginning() {
 }
 
 #[tokio::test]
-async fn extending_handing_over_and_releasing_are_one_event_each() {
+async fn extend_hand_over_and_release_record_one_event_each() {
     let shop = Shop::open().await;
     let first = shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
     let since = shop.events(0).await.len();
@@ -84,7 +84,7 @@ async fn extending_handing_over_and_releasing_are_one_event_each() {
 }
 
 #[tokio::test]
-async fn every_move_of_the_line_is_told_and_a_grant_is_nobodys_doing() {
+async fn queue_changes_record_events_and_grants_are_by_the_system() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({})).await;
     let since = shop.events(0).await.len();
@@ -118,7 +118,7 @@ async fn every_move_of_the_line_is_told_and_a_grant_is_nobodys_doing() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_want_of_rights_is_told_and_other_refusals_are_not() {
+async fn forbidden_requests_record_an_event_and_other_refusals_do_not() {
     let shop = Shop::open().await;
     let vera = shop.viewer().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
@@ -136,7 +136,7 @@ async fn a_refusal_for_want_of_rights_is_told_and_other_refusals_are_not() {
 }
 
 #[tokio::test]
-async fn a_takeover_that_is_refused_is_told() {
+async fn refused_takeover_records_an_event() {
     let shop = Shop::open().await;
     shop.claimed(&shop.grace, &json!({})).await;
     let announced = json!({"mode": "grace", "graceSeconds": 600});
@@ -148,7 +148,7 @@ async fn a_takeover_that_is_refused_is_told() {
 }
 
 #[tokio::test]
-async fn the_history_of_one_environment_is_found_by_its_id() {
+async fn events_of_an_environment_are_found_by_its_id() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     shop.send(post(&at("qa-2/sessions")).by(&shop.grace)).await;

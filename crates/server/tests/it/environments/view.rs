@@ -1,4 +1,4 @@
-//! Looking at environments: all of a pipeline, or one, each with its configuration and who holds it.
+//! Reading environments: lists and single ones, with their configuration and holder.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Shop, at};
 use crate::world::get;
 
 #[tokio::test]
-async fn the_list_has_every_environment_with_its_lock() {
+async fn environment_list_has_every_lock() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"context": "load test"})).await;
     let list = shop.see("").await;
@@ -23,7 +23,7 @@ async fn the_list_has_every_environment_with_its_lock() {
 }
 
 #[tokio::test]
-async fn the_configuration_is_what_the_definition_says() {
+async fn environment_configuration_matches_the_definition() {
     let shop = Shop::open().await;
     assert_eq!(
         shop.see("qa-4").await["configuration"],
@@ -47,7 +47,7 @@ async fn the_configuration_is_what_the_definition_says() {
 }
 
 #[tokio::test]
-async fn a_new_environment_is_free_clean_and_has_had_no_holder() {
+async fn new_environment_is_free_and_clean() {
     let shop = Shop::open().await;
     let seen = shop.see("qa-1").await;
     assert_eq!(
@@ -59,7 +59,7 @@ async fn a_new_environment_is_free_clean_and_has_had_no_holder() {
 }
 
 #[tokio::test]
-async fn the_tag_is_fence_and_version_and_a_known_one_is_not_sent_again() {
+async fn environment_etag_is_fence_and_version() {
     let shop = Shop::open().await;
     let look = |tag: &str| get(&at("qa-1")).by(&shop.ada).header("if-none-match", tag);
     let free = shop.send(get(&at("qa-1")).by(&shop.ada)).await;
@@ -74,7 +74,7 @@ async fn the_tag_is_fence_and_version_and_a_known_one_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn a_viewer_sees_everything_and_a_stranger_nothing() {
+async fn environment_is_readable_by_viewers_and_not_by_foreign_users() {
     let shop = Shop::open().await;
     let vera = shop.viewer().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
@@ -94,7 +94,7 @@ async fn a_viewer_sees_everything_and_a_stranger_nothing() {
 }
 
 #[tokio::test]
-async fn a_released_environment_keeps_its_number() {
+async fn released_environment_keeps_its_fence() {
     let shop = Shop::open().await;
     let first = shop.claimed(&shop.grace, &json!({"commitId": "9fceb02"})).await;
     shop.release(&shop.grace, &first).await;

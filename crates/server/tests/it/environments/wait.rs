@@ -1,4 +1,4 @@
-//! Waiting for something new: long polls, and one environment as a stream.
+//! Long polls, and event streams of one environment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Shop, at, data, in_session, text};
 use crate::follow::Stream;
 use crate::world::{Call, Reply, get};
 
-/// Longer than anything here may take, and shorter than the polls would wait.
+/// Timeout of every wait; shorter than the long polls.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 async fn in_time(shop: &Shop, call: Call) -> Reply {
@@ -16,7 +16,7 @@ async fn in_time(shop: &Shop, call: Call) -> Reply {
 }
 
 #[tokio::test]
-async fn a_poll_of_a_session_is_answered_when_it_ends() {
+async fn long_poll_of_a_session_returns_when_it_ends() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;
     let poll = get(&in_session(&session)).by(&shop.grace).header("prefer", "respond-async, wait=50");
@@ -30,7 +30,7 @@ async fn a_poll_of_a_session_is_answered_when_it_ends() {
 }
 
 #[tokio::test]
-async fn a_poll_with_a_known_tag_is_answered_at_any_change() {
+async fn long_poll_with_an_etag_returns_at_any_change() {
     let shop = Shop::open().await;
     let claimed = shop.claim(&shop.grace, &json!({})).await;
     let session = &claimed.body["data"];
@@ -42,7 +42,7 @@ async fn a_poll_with_a_known_tag_is_answered_at_any_change() {
 }
 
 #[tokio::test]
-async fn a_poll_without_news_is_not_modified() {
+async fn long_poll_without_changes_returns_304() {
     let shop = Shop::open().await;
     let claimed = shop.claim(&shop.grace, &json!({})).await;
     let ticket = shop.claim(&shop.ada, &json!({"queue": true})).await;
@@ -57,7 +57,7 @@ async fn a_poll_without_news_is_not_modified() {
 }
 
 #[tokio::test]
-async fn a_poll_of_a_place_in_line_is_answered_when_it_is_granted() {
+async fn long_poll_of_a_ticket_returns_when_it_is_granted() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({})).await;
     let ticket = shop.queued(&shop.ada, &json!({})).await;
@@ -68,7 +68,7 @@ async fn a_poll_of_a_place_in_line_is_answered_when_it_is_granted() {
 }
 
 #[tokio::test]
-async fn a_poll_of_a_deployment_is_answered_when_it_is_over() {
+async fn long_poll_of_a_deployment_returns_when_it_ends() {
     let shop = Shop::open().await;
     let held = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     let path = format!("/api/v1/organizations/acme/deployments/{}", text(&held["deploymentId"]));
@@ -78,10 +78,10 @@ async fn a_poll_of_a_deployment_is_answered_when_it_is_over() {
 }
 
 #[tokio::test]
-async fn a_claim_that_waits_answers_with_what_became_of_its_deployment() {
+async fn claim_with_wait_returns_the_outcome_of_its_deployment() {
     let shop = Shop::open().await;
     let path = at("qa-1/sessions?wait=50");
-    // What is kept for a repetition is the answer without the wait, and not this one.
+    // The stored response is the one without the wait.
     let claim = crate::world::post(&path).by(&shop.grace).header("idempotency-key", "k");
     let claim = claim.json(&json!({"commitId": "main"}));
     let end = async {
@@ -102,7 +102,7 @@ async fn a_claim_that_waits_answers_with_what_became_of_its_deployment() {
 }
 
 #[tokio::test]
-async fn a_wait_has_its_range() {
+async fn long_poll_wait_is_bounded() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     let before = shop.dump().await;
@@ -122,7 +122,7 @@ async fn a_wait_has_its_range() {
 }
 
 #[tokio::test]
-async fn a_stream_of_one_environment_tells_of_it_alone_and_of_its_deployments() {
+async fn environment_stream_has_only_its_own_events() {
     let shop = Shop::open().await;
     let mut stream = Stream::open(&shop.world, get(&at("qa-1")).by(&shop.grace)).await;
     let other = crate::world::post(&at("qa-2/sessions")).by(&shop.ada);
@@ -142,7 +142,7 @@ async fn a_stream_of_one_environment_tells_of_it_alone_and_of_its_deployments() 
 }
 
 #[tokio::test]
-async fn where_to_follow_from_is_a_number_also_for_those_who_only_look() {
+async fn invalid_last_event_id_is_refused_without_a_stream() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
     let deployment = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));

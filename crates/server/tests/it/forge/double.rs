@@ -1,4 +1,4 @@
-//! A double of a forge: answers what it is told to, and remembers what it was asked.
+//! A fake forge that responds as configured and records its requests.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// Method and target, as sent.
+    /// Method and request target, as sent.
     pub(crate) line: String,
     pub(crate) headers: HashMap<String, String>,
     pub(crate) body: Value,
 }
 
-/// Status and body for a request.
+/// Returns status and body for a request.
 type Behaviour = dyn Fn(&Asked) -> (u16, String) + Send + Sync;
 
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(crate) struct Double {
 }
 
 impl Double {
-    /// Ends with the test's process.
+    /// Serves until the test process ends.
     pub(crate) fn start(behaviour: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let made = Self { url: format!("http://{}", listener.local_addr().unwrap()), asked: Arc::default() };

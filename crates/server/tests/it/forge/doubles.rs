@@ -1,4 +1,4 @@
-//! What is sent to each forge, and what is made of good, bad and hostile answers.
+//! Requests to each kind of forge, and the handling of good, bad and hostile responses.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{BRANCHES, Double, LIMIT, NEW, client};
 const TOKEN: &str = "hunter2-token";
 
 #[test]
-fn a_double_of_gitlab_is_asked_as_gitlab_wants_it() {
+fn gitlab_requests_match_its_api() {
     let made = json!({"iid": 7, "web_url": "https://gitlab.acme.test/acme/shop/-/merge_requests/7"});
     let opened = made.clone();
     let gitlab = Double::start(move |asked| match asked.line.starts_with("GET") {
@@ -44,7 +44,7 @@ fn a_double_of_gitlab_is_asked_as_gitlab_wants_it() {
 }
 
 #[test]
-fn a_double_of_gitea_is_asked_as_gitea_wants_it() {
+fn gitea_requests_match_its_api() {
     let made = |state: &str| json!({"number": 3, "state": state, "html_url": "https://git.acme.test/acme/shop/pulls/3"});
     let states = std::sync::Mutex::new(vec![(404, json!({})), (200, made("closed")), (200, made("open"))]);
     let gitea = Double::start(move |asked| match asked.line.starts_with("GET") {
@@ -70,7 +70,7 @@ fn a_double_of_gitea_is_asked_as_gitea_wants_it() {
 }
 
 #[test]
-fn each_forge_says_in_its_own_words_what_became_of_one() {
+fn pull_request_state_is_parsed_for_each_forge() {
     let time = "2026-11-15T09:30:00Z";
     let at = Timestamp::parse(time).ok();
     let merged = json!({"state": "closed", "merged": true, "merged_at": time, "closed_at": time});
@@ -99,7 +99,7 @@ fn each_forge_says_in_its_own_words_what_became_of_one() {
 }
 
 #[test]
-fn one_that_somebody_opened_meanwhile_is_taken_as_it_is() {
+fn pull_request_opened_concurrently_is_reused() {
     let looks = std::sync::atomic::AtomicUsize::new(0);
     let there = json!([{"number": 9, "html_url": "https://github.com/acme/shop/pull/9"}]);
     let github = Double::start(move |asked| match asked.line.starts_with("GET") {
@@ -113,7 +113,7 @@ fn one_that_somebody_opened_meanwhile_is_taken_as_it_is() {
 }
 
 #[test]
-fn bad_and_hostile_answers_are_told_without_the_token_and_nothing_of_them_is_a_link() {
+fn hostile_forge_responses_leak_no_token_and_no_links() {
     let echoed = json!({"message": format!("bad token {TOKEN} \u{1b}[31m\u{202e}")}).to_string();
     let link = |url: &str| json!({"number": 1, "html_url": url}).to_string();
     let said = |status, said: &str| ForgeError::Refused { status, said: said.into() };
@@ -153,7 +153,7 @@ fn bad_and_hostile_answers_are_told_without_the_token_and_nothing_of_them_is_a_l
 }
 
 #[test]
-fn a_forge_that_is_slow_away_or_inside_is_told_and_hears_no_token() {
+fn forge_that_is_slow_down_or_private_is_an_error_without_a_token() {
     let slow = Double::start(|_| {
         std::thread::park_timeout(Duration::from_secs(60));
         (200, "[]".into())

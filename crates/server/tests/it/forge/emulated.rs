@@ -1,4 +1,4 @@
-//! GitHub, emulated; and GitHub's own description of its API, which every request obeys.
+//! An emulated GitHub, and a mock that checks requests against GitHub's OpenAPI description.
 
 use berth_server::integrations::forges::{Fate, ForgeError};
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{BRANCHES, LIMIT, NEW, client};
 use crate::npm::{Served, file};
 
-/// The emulator's own.
+/// The emulator's built-in token.
 pub(crate) const TOKEN: &str = "test_token_admin";
 
-/// An emulated GitHub with the repository `admin/shop`.
+/// Starts an emulated GitHub with the repository `admin/shop`.
 pub(crate) fn github() -> Option<Served> {
     let program = file("emulate/dist/index.js")?;
     let served = Served::start(&program, &["start", "--service", "github", "--port", "PORT"]);
@@ -18,13 +18,13 @@ pub(crate) fn github() -> Option<Served> {
     Some(served)
 }
 
-/// As a person asks it.
+/// Sends a request to the emulator like a user: POST with a body, otherwise GET.
 pub(crate) fn asked(url: &str, path: &str, body: Option<&Value>) -> Value {
     let method = if body.is_some() { "POST" } else { "GET" };
     told(url, method, path, body)
 }
 
-/// As a person asks it, by any method.
+/// Like [`asked`], with any method.
 pub(crate) fn told(url: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
     let mut command = std::process::Command::new("curl");
     command.args(["--silent", "--show-error", "--max-time", "30", "--request", method, "--header"]);
@@ -43,7 +43,7 @@ fn at_admin(url: &str, token: &str) -> berth_server::integrations::forges::Clien
 }
 
 #[test]
-fn an_emulated_github_opens_one_pull_request_and_finds_it_again() {
+fn github_pull_request_is_opened_once_and_found_again() {
     let Some(github) = github() else { return };
     let client = at_admin(&github.url, TOKEN);
     assert_eq!(client.find(BRANCHES), Ok(None));
@@ -59,7 +59,7 @@ fn an_emulated_github_opens_one_pull_request_and_finds_it_again() {
 }
 
 #[test]
-fn an_emulated_github_says_what_became_of_a_pull_request() {
+fn github_pull_request_state_is_read() {
     let Some(github) = github() else { return };
     let client = at_admin(&github.url, TOKEN);
     let opened = client.open(NEW).unwrap();
@@ -86,7 +86,7 @@ fn client_elsewhere(url: &str) -> berth_server::integrations::forges::Client {
 }
 
 #[test]
-fn every_request_to_github_obeys_githubs_own_description() {
+fn github_requests_match_the_openapi_description() {
     let Some(prism) = file("@stoplight/prism-cli/dist/index.js") else { return };
     let Some(described) = file("@octokit/openapi/generated/api.github.com.json") else { return };
     let described = described.display().to_string();
@@ -95,7 +95,7 @@ fn every_request_to_github_obeys_githubs_own_description() {
     client.find(BRANCHES).unwrap();
     let opened = client.open(NEW).unwrap();
     client.get(opened.number).unwrap();
-    // What breaks the description is refused: the three above were really looked at.
+    // An invalid request is refused, so the three above were really checked.
     let wrong = asked(&served.url, "/repos/admin/shop/pulls", Some(&json!({"title": 1})));
     assert!(wrong["errors"].is_array() && wrong["number"].is_null(), "{wrong}");
 }

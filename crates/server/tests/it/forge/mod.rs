@@ -1,5 +1,5 @@
-//! Forges: an emulated GitHub and GitHub's own description of its API; doubles of GitLab and Gitea, which cannot be
-//! installed here.
+//! Forges: an emulated GitHub and GitHub's OpenAPI description; fakes of GitLab and Gitea, which cannot be installed
+//! here.
 
 mod double;
 mod doubles;
@@ -17,7 +17,7 @@ pub(crate) use emulated::{TOKEN, asked, github, told};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A client of the repository `acme/shop` on a forge of this kind at this address.
+/// A client for the repository `acme/shop` on a forge of this kind.
 fn client(kind: &str, api: &str, token: &str, limit: Duration) -> Client {
     let url = RemoteUrl::parse("https://git.acme.test/acme/shop.git").unwrap();
     let known = [format!("git.acme.test={kind}={api}").parse().unwrap()];

@@ -1,4 +1,4 @@
-//! Authors of a change, read from a mirror.
+//! Reading the authors of a change from a mirror.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -11,7 +11,7 @@ use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 use super::{Mirrored, Origin, anything, mirrored};
 
 impl Origin {
-    /// Writes commits onto `main`, each by an author of its own; gives the last one.
+    /// Adds commits to `main`, each with its own author, and returns the last one.
     pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> Sha {
         let is_empty = self.git(&["branch"]).is_empty();
         let mut stream = String::new();
@@ -42,7 +42,7 @@ fn mirror_of(origin: &Origin) -> Mirrored {
 }
 
 #[test]
-fn authors_committers_and_co_authors_are_read_with_odd_spellings() {
+fn git_authors_committers_and_co_authors_are_read() {
     let origin = Origin::new();
     let first = origin.commit("by Ada");
     let bob = "--author=Bob <BOB@acme.test>";
@@ -64,7 +64,7 @@ fn authors_committers_and_co_authors_are_read_with_odd_spellings() {
 }
 
 #[test]
-fn programs_that_commit_for_an_author_are_no_authors() {
+fn git_authors_exclude_berth_as_committer() {
     let origin = Origin::new();
     origin.write("a.txt", "1");
     let first = origin.commit("by Ada");
@@ -80,7 +80,7 @@ fn programs_that_commit_for_an_author_are_no_authors() {
 }
 
 #[test]
-fn first_change_has_a_limit_and_so_has_a_commit_that_is_gone() {
+fn git_authors_without_a_known_base_are_limited() {
     let origin = Origin::new();
     let last = origin.pile_up(FIRST_CHANGE_COMMITS_MAX + 3, |number| format!("{number}@acme.test"));
     let it = mirror_of(&origin);
@@ -94,7 +94,7 @@ fn first_change_has_a_limit_and_so_has_a_commit_that_is_gone() {
 }
 
 #[test]
-fn longer_change_than_is_read_has_unknown_authors() {
+fn git_authors_of_a_too_long_change_are_unknown() {
     let origin = Origin::new();
     let first = origin.commit("by Ada");
     let same = |_| "bob@acme.test".to_owned();

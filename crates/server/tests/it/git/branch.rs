@@ -1,4 +1,4 @@
-//! A new branch with one commit: made without a work tree, pushed where there was none, and nowhere else.
+//! A new branch with one commit: created without a work tree, and pushed only as a new branch.
 
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
@@ -43,7 +43,7 @@ fn shop() -> (Origin, Sha) {
 }
 
 #[test]
-fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
+fn fix_commit_changes_only_the_given_files_and_modes() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -58,7 +58,7 @@ fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
     let pushed = |was_there| Pushed { commit: made.clone(), was_there };
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(false));
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(true));
-    // Somebody else asks for the same: what is there stays.
+    // A commit of another user does not replace the existing branch.
     let other = commit_by(&it.mirror, &head, &changes, "bob@acme.test").unwrap();
     assert_ne!(other, made);
     assert_eq!(it.mirror.push_new(&to, &other, BRANCH, &["main"]).unwrap(), pushed(true));
@@ -81,14 +81,14 @@ fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
         kinds,
         ["100644 100755 M deploy.sh", "000000 100644 c new/a,b c.txt", "100644 000000 D old/gone.txt"]
     );
-    // Not what .gitattributes would make of it.
+    // The content is stored unchanged, whatever .gitattributes says.
     assert_eq!(origin.git(&["cat-file", "blob", &format!("{BRANCH}:deploy.sh")]), "#!/bin/sh\r\necho hi");
     let who = origin.git(&["log", "-1", "--format=%an %ae %cn %P %s", BRANCH]);
     assert_eq!(who, format!("Berth ada@acme.test Berth {head} Make it run"));
 }
 
 #[test]
-fn a_branch_that_is_there_is_never_moved_not_even_forward() {
+fn fix_push_never_moves_an_existing_branch() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -101,7 +101,7 @@ fn a_branch_that_is_there_is_never_moved_not_even_forward() {
 }
 
 #[test]
-fn no_other_branch_is_ever_written() {
+fn fix_push_refuses_other_branches() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -117,7 +117,7 @@ fn no_other_branch_is_ever_written() {
 }
 
 #[test]
-fn a_commit_that_changes_nothing_or_too_much_is_refused() {
+fn fix_commit_without_changes_or_above_limits_is_refused() {
     let (origin, head) = shop();
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -129,7 +129,7 @@ fn a_commit_that_changes_nothing_or_too_much_is_refused() {
 }
 
 #[test]
-fn a_branch_is_pushed_over_http_with_the_credential_and_one_that_may_not_push_says_so() {
+fn fix_push_over_http_uses_the_credential_and_reports_a_refusal() {
     let (origin, head) = shop();
     let it = mirrored();
     let base = serve(origin.path().to_owned(), "x-access-token:hunter2-token");

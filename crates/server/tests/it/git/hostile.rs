@@ -1,4 +1,4 @@
-//! Hostile repositories, and servers that hang.
+//! Hostile repositories, and git servers that hang.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use berth_engine::git::{Access, GitError, Mirror};
 
 use super::{Origin, PATIENCE, anything, mirrored};
 
-/// Writes an object as it is, however wrong it is.
+/// Writes an object without any validation.
 fn object(origin: &Origin, kind: &str, bytes: &[u8]) -> String {
     let mut child = Command::new("git")
         .args(["hash-object", "-w", "-t", kind, "--stdin", "--literally"])
@@ -25,7 +25,7 @@ fn object(origin: &Origin, kind: &str, bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_tree_with_a_git_directory_in_it_is_refused_when_it_arrives() {
+fn tree_with_a_git_directory_is_refused_at_fetch() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("config", "[core]\n\tfsmonitor = touch /tmp/owned\n");
     origin.commit("first");
@@ -40,7 +40,7 @@ fn a_tree_with_a_git_directory_in_it_is_refused_when_it_arrives() {
 }
 
 #[test]
-fn attributes_and_configuration_in_a_tree_run_nothing() {
+fn git_attributes_and_config_in_a_tree_run_nothing() {
     let (origin, it) = (Origin::new(), mirrored());
     let owned = it.dir.path().join("owned");
     let filter = format!("touch {}", owned.display());
@@ -59,11 +59,11 @@ fn attributes_and_configuration_in_a_tree_run_nothing() {
 }
 
 #[test]
-fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
+fn checkout_with_escaping_symlinks_is_refused() {
     for (links, named) in [
         (vec![("etc", "/etc")], "etc"),
         (vec![("up", "../outside")], "up"),
-        // Neither leads out alone; one through the other does.
+        // Each symlink alone stays inside; combined, they lead out.
         (vec![("sub/up", ".."), ("sly", "sub/up/../outside")], "sly"),
     ] {
         let (origin, it) = (Origin::new(), mirrored());
@@ -81,13 +81,13 @@ fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
     }
 }
 
-/// Megabytes that no compression makes smaller.
+/// Several megabytes that do not compress well.
 fn noise() -> String {
     (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
 }
 
 #[test]
-fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
+fn mirror_of_a_too_large_repository_is_refused_and_cleaned_up() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("small", "x");
     let small = origin.commit("small");
@@ -100,19 +100,19 @@ fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
         matches!(&error, GitError::TooLarge(text) if text.contains("larger than a mirror may be")),
         "{error}"
     );
-    // Whichever way it was caught, the next sync of a repository that shrank again works.
+    // Once the repository is small again, the next sync works.
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
 }
 
 #[test]
-fn a_mirror_that_came_to_be_too_large_is_made_anew() {
+fn mirror_above_the_limit_is_recreated() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("small", "x");
     let small = origin.commit("small");
     origin.write("huge", &noise());
     origin.commit("huge");
-    // As if git had been stopped after the pack was in its place.
+    // As if git had been killed after it had stored the pack.
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     let mirror = it.mirror.clone().limited_to(256 * 1024);
@@ -121,7 +121,7 @@ fn a_mirror_that_came_to_be_too_large_is_made_anew() {
 }
 
 #[test]
-fn refs_that_look_like_options_are_not_branches() {
+fn mirror_ignores_refs_that_look_like_options() {
     let (origin, it) = (Origin::new(), mirrored());
     let head = origin.commit("first");
     let packed = format!("{head} refs/heads/--upload-pack=touch\n{head} refs/heads/main\n");
@@ -131,7 +131,7 @@ fn refs_that_look_like_options_are_not_branches() {
 }
 
 #[test]
-fn a_server_that_hangs_is_given_up_on() {
+fn mirror_of_a_hanging_server_times_out() {
     let it = mirrored();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
@@ -143,7 +143,7 @@ fn a_server_that_hangs_is_given_up_on() {
 }
 
 #[test]
-fn what_a_killed_git_left_behind_does_not_stand_in_the_way() {
+fn mirror_recovers_from_a_killed_git() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.commit("first");
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -155,7 +155,7 @@ fn what_a_killed_git_left_behind_does_not_stand_in_the_way() {
 }
 
 #[test]
-fn a_server_for_many_reaches_neither_its_own_disk_nor_its_private_network() {
+fn mirror_of_a_shared_server_refuses_local_and_private_urls() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.commit("first");
     let open = Access { is_local: false, roots: Vec::new(), hosts: Vec::new() };

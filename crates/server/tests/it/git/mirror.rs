@@ -1,4 +1,4 @@
-//! A mirror follows its repository, and answers questions about it.
+//! Mirrors: syncing, and resolving commits.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,7 +12,7 @@ fn commit_id(text: &str) -> CommitId {
 }
 
 #[test]
-fn a_mirror_follows_branches_and_tags_and_forgets_those_that_are_gone() {
+fn mirror_follows_branches_and_tags() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("a.txt", "1");
     let first = origin.commit("first");
@@ -30,7 +30,7 @@ fn a_mirror_follows_branches_and_tags_and_forgets_those_that_are_gone() {
     assert_eq!((heads.branches.len(), heads.head()), (1, Some(&second)));
     assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Meant::Commit(second.clone()));
 
-    // A force push takes a commit off its branch; who deploys it still finds it.
+    // A force push removes a commit from its branch, but the mirror still resolves it.
     origin.git(&["reset", "--quiet", "--hard", first.as_str()]);
     origin.git(&["tag", "-d", "v1"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
@@ -40,7 +40,7 @@ fn a_mirror_follows_branches_and_tags_and_forgets_those_that_are_gone() {
 }
 
 #[test]
-fn an_empty_repository_has_no_head_and_a_missing_one_is_an_error_without_our_paths() {
+fn mirror_of_an_empty_or_missing_repository_is_reported() {
     let (origin, it) = (Origin::new(), mirrored());
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     assert_eq!((heads.default_branch.as_deref(), heads.branches.len()), (None, 0));
@@ -51,7 +51,7 @@ fn an_empty_repository_has_no_head_and_a_missing_one_is_an_error_without_our_pat
 }
 
 #[test]
-fn a_name_wins_over_an_abbreviation_and_a_whole_hash_over_a_name() {
+fn commit_resolution_prefers_full_hash_then_name_then_short_hash() {
     let (origin, it) = (Origin::new(), mirrored());
     let first = origin.commit("first");
     let (short, shorter) = (&first.as_str()[..8], &first.as_str()[..7]);
@@ -85,7 +85,7 @@ fn a_name_wins_over_an_abbreviation_and_a_whole_hash_over_a_name() {
 }
 
 #[test]
-fn an_abbreviation_of_several_commits_means_none_of_them() {
+fn ambiguous_short_hash_resolves_to_no_commit() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.commit("first");
     let both = origin.alike();
@@ -99,7 +99,7 @@ fn an_abbreviation_of_several_commits_means_none_of_them() {
 }
 
 #[test]
-fn files_are_read_and_listed_and_compared() {
+fn mirror_reads_lists_and_compares_files() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write(".berth/shop/pipeline.yaml", "version: 1\n");
     origin.write(".berth/[a]*/pipeline.yaml", "odd\n");
@@ -134,7 +134,7 @@ fn files_are_read_and_listed_and_compared() {
 }
 
 #[test]
-fn a_checkout_has_the_files_of_its_commit_and_leaves_the_mirror_as_it_was() {
+fn checkout_has_the_files_of_its_commit() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("a/b/c.txt", "deep\n");
     origin.write("run.sh", "#!/bin/sh\n");
@@ -163,6 +163,6 @@ fn files(dir: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn git_is_there_and_new_enough() {
+fn git_is_installed_and_new_enough() {
     berth_engine::git::check().unwrap();
 }

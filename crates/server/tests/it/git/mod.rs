@@ -1,4 +1,4 @@
-//! Git, tried on real repositories: mirrors, checkouts, and what hostile ones may not do.
+//! Git with real repositories: mirrors, checkouts, and hostile repositories.
 
 mod authors;
 mod branch;
@@ -16,10 +16,10 @@ use std::time::Duration;
 use berth_core::repository::RemoteUrl;
 use berth_engine::git::{Access, Mirror, Sha};
 
-/// Longer than anything here may take.
+/// Timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A repository with a work tree, as a person has one.
+/// A repository with a work tree, like a developer's.
 pub(crate) struct Origin {
     dir: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Origin {
         RemoteUrl::parse(&self.path().display().to_string()).unwrap()
     }
 
-    /// Runs git there as a person would, without that person's own settings.
+    /// Runs git in the repository, without the configuration of the user who runs the tests.
     pub(crate) fn git(&self, args: &[&str]) -> String {
         let ran = Command::new("git")
             .args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test", "-c", "commit.gpgSign=false"])
@@ -59,14 +59,14 @@ impl Origin {
         std::fs::write(path, text).unwrap();
     }
 
-    /// Commits whatever is there.
+    /// Commits all changes.
     pub(crate) fn commit(&self, message: &str) -> Sha {
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
         Sha::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
     }
 
-    /// Commits until two of them begin with the same four characters, and gives both.
+    /// Creates commits until two hashes share their first four characters, and returns both.
     pub(crate) fn alike(&self) -> [Sha; 2] {
         let tree = self.git(&["rev-parse", "HEAD^{tree}"]);
         let mut parent = self.git(&["rev-parse", "HEAD"]);

@@ -1,10 +1,10 @@
-//! Names of commits: what git itself takes for the name of a ref.
+//! Commit names are valid exactly if git accepts them as ref names.
 
 use std::process::Command;
 
 use berth_core::name::CommitId;
 
-/// Every text of up to three of these; together they touch each rule of git.
+/// Fragments that are combined into names; together they cover every rule of git.
 const PARTS: &[&str] = &[
     "a", "-", ".", "..", "/", "//", "@", "{", "@{", ".lock", "ü", " ", "~", "^", ":", "?", "*", "[", "\\",
     "\u{7f}", "#", ";", "$(x)",
@@ -15,11 +15,11 @@ fn git_accepts(text: &str) -> bool {
 }
 
 #[test]
-fn commit_accepts_what_git_accepts_as_a_ref_but_no_option() {
+fn commit_name_is_valid_if_git_accepts_it_as_a_ref() {
     let one = || PARTS.iter().map(|part| (*part).to_owned());
     let two = || one().flat_map(|first| PARTS.iter().map(move |second| format!("{first}{second}")));
     for text in one().chain(two()).chain(two().map(|text| format!("a{text}a"))) {
-        // Git takes its own options for options, wherever one stands.
+        // A leading dash would be parsed as an option of git.
         let expected = !text.starts_with('-') && git_accepts(&text);
         assert_eq!(CommitId::parse(&text).is_ok(), expected, "{text:?}");
     }

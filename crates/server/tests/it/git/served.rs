@@ -1,4 +1,4 @@
-//! Git over HTTP: git's own server program behind a few lines of CGI, with Basic authentication.
+//! Git over HTTP: `git http-backend` behind a minimal CGI server with Basic authentication.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use berth_engine::git::{Credential, GitError};
 
 use super::{Origin, anything, mirrored};
 
-/// Serves the repositories below `root` to who knows `user:password`. Ends with the test's process.
+/// Serves the repositories below `root` for `login` (`user:password`) until the test process ends.
 pub(crate) fn serve(root: PathBuf, login: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -52,7 +52,7 @@ fn answer(stream: TcpStream, root: &Path, login: &str) -> Option<()> {
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", root)
         .env("GIT_HTTP_EXPORT_ALL", "1")
-        // Who is known may push.
+        // git allows pushes of authenticated users.
         .env("REMOTE_USER", "ada")
         .env("REQUEST_METHOD", method)
         .env("PATH_INFO", path)
@@ -82,7 +82,7 @@ fn credential(value: &str) -> Credential {
 }
 
 #[test]
-fn a_repository_is_read_over_http_with_a_password_or_a_token_that_is_kept_nowhere() {
+fn mirror_over_http_stores_no_credential() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("a", "1");
     let head = origin.commit("first");

@@ -1,4 +1,4 @@
-//! Builds: once per commit, and what was good stays good.
+//! Builds run once per commit, and a failed one keeps the last good version in use.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn numbers(world: &World, key: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_commit_is_built_once() {
+async fn registry_build_runs_once_per_commit() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     added(&world, "tools", &origin).await;
@@ -24,7 +24,7 @@ async fn a_commit_is_built_once() {
     assert_eq!(view(&world, "tools").await["lastGood"], before);
     assert_eq!(told(&world).await, ["registry_created", "registry_built"], "nothing new is not told");
 
-    // Another ref for the same commit, and one that was built before.
+    // Switch to a ref whose commit was built before.
     let first = origin.git(&["rev-parse", "HEAD"]);
     write(&origin, &["deploy", "check"]);
     let second = origin.commit("second").to_string();
@@ -41,7 +41,7 @@ async fn a_commit_is_built_once() {
 }
 
 #[tokio::test]
-async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
+async fn registry_build_failure_keeps_the_last_good_version() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     added(&world, "tools", &origin).await;
@@ -60,7 +60,7 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
     assert_eq!(offered(&world, "tools/deploy").await, format!("{first} deploy"));
     assert_eq!(seen["steps"][0]["key"], "deploy");
 
-    // A look by itself does not try again what failed; somebody who asks does.
+    // A scheduled sync does not rebuild a failed commit; a requested one does.
     let due = world.app.store().transact(
         berth_store::Context::system(Some(super::super::history::org(&world).await)),
         |tx| {
@@ -97,7 +97,7 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
 }
 
 #[tokio::test]
-async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
+async fn registry_tag_that_moves_keeps_its_version() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -113,14 +113,14 @@ async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
     assert_eq!(offered(&world, "tools/deploy@main").await, format!("{second} deploy"));
     assert!(offered(&world, "tools/evil@v1").await.contains("has no step"));
 
-    // Also where the registry follows the tag itself.
+    // The same if the registry itself follows the tag.
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));
 }
 
 #[tokio::test]
-async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
+async fn registry_ref_is_a_branch_tag_or_commit() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -151,7 +151,7 @@ async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_no_registry_says_so() {
+async fn registry_build_of_another_repository_explains_the_error() {
     let world = World::new().await;
     let origin = Origin::new();
     origin.write("README.md", "nothing here");
@@ -168,7 +168,7 @@ async fn what_is_no_registry_says_so() {
 }
 
 #[tokio::test]
-async fn sc05_a_build_sees_neither_secrets_nor_the_servers_environment() {
+async fn registry_build_sees_no_secrets_and_no_server_environment() {
     let world = World::new().await;
     let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
     world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;

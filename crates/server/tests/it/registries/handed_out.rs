@@ -1,4 +1,4 @@
-//! What was built, handed to the runner that executes a step of it, and to nobody else.
+//! Built registries are handed only to the runner that executes a step of them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::*;
 
 const STEPS: &str = "  steps:\n    - {name: Deploy, type: tools/deploy}\n";
 
-/// Deploys the pipeline, and takes its step as a runner does.
+/// Deploys the pipeline and acquires its step like a runner.
 async fn granted(yard: &Yard) -> (Embedded, Assignment) {
     yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
@@ -27,7 +27,7 @@ async fn granted(yard: &Yard) -> (Embedded, Assignment) {
 }
 
 #[tokio::test]
-async fn sc01_a_runner_gets_the_version_its_plan_names_and_no_other() {
+async fn registry_fetch_is_limited_to_the_planned_version() {
     let world = World::new().await;
     let yard = Yard::new(&world).await;
     let (tools, other) = (origin(&["deploy"]), origin(&["other"]));
@@ -41,7 +41,7 @@ async fn sc01_a_runner_gets_the_version_its_plan_names_and_no_other() {
     let pinned = view(&world, "tools").await["lastGood"]["digest"].clone();
     assert_eq!((&json!(call.digest), call.start.as_str()), (&pinned, "sh start.sh"));
 
-    // Whatever happens to the registry afterwards, this is what runs.
+    // Later changes of the registry do not affect the pinned version.
     tools.write("extra", "of another version");
     tools.commit("moves on");
     sync(&world, "tools").await;

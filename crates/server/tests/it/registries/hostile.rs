@@ -1,4 +1,4 @@
-//! Registries that mean no good: each fails in words, and costs what a build may cost and no more.
+//! Hostile registries: each build fails with a clear error and stays within the limits of a build.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn limited() -> Config {
     }
 }
 
-/// Its build is this script; gives the error of the registry, and its log.
+/// Builds a registry with this script; returns the registry's error and the build log.
 async fn failing(world: &World, script: &str) -> (String, String) {
     let origin = origin(&["deploy"]);
     origin.write("build.sh", script);
@@ -28,7 +28,7 @@ async fn failing(world: &World, script: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn one_that_prints_without_end_is_stopped_and_its_log_is_cut() {
+async fn registry_build_with_endless_output_is_stopped() {
     let world = World::with(limited()).await;
     let (error, _) =
         failing(&world, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done\n").await;
@@ -40,7 +40,7 @@ async fn one_that_prints_without_end_is_stopped_and_its_log_is_cut() {
 }
 
 #[tokio::test]
-async fn one_that_fills_the_disk_is_refused_with_its_size() {
+async fn registry_build_above_the_size_limit_is_refused() {
     let world = World::with(limited()).await;
     let script = "dd if=/dev/urandom of=big bs=1M count=8 2>/dev/null\n";
     let (error, _) = failing(&world, script).await;
@@ -50,7 +50,7 @@ async fn one_that_fills_the_disk_is_refused_with_its_size() {
 }
 
 #[tokio::test]
-async fn links_that_lead_out_of_it_are_refused_and_those_inside_survive() {
+async fn registry_build_with_escaping_symlinks_is_refused() {
     let world = World::with(limited()).await;
     for target in ["/etc/passwd", "../../../../../etc/passwd"] {
         let origin = origin(&["deploy"]);
@@ -82,7 +82,7 @@ async fn links_that_lead_out_of_it_are_refused_and_those_inside_survive() {
 }
 
 #[tokio::test]
-async fn what_it_leaves_running_does_not_outlive_the_build() {
+async fn registry_build_leaves_no_processes() {
     let world = World::with(limited()).await;
     let origin = origin(&["deploy"]);
     let script =
@@ -103,7 +103,7 @@ async fn what_it_leaves_running_does_not_outlive_the_build() {
 }
 
 #[tokio::test]
-async fn one_that_hangs_when_asked_for_its_steps_is_stopped() {
+async fn registry_build_with_hanging_metadata_is_stopped() {
     let world = World::with(limited()).await;
     let origin = origin(&["deploy"]);
     origin.write("start.sh", "while :; do sleep 0.05; done\n");

@@ -1,4 +1,4 @@
-//! A server that is killed, stops or is told something else in the middle of a build.
+//! Builds during which the server is killed or stopped, or the registry changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::super::git::PATIENCE;
 use super::super::world::{Account, World, open_store};
 use super::*;
 
-/// A server over the same files, which builds with this.
+/// Restarts the server on the same files, with this builder.
 async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
     let World { edge, app, ada, hank, dir, postgres } = world;
     drop((edge, app));
@@ -38,7 +38,7 @@ async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
     World { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
 }
 
-/// Begins, and goes on until the server stops.
+/// Builds until the server stops.
 #[derive(Default)]
 struct Endless(AtomicUsize);
 
@@ -58,7 +58,7 @@ impl Builder for Endless {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
+async fn registry_build_interrupted_by_shutdown_is_repeated() {
     let world = World::new().await;
     let builder = Arc::new(Endless::default());
     let world = opened_again(world, Shared(builder.clone())).await;
@@ -76,7 +76,7 @@ async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
     assert_eq!(seen["complete"], false);
     world.app.services().shutdown.cancel();
     running.await.unwrap();
-    // Nothing was written about its end: as if it had been killed.
+    // The end of the build was not recorded, as after a kill.
     assert_eq!(view(&world, "tools").await["status"], "building");
 
     let world = opened_again(world, InSandbox::off()).await;
@@ -106,7 +106,7 @@ impl Builder for Shared {
     }
 }
 
-/// Refuses everything at once.
+/// Fails every build at once.
 struct Refusing;
 
 impl Builder for Refusing {
@@ -121,7 +121,7 @@ impl Builder for Refusing {
 }
 
 #[tokio::test]
-async fn of_many_builds_the_newest_are_kept_with_their_logs() {
+async fn registry_build_retention_keeps_the_newest() {
     let world = opened_again(World::new().await, Refusing).await;
     let origin = origin(&["deploy"]);
     added(&world, "tools", &origin).await;
@@ -143,7 +143,7 @@ async fn of_many_builds_the_newest_are_kept_with_their_logs() {
     assert!(!logs.exists());
 }
 
-/// Builds really, but first something happens through the API.
+/// Sends an API request during the first build, then builds normally.
 struct Meanwhile {
     inner: InSandbox,
     happens: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -162,7 +162,7 @@ impl Builder for Meanwhile {
     }
 }
 
-/// A server in whose first build this request is made.
+/// A server that handles this request during its first build.
 async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> World {
     let world = World::new().await;
     let (send, asked) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
@@ -186,7 +186,7 @@ async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> Wo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ref_that_changes_meanwhile_is_looked_at_afterwards() {
+async fn registry_ref_changed_during_a_build_is_built_next() {
     let world = with_request(|ada| patch("tools").by(ada).json(&json!({"ref": "v1"}))).await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -196,13 +196,13 @@ async fn a_ref_that_changes_meanwhile_is_looked_at_afterwards() {
     added(&world, "tools", &origin).await;
     let seen = view(&world, "tools").await;
     assert_eq!((&seen["status"], &seen["lastGood"]["commit"]), (&json!("ready"), &json!(first)));
-    // What was built for nothing is a version all the same.
+    // The superseded build still provides a version.
     let full: &'static str = format!("tools/check@{second}").leak();
     assert_eq!(offered(&world, full).await, format!("{second} check"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_is_removed_meanwhile_stays_removed() {
+async fn registry_removed_during_a_build_stays_removed() {
     let world = with_request(|ada| call("DELETE", &format!("{REGISTRIES}/tools")).by(ada)).await;
     added(&world, "tools", &origin(&["deploy"])).await;
     ask(&world, "tools").await.is(404, "not_found");

@@ -1,4 +1,4 @@
-//! Registries: added through the API, built by the background work from real repositories, used in definitions.
+//! Registries: added through the API, built by the background jobs from real repositories, used in definitions.
 
 mod built;
 mod handed_out;
@@ -15,7 +15,7 @@ use super::world::{Call, Reply, World, call, get, post};
 
 pub(super) const REGISTRIES: &str = "/api/v1/organizations/acme/step-registries";
 
-/// Answers every question with what stands in `answer.json`.
+/// Answers every call with the content of `answer.json`.
 const START: &str = r#"while [ $# -gt 1 ]; do
   case "$1" in --output) output=$2 ;; esac
   shift
@@ -23,7 +23,7 @@ done
 cat answer.json > "$output"
 "#;
 
-/// A registry in shell, whose steps have these types.
+/// Writes a shell registry with these step types.
 pub(super) fn write(origin: &Origin, steps: &[&str]) {
     let schema =
         json!({"type": "object", "properties": {"target": {"type": "string", "description": "where"}}});
@@ -39,7 +39,7 @@ pub(super) fn write(origin: &Origin, steps: &[&str]) {
     origin.write("answer.json", &answer.to_string());
 }
 
-/// One with a first commit.
+/// A repository with a registry and one commit.
 pub(super) fn origin(steps: &[&str]) -> Origin {
     let origin = Origin::new();
     write(&origin, steps);
@@ -54,14 +54,14 @@ pub(super) async fn add(world: &World, name: &str, origin: &Origin) -> String {
     made.body["data"]["id"].as_str().unwrap().to_owned()
 }
 
-/// Adds what is at `origin`, and has it built.
+/// Adds the registry at `origin` and builds it.
 pub(super) async fn added(world: &World, name: &str, origin: &Origin) -> String {
     let id = add(world, name, origin).await;
     jobs::tick(world.app.jobs()).await.unwrap();
     id
 }
 
-/// Asks for a look, and has it done.
+/// Requests a sync and runs it.
 pub(super) async fn sync(world: &World, key: &str) {
     let asked = world.send(post(&format!("{REGISTRIES}/{key}/sync")).by(&world.ada)).await;
     assert_eq!(asked.status, 202, "{}", asked.text);
@@ -93,7 +93,7 @@ pub(super) async fn told(world: &World) -> Vec<String> {
     world.kinds().await.into_iter().filter(|kind| kind.starts_with("registry_")).collect()
 }
 
-/// What a definition gets for a type: a commit and the registry's own type, or why not.
+/// Resolves a step type as a definition would: the commit and the registry's own step type, or the error.
 pub(super) async fn offered(world: &World, text: &'static str) -> String {
     let org = super::history::org(world).await;
     let offers = world

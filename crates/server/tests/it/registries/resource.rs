@@ -1,4 +1,4 @@
-//! The resource: what is shown of a registry, and what is refused.
+//! The registry resource: its representation, and refused requests.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::super::world::{World, call, get, post};
 use super::*;
 
 #[tokio::test]
-async fn a_registry_is_built_and_shows_its_steps_builds_and_log() {
+async fn registry_shows_its_steps_builds_and_logs() {
     let world = World::new().await;
     let origin = origin(&["CUSTOM:DEPLOY", "Announce"]);
     let head = origin.git(&["rev-parse", "HEAD"]);
@@ -66,7 +66,7 @@ async fn a_registry_is_built_and_shows_its_steps_builds_and_log() {
 }
 
 #[tokio::test]
-async fn steps_and_builds_and_logs_come_in_parts() {
+async fn registry_steps_builds_and_logs_are_paged() {
     let world = World::new().await;
     let origin = origin(&["a", "b", "c"]);
     origin.write("build.sh", "seq 1 10\n");
@@ -93,7 +93,7 @@ async fn steps_and_builds_and_logs_come_in_parts() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_registry_is_refused_by_name() {
+async fn invalid_registry_is_refused_by_name() {
     let world = World::new().await;
     let origin = Origin::new();
     add(&world, "tools", &origin).await;
@@ -122,7 +122,7 @@ async fn what_cannot_be_a_registry_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_change_has_a_version_and_a_creation_happens_once() {
+async fn registry_update_checks_if_match_and_creation_is_idempotent() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let body = json!({"name": "tools", "url": origin.url().as_str()});
@@ -146,13 +146,13 @@ async fn a_change_has_a_version_and_a_creation_happens_once() {
     let back = world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(back.body["data"]["ref"], Value::Null);
     assert_eq!(told(&world).await, ["registry_created", "registry_updated", "registry_updated"]);
-    // The same again is no change.
+    // A repeated change records no event.
     world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(told(&world).await.len(), 3);
 }
 
 #[tokio::test]
-async fn viewers_read_admins_write_and_others_see_nothing() {
+async fn registry_permissions_are_enforced() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let id = added(&world, "tools", &origin).await;
@@ -186,7 +186,7 @@ async fn viewers_read_admins_write_and_others_see_nothing() {
 }
 
 #[tokio::test]
-async fn there_is_a_limit_to_registries() {
+async fn registries_per_organization_are_limited() {
     let world = World::new().await;
     let origin = Origin::new();
     for number in 0..berth_store::tables::registry::REGISTRIES_MAX {

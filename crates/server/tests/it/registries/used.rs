@@ -1,4 +1,4 @@
-//! Registries in definitions: who uses what, and what happens to those that are removed.
+//! Use of registries in definitions, and removal of used ones.
 
 use serde_json::json;
 
@@ -23,7 +23,7 @@ fn delete(path: &str) -> Call {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_used_is_removed_only_by_force_and_says_by_whom() {
+async fn registry_in_use_is_deleted_only_with_force() {
     let world = World::new().await;
     let (first, second) = (origin(&["deploy", "check"]), origin(&["other"]));
     added(&world, "tools", &first).await;
@@ -54,7 +54,7 @@ async fn a_registry_that_is_used_is_removed_only_by_force_and_says_by_whom() {
     assert!(gone.body["data"]["deletedAt"].is_string());
     ask(&world, "tools").await.is(404, "not_found");
     assert!(offered(&world, "tools/deploy").await.starts_with("there is no registry \"tools\""));
-    // Nothing of it is left to be looked at, and the name is free.
+    // Nothing is left to sync, and the name is free.
     jobs::tick(world.app.jobs()).await.unwrap();
     added(&world, "tools", &first).await;
     let again = view(&world, "tools").await;
@@ -65,7 +65,7 @@ async fn a_registry_that_is_used_is_removed_only_by_force_and_says_by_whom() {
 }
 
 #[tokio::test]
-async fn a_step_that_two_registries_have_must_say_of_which() {
+async fn step_type_of_two_registries_must_be_qualified() {
     let world = World::new().await;
     let (first, second) = (origin(&["CUSTOM:Deploy"]), origin(&["deploy", "check"]));
     added(&world, "tools", &first).await;
@@ -84,7 +84,7 @@ async fn a_step_that_two_registries_have_must_say_of_which() {
 }
 
 #[tokio::test]
-async fn a_pipeline_that_changes_or_goes_is_no_user_any_more() {
+async fn registry_users_follow_changed_and_deleted_pipelines() {
     let world = World::new().await;
     added(&world, "tools", &origin(&["deploy"])).await;
     pipeline(&world, "shop", &["tools/deploy"]).await;

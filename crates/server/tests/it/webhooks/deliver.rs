@@ -1,4 +1,4 @@
-//! Delivered at least once, with one id; retried, given up, sent again; and nobody holds up anybody.
+//! Deliveries: at least once with one id, retried, given up, redelivered, and independent of each other.
 
 use axum::body::Body;
 use futures_util::stream;
@@ -8,7 +8,7 @@ use super::{Answer, Harbour, Receiver, patch};
 use crate::world::{get, post};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_arrives_signed_as_the_api_shows_it() {
+async fn webhook_delivers_a_signed_event_equal_to_the_api() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let receiver = Receiver::start(|_| Answer::Status(204)).await;
@@ -34,14 +34,14 @@ async fn an_event_arrives_signed_as_the_api_shows_it() {
     assert_eq!(delivered[0]["id"], first.id());
     assert_eq!(delivered[0]["attempts"][0]["status"], 204);
     assert_eq!(delivered.as_array().unwrap().len(), 1, "it named one kind");
-    // What it is told of is written down beside the events, never as one.
+    // Deliveries are recorded separately and are no events.
     let kinds = harbour.world.kinds().await;
     assert_eq!(kinds.last().unwrap(), "pipeline_resumed");
     harbour.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_fails_is_tried_again_with_the_same_id_and_body() {
+async fn webhook_retry_has_the_same_id_and_body() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let receiver = Receiver::start(|number| Answer::Status(if number < 2 { 500 } else { 200 })).await;
@@ -64,7 +64,7 @@ async fn what_fails_is_tried_again_with_the_same_id_and_body() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_may_ask_to_be_left_alone_and_redirects_are_failures() {
+async fn webhook_honours_retry_after_and_follows_no_redirects() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let busy = Receiver::start(|_| Answer::With(503, "retry-after", "1800".into())).await;
@@ -90,7 +90,7 @@ async fn a_receiver_may_ask_to_be_left_alone_and_redirects_are_failures() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_receiver_that_is_gone_is_switched_off_for_everybody_to_see() {
+async fn webhook_is_deactivated_after_410() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let receiver = Receiver::start(|_| Answer::Status(410)).await;
@@ -104,7 +104,7 @@ async fn a_receiver_that_is_gone_is_switched_off_for_everybody_to_see() {
     let id = ended[0]["id"].as_str().unwrap();
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await.is(409, "invalid_state");
 
-    // Switched on again it is told of what happens from then on.
+    // After reactivation it receives only events from then on.
     let heard = receiver.all().len();
     let on = harbour.world.send(patch("/ops").by(&harbour.ada).json(&json!({"isActive": true}))).await;
     assert_eq!(on.body["data"]["isActive"], true, "{}", on.text);
@@ -115,7 +115,7 @@ async fn a_receiver_that_is_gone_is_switched_off_for_everybody_to_see() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_hangs_or_says_a_gigabyte_holds_up_nobody() {
+async fn webhook_receiver_that_hangs_or_floods_delays_no_other() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let hanging = Receiver::start(|_| Answer::Hang).await;
@@ -146,7 +146,7 @@ async fn one_that_hangs_or_says_a_gigabyte_holds_up_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_letter_is_seen_and_can_be_sent_again_with_the_same_id() {
+async fn webhook_failed_delivery_can_be_redelivered_with_the_same_id() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let tries = usize::try_from(berth_core::webhook::TRIES_MAX).unwrap();
@@ -176,7 +176,7 @@ async fn a_dead_letter_is_seen_and_can_be_sent_again_with_the_same_id() {
     harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
     let arrived = receiver.heard(tries + 1).await;
     assert!(arrived.iter().all(|it| it.id() == id));
-    // Also one that was delivered before.
+    // A delivered one can be redelivered too.
     harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await;
     assert_eq!(receiver.heard(tries + 2).await[tries + 1].id(), id);
     harbour
@@ -187,7 +187,7 @@ async fn a_dead_letter_is_seen_and_can_be_sent_again_with_the_same_id() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_arrives_also_where_every_third_try_fails() {
+async fn webhook_delivers_everything_despite_failures() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let receiver = Receiver::start(|number| Answer::Status(if number % 3 == 1 { 503 } else { 200 })).await;
@@ -195,7 +195,7 @@ async fn everything_arrives_also_where_every_third_try_fails() {
     for _ in 0..20 {
         harbour.stop_and_resume("shop").await;
     }
-    // Everything is tried, then what failed is tried again.
+    // Wait until each delivery was tried once, then make the retries due.
     harbour
         .until("/ops/deliveries?limit=200", |all| {
             let all = all.as_array().unwrap();
@@ -230,7 +230,7 @@ async fn everything_arrives_also_where_every_third_try_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ping_shows_what_the_receiver_answers() {
+async fn webhook_ping_shows_the_receivers_response() {
     let harbour = Harbour::open().await;
     let receiver = Receiver::start(|number| match number {
         0 => Answer::Body(Body::from("hello\u{1b}[31m there")),

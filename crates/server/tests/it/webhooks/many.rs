@@ -1,4 +1,4 @@
-//! Many webhooks of many organizations: nobody waits for anybody else's.
+//! Many webhooks of many organizations do not delay each other.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use super::{Answer, Harbour, PATIENCE, Receiver, config};
 use crate::world::post;
 
-/// An organization older than all others, with as many webhooks as there can be. None of them wants what happens.
+/// An organization older than all others with the maximum number of webhooks, none of which matches the event.
 fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let now = tx.now();
     let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);
@@ -51,7 +51,7 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_is_told_also_behind_a_thousand_that_want_nothing() {
+async fn webhook_is_delivered_despite_a_thousand_unrelated_ones() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     for number in 0..11 {
@@ -67,7 +67,7 @@ async fn a_webhook_is_told_also_behind_a_thousand_that_want_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_try_outs_of_one_organization_leave_room_for_those_of_another() {
+async fn webhook_pings_are_shared_among_organizations() {
     let harbour = Arc::new(Harbour::with(Config { webhook_max: PATIENCE, ..config() }).await);
     let may = Arc::new(Notify::new());
     let answers = may.clone();

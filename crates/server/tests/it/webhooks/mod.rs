@@ -1,4 +1,4 @@
-//! Outgoing webhooks, seen from a receiver that is a real HTTP server.
+//! Outgoing webhooks, received by a real HTTP server.
 
 mod deliver;
 mod many;
@@ -30,12 +30,12 @@ use super::history;
 use super::world::{Account, Reply, World, call, get, post};
 
 pub(crate) const WEBHOOKS: &str = "/api/v1/organizations/acme/webhooks";
-/// Longer than anything here may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a receiver may take here.
+/// Response timeout of receivers in these tests.
 const RECEIVER_MAX: Duration = Duration::from_millis(500);
 
-/// What arrived.
+/// A received request.
 #[derive(Clone)]
 struct Received {
     headers: HeaderMap,
@@ -51,22 +51,22 @@ impl Received {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    /// Checked by the reference.
+    /// Verifies the signature with the reference implementation.
     fn is_signed_with(&self, secret: &str) -> bool {
         standardwebhooks::Webhook::new(secret).unwrap().verify(&self.body, &self.headers).is_ok()
     }
 }
 
-/// What a receiver does with the request of this number, from 0.
+/// Returns the response to the request with this number, counted from 0.
 type Behaviour = Arc<dyn Fn(usize) -> Answer + Send + Sync>;
 
 enum Answer {
     Status(u16),
     With(u16, &'static str, String),
     Body(Body),
-    /// Says nothing.
+    /// Never responds.
     Hang,
-    /// This status, once it may.
+    /// Responds with this status after the notification.
     Later(u16, Arc<Notify>),
 }
 
@@ -89,7 +89,7 @@ impl Receiver {
                 let (serving, behaviour) = (serving.clone(), behaviour.clone());
                 let service = service_fn(move |request| serving.clone().take(request, behaviour.clone()));
                 let builder = hyper::server::conn::http1::Builder::new();
-                // A client that has heard enough cuts the line.
+                // Ignores the error of a client that closes the connection early.
                 tokio::spawn(
                     async move { builder.serve_connection(TokioIo::new(stream), service).await.ok() },
                 );
@@ -115,7 +115,7 @@ impl Receiver {
             Answer::Status(status) => noted(status),
             Answer::Later(status, may) => {
                 may.notified().await;
-                // The next one may too.
+                // Let the next waiting response continue too.
                 may.notify_one();
                 noted(status)
             }
@@ -135,7 +135,7 @@ impl Receiver {
         self.received.lock().unwrap().clone()
     }
 
-    /// Waits until so many have arrived.
+    /// Waits for this many requests.
     async fn heard(&self, count: usize) -> Vec<Received> {
         let waited = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -155,7 +155,7 @@ fn noted(status: u16) -> Response<Body> {
     Response::builder().status(status).body(Body::from("noted")).unwrap()
 }
 
-/// A server at work whose webhooks may go to this machine.
+/// A running server whose webhooks may call this machine.
 struct Harbour {
     world: World,
     at_work: AtWork,
@@ -187,14 +187,14 @@ impl Harbour {
         reply.body["data"].clone()
     }
 
-    /// Creates one and gives its secret.
+    /// Creates a webhook and returns its secret.
     async fn webhook(&self, name: &str, url: &str, kinds: &[&str]) -> String {
         let made = self.post("", &json!({"name": name, "url": url, "kinds": kinds})).await;
         assert_eq!(made.status, 201, "{}", made.text);
         made.body["data"]["secret"].as_str().unwrap().to_owned()
     }
 
-    /// Something happens that everybody may hear of.
+    /// Causes two events: stops a pipeline and resumes it.
     async fn stop_and_resume(&self, slug: &str) {
         for verb in ["stop", "resume"] {
             let path = format!("/api/v1/organizations/acme/pipelines/{slug}/{verb}");
@@ -203,7 +203,7 @@ impl Harbour {
         }
     }
 
-    /// Waits until this webhook's record is as wanted.
+    /// Polls until `wanted` holds for the record at this path.
     async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let looked = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -220,7 +220,7 @@ impl Harbour {
         }
     }
 
-    /// The pause before the next try is over.
+    /// Makes pending retries due now.
     async fn hasten(&self, name: &str) {
         let id = self.see(&format!("/{name}")).await["id"].as_str().unwrap().parse().unwrap();
         let context = Context::system(Some(history::org(&self.world).await));

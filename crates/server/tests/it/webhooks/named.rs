@@ -1,4 +1,4 @@
-//! Who is told: the loser of a takeover, those whom a definition names, and people in a chat.
+//! Recipients: the loser of a takeover, webhooks named in a definition, and chats.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ async fn make(harbour: &Harbour, slug: &str, definition: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_loser_of_a_takeover_and_the_next_in_line_are_told_in_words() {
+async fn chat_webhook_describes_takeovers_and_grants() {
     let harbour = Harbour::open().await;
     make(&harbour, "web", &definition("")).await;
     let bob = harbour.world.member("bob@acme.test", "deployer").await;
@@ -63,7 +63,7 @@ async fn event_summary_is_the_same_in_list_view_stream_and_webhook() {
     harbour.webhook("ops", &receiver.url(), &["session_claimed"]).await;
     let claims = format!("{EVENTS}?kind=session_claimed");
     let mut stream = Stream::open(&harbour.world, get(&claims).by(&harbour.ada)).await;
-    // The slug of the pipeline is in the store at first, then in the stream's cache.
+    // The first summary reads the pipeline's slug from the store, the second one from the stream's cache.
     for (number, context) in ["load test", "a \"second\" look"].into_iter().enumerate() {
         let claim = post(&format!("{QA}/sessions")).by(&harbour.ada).json(&json!({"context": context}));
         let session = harbour.world.send(claim).await.body["data"]["sessionId"].as_str().unwrap().to_owned();
@@ -81,7 +81,7 @@ async fn event_summary_is_the_same_in_list_view_stream_and_webhook() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_definition_names_who_is_told_of_its_own_events() {
+async fn definition_notifications_name_webhooks_for_their_events() {
     let harbour = Harbour::open().await;
     let told = "  notifications: [{ webhook: ops, events: [pipeline_stopped, approval_requested] }]\n";
     let made = make(&harbour, "web", &definition(told)).await;
@@ -130,7 +130,7 @@ async fn a_definition_names_who_is_told_of_its_own_events() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_that_does_not_exist_is_an_error_in_a_definition() {
+async fn definition_notification_of_an_unknown_event_is_an_error() {
     let harbour = Harbour::open().await;
     let told = "  notifications: [{ webhook: ops, events: [deployment_fialed] }]\n";
     let body = json!({"slug": "web", "definition": definition(told)});

@@ -1,4 +1,4 @@
-//! What is refused before anything is sent, and what is refused at the last moment.
+//! Webhooks that are refused on creation, and deliveries that are refused before sending.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use super::{Answer, Harbour, Receiver, WEBHOOKS, patch};
 use crate::world::{World, get, post};
 
 #[tokio::test]
-async fn bad_webhooks_are_refused_with_what_to_do() {
+async fn invalid_webhook_is_refused_with_advice() {
     let world = World::new().await;
     let url = "https://hooks.acme.test/";
     for (body, pointer, words) in [
@@ -58,9 +58,9 @@ async fn bad_webhooks_are_refused_with_what_to_do() {
     }
 }
 
-/// Names are looked up when something is sent: then the answer decides, whatever was said before.
+/// Host names are resolved for each delivery, and the resolved address decides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_of_this_machine_is_refused_when_it_is_asked() {
+async fn webhook_to_a_loopback_host_name_is_refused_at_delivery() {
     let world = World::new().await;
     let body = json!({"name": "inside", "url": "https://localhost:9/", "kinds": ["*"]});
     assert_eq!(world.send(post(WEBHOOKS).by(&world.ada).json(&body)).await.status, 201);
@@ -69,7 +69,7 @@ async fn a_name_of_this_machine_is_refused_when_it_is_asked() {
     assert!(error.contains("not on the open network"), "{}", ping.text);
 }
 
-/// Records so many failed steps in one transaction.
+/// Records this many failed steps in one transaction.
 async fn fail_steps(harbour: &Harbour, count: i64) {
     let context = Context::system(Some(crate::history::org(&harbour.world).await));
     let record = harbour.world.app.store().transact(context, move |tx| {
@@ -81,9 +81,9 @@ async fn fail_steps(harbour: &Harbour, count: i64) {
     record.await.unwrap();
 }
 
-/// A queue that is full stops reading, and reads on when there is room.
+/// A full queue stops reading events and continues once there is space.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_receivers_queue_is_bounded_and_it_catches_up() {
+async fn webhook_queue_is_bounded_and_catches_up() {
     let harbour = Harbour::open().await;
     let works = Arc::new(AtomicBool::new(false));
     let now_works = works.clone();
@@ -114,7 +114,7 @@ async fn a_broken_receivers_queue_is_bounded_and_it_catches_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_too_far_behind_a_full_queue_is_dropped_and_counted() {
+async fn webhook_events_too_far_behind_are_dropped_and_counted() {
     let harbour = Harbour::with(Config { webhook_behind_max: 20, ..super::config() }).await;
     let receiver = Receiver::start(|_| Answer::Status(500)).await;
     harbour.webhook("ops", &receiver.url(), &["step_failed"]).await;

@@ -1,4 +1,4 @@
-//! The resource itself: made, seen, changed, removed.
+//! The webhook resource: create, read, update, delete.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Harbour, WEBHOOKS, delete, patch};
 use crate::world::{get, post};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_is_made_seen_changed_and_deleted() {
+async fn webhook_create_read_update_delete() {
     let harbour = Harbour::open().await;
     let (world, ada) = (&harbour.world, &harbour.ada);
     harbour.webhook("ops", "https://hooks.acme.test/a?key=1#part", &["step_failed"]).await;
@@ -53,14 +53,14 @@ async fn a_webhook_is_made_seen_changed_and_deleted() {
     world.send(get(&format!("{WEBHOOKS}/{id}")).by(ada)).await.is(404, "not_found");
     let told: Vec<_> = world.kinds().await.into_iter().filter(|kind| kind.starts_with("webhook_")).collect();
     assert_eq!(told, ["webhook_created", "webhook_updated", "webhook_deleted"]);
-    // What an address holds may be a secret: it is in no event.
+    // A URL may contain a secret, so events do not contain it.
     let events = world.send(get("/api/v1/organizations/acme/events").by(ada)).await;
     assert!(!events.text.contains("hooks.acme.test"));
     harbour.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_organization_has_so_many_and_they_are_its_own() {
+async fn webhooks_are_limited_and_isolated_by_organization() {
     let harbour = Harbour::open().await;
     for number in 0..100 {
         harbour.webhook(&format!("hook-{number}"), "https://hooks.acme.test/", &["step_failed"]).await;

@@ -1,4 +1,4 @@
-//! Signing secrets: shown once, kept encrypted, and replaced without a gap.
+//! Signing secrets: shown once, stored encrypted, and rotated without a gap.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Answer, Harbour, Receiver, WEBHOOKS};
 use crate::world::{get, post};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_a_rotation_both_secrets_sign_and_no_more_than_three() {
+async fn webhook_secret_rotation_signs_with_up_to_three_secrets() {
     let harbour = Harbour::open().await;
     harbour.world.pipeline("shop").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
@@ -31,7 +31,7 @@ async fn after_a_rotation_both_secrets_sign_and_no_more_than_three() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_secret_is_shown_once_and_is_in_no_file() {
+async fn webhook_secret_is_shown_once_and_stored_encrypted() {
     let harbour = Harbour::open().await;
     let body = json!({"name": "ops", "url": "https://hooks.acme.test/", "kinds": ["*"]});
     let create = || post(WEBHOOKS).by(&harbour.ada).header("idempotency-key", "k").json(&body);

@@ -1,4 +1,4 @@
-//! A webhook that is changed while it is being told something.
+//! A webhook that is changed during a delivery.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::{Answer, Harbour, PATIENCE, Receiver, config, patch};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_is_gone_does_not_switch_off_the_one_that_took_its_place() {
+async fn webhook_url_change_during_a_410_keeps_it_active() {
     let harbour = Harbour::with(Config { webhook_max: PATIENCE, ..config() }).await;
     harbour.world.pipeline("shop").await;
     let may = Arc::new(Notify::new());
@@ -27,7 +27,7 @@ async fn an_address_that_is_gone_does_not_switch_off_the_one_that_took_its_place
     assert_eq!((&log[0]["attempts"][0]["status"], &log[0]["status"]), (&json!(410), &json!("pending")));
     let seen = harbour.see("/ops").await;
     assert_eq!((&seen["isActive"], &seen["failures"]), (&json!(true), &json!(0)), "{seen}");
-    // What the old one did not take goes to the new one.
+    // The delivery that the old URL refused goes to the new one.
     harbour.hasten("ops").await;
     assert_eq!(new.heard(1).await[0].id(), sent[0].id());
     harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
