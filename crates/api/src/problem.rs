@@ -1,4 +1,4 @@
-//! Problems, as RFC 9457 has them, and the codes that are part of the contract.
+//! Problem details (RFC 9457) and the stable problem codes.
 
 use serde::Serialize;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -13,7 +13,7 @@ use crate::session::SessionStatus;
 
 macro_rules! codes {
     ($($name:ident, $status:literal, $text:literal, $title:literal, $doc:literal;)+) => {
-        /// Every way a request can fail. Codes are only ever added.
+        /// Problem codes. Codes are only added, never removed or renamed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($name,)+ }
 
@@ -32,7 +32,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $title),+ }
             }
 
-            /// What it means and what to do, for the page of this code.
+            /// What the code means and what to do, for its documentation page.
             pub const fn explanation(self) -> &'static str {
                 match self { $(Code::$name => $doc),+ }
             }
@@ -103,11 +103,11 @@ codes! {
         "The server's disk is full: reads go on, writes are refused until there is room. Nothing was changed.";
 }
 
-/// A failed request, in `application/problem+json`.
+/// Error response, sent as `application/problem+json` (RFC 9457).
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// A page that explains the code.
+    /// Documentation page of the code.
     #[serde(rename = "type")]
     #[schema(example = "/docs/errors/not_found")]
     pub kind: String,
@@ -115,87 +115,89 @@ pub struct Problem {
     pub title: String,
     #[schema(example = 404)]
     pub status: u16,
-    /// What happened here, in words.
+    /// Human-readable explanation of this occurrence. The wording may change.
     pub detail: String,
-    /// The path of the request.
+    /// Path of the request.
     pub instance: String,
-    /// Stable, for programs.
+    /// Stable, machine-readable code.
     #[schema(value_type = Code)]
     pub code: String,
-    /// Leads to the log line of the request.
+    /// Id of the request, as in the server log.
     pub request_id: String,
-    /// With `invalid_request`, `invalid_parameter`, `unknown_member` and `commit_ambiguous`: what is wrong with which part of the input.
+    /// With `invalid_request`, `invalid_parameter`, `unknown_member` and `commit_ambiguous`: each invalid part of the
+    /// request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<InputError>,
-    /// Further members that belong to the code.
+    /// Additional fields that depend on the code.
     #[serde(flatten)]
     #[schema(value_type = ProblemMembers)]
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Members that problems of some codes have. It is the description of what [`Problem::with`] adds.
+/// Additional fields of some codes.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub struct ProblemMembers {
-    /// With `forbidden`: what the caller's role lacks, where it is a matter of roles.
+    /// With `forbidden`: the missing permission, if a role can grant it.
     #[schema(nullable = false)]
     pub required_permission: Option<Permission>,
-    /// With `rate_limited`, and with `environment_locked` where the session ends by itself: the same as `Retry-After`.
+    /// With `rate_limited`, and with `environment_locked` if the session expires: same value as `Retry-After`.
     #[schema(nullable = false, minimum = 0)]
     pub retry_after_seconds: Option<i64>,
-    /// With `environment_locked` and `not_session_holder`.
+    /// With `environment_locked` and `not_session_holder`: who holds the session.
     #[schema(nullable = false)]
     pub holder: Option<Holder>,
-    /// With `environment_locked`: when it was claimed.
+    /// With `environment_locked`: when the environment was claimed.
     #[schema(nullable = false, format = DateTime)]
     pub since: Option<String>,
-    /// With `environment_locked`: what the holder said it is for.
+    /// With `environment_locked`: context given by the holder.
     pub context: Option<String>,
-    /// With `environment_locked`: the commit of the claim.
+    /// With `environment_locked`: commit given by the holder.
     pub commit_id: Option<String>,
-    /// With `environment_locked`: when the session ends by itself; null: not as things stand.
+    /// With `environment_locked`: when the session expires; null if it does not.
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
-    /// With `environment_locked`: the session that holds it.
+    /// With `environment_locked`: id of the active session.
     #[schema(nullable = false)]
     pub session_id: Option<String>,
-    /// With `environment_locked`: the fence of that session.
+    /// With `environment_locked`: fencing token of the active session.
     #[schema(nullable = false)]
     pub fence: Option<i64>,
-    /// With `environment_locked`: how many wait.
+    /// With `environment_locked`: number of waiting tickets.
     #[schema(nullable = false, minimum = 0)]
     pub queue_length: Option<i64>,
-    /// With `environment_locked`: the caller holds it.
+    /// With `environment_locked`: true if the caller is the holder.
     #[schema(nullable = false, rename = "self")]
     pub is_self: Option<bool>,
-    /// With `environment_locked`: where to wait, and where to take over.
+    /// With `environment_locked`: links to join the queue and to take over.
     #[schema(nullable = false)]
     pub links: Option<ProblemLinks>,
-    /// With `environment_locked` of a claim by label: all that have the label.
+    /// With `environment_locked` on claim-any: all environments with the label.
     #[schema(nullable = false)]
     pub environments: Option<Vec<HeldEnvironment>>,
-    /// With `session_not_active`: how it ended.
+    /// With `session_not_active`: how the session ended.
     #[schema(nullable = false)]
     pub session_status: Option<SessionStatus>,
-    /// With `session_not_active`: who took the environment over.
+    /// With `session_not_active`: who took over the environment.
     pub overridden_by: Option<Actor>,
-    /// With `session_not_active`.
+    /// With `session_not_active`: when the environment was taken over.
     #[schema(format = DateTime)]
     pub overridden_at: Option<String>,
-    /// With `session_not_active`.
+    /// With `session_not_active`: reason given for the takeover.
     pub override_reason: Option<String>,
-    /// With `session_not_active`, and with `precondition_failed` in an environment: the environment's fence.
+    /// With `session_not_active`, and with `precondition_failed` on an environment: the environment's current fencing
+    /// token.
     pub current_fence: Option<i64>,
-    /// With `commit_ambiguous`: some of the commits that begin like this.
+    /// With `commit_ambiguous`: some of the matching commits.
     #[schema(nullable = false)]
     pub candidates: Option<Vec<String>>,
-    /// With `pipeline_invalid`.
+    /// With `pipeline_invalid`: errors in the definition.
     #[schema(nullable = false)]
     pub diagnostics: Option<Vec<Diagnostic>>,
-    /// With `invalid_state` of a repository that is to be deleted: pipelines that come from it.
+    /// With `invalid_state` when deleting a repository: pipelines defined in it.
     #[schema(nullable = false)]
     pub pipelines: Option<Vec<RepositoryPipeline>>,
-    /// With `invalid_state` of a secret or step registry that is to be deleted: pipelines that use it.
+    /// With `invalid_state` when deleting a secret or step registry: pipelines that use it.
     #[schema(nullable = false)]
     pub used_by: Option<Vec<ProblemUser>>,
 }
@@ -217,7 +219,7 @@ pub struct HeldEnvironment {
     pub queue_length: i64,
 }
 
-/// A pipeline that uses something: with `id` for a step registry, with `pipelineId` for a secret.
+/// A pipeline that uses the record: identified by `id` for a step registry, by `pipelineId` for a secret.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub struct ProblemUser {
@@ -243,7 +245,7 @@ impl ToSchema for Code {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct InputError {
-    /// A JSON pointer into the body, or the name of a parameter.
+    /// JSON pointer into the body, or name of the parameter.
     #[schema(example = "/slug")]
     pub pointer: String,
     pub code: InputErrorCode,
@@ -253,11 +255,11 @@ pub struct InputError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InputErrorCode {
-    /// The value is not one that is accepted.
+    /// The value is not valid.
     Invalid,
-    /// It is missing.
+    /// The value is required.
     Required,
-    /// The request has no such member.
+    /// The field does not exist.
     UnknownMember,
 }
 
