@@ -169,7 +169,7 @@ pub struct Insights {
     /// Time that granted tickets waited in the queue.
     pub wait_seconds: Spread,
     pub takeovers: usize,
-    /// Number of sessions that expired.
+    /// Number of sessions that ended by expiry or idle timeout.
     pub expired: usize,
     /// Number of tickets that left the queue without being granted.
     pub gave_up: usize,

@@ -255,7 +255,7 @@ pub enum Outcome {
     /// No part of it ran: preparation failed for a reason outside the step, such as a full disk.
     NeverStarted {
         detail: String,
-        /// Highest fence known to the runner, if it rejected the attempt because of its fence.
+        /// Set if the runner rejected the attempt because of work it had executed under this fence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known_fence: Option<i64>,
     },

@@ -112,18 +112,18 @@ fn response(status: u16, code: Code, detail: &str) -> Value {
         ),
         409 => add(
             "Retry-After",
-            "With `environment_locked`: seconds until the session ends by itself, where it does",
+            "With `environment_locked`: seconds until the session expires, if it does",
             seconds,
             false,
         ),
-        429 | 503 => add("Retry-After", "Seconds to wait before the next try", seconds, true),
+        429 | 503 => add("Retry-After", "Seconds to wait before retrying", seconds, true),
         _ => {}
     }
     if status == 429 {
         let schema = json!({"type": "string", "example": "\"default\";r=0;t=2"});
         add(
             "RateLimit",
-            "The limit that was reached, requests left, and seconds until there are more",
+            "The limit that was reached, the remaining requests, and the seconds until it resets",
             schema,
             true,
         );

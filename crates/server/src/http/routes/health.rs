@@ -30,19 +30,20 @@ pub(crate) struct Readiness {
     health: Health,
     /// Whether this server runs steps itself.
     runs_steps: bool,
-    /// How steps and builds are kept apart from its machine; null where it runs neither.
+    /// How steps and builds are isolated from the server's machine; null if it runs neither.
     isolation: Option<Isolation>,
 }
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// Get whether the process is alive.
+/// Check that the process is alive.
 #[utoipa::path(get, operation_id = "getHealth", path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
 pub(crate) async fn healthz() -> Answer<Health> {
     Answer::ok(HEALTHY)
 }
 
-/// Get whether the server can answer requests: its database is readable and writable, and it is not stopping.
+/// Check that the server can serve requests. Its database must be readable and writable, and it must not be shutting
+/// down.
 #[utoipa::path(get, operation_id = "getReadiness", path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readiness>, AppError> {
     if app.services.shutdown.is_cancelled() {
