@@ -41,66 +41,66 @@ macro_rules! codes {
 }
 
 codes! {
-    InvalidRequest, 400, "invalid_request", "The request is not valid",
-        "The path or the body is not as documented. `errors` names each member that is wrong and why.";
-    InvalidJson, 400, "invalid_json", "The body is not JSON",
-        "The body could not be read as JSON. `detail` says where it breaks.";
-    InvalidParameter, 400, "invalid_parameter", "A parameter is not valid",
-        "A query or path parameter is out of its range. `errors` names the parameter and the range.";
-    UnknownMember, 400, "unknown_member", "The request has an unknown member",
-        "The body has a member that this request does not have; nothing was changed. `errors` points at each, and names the one that was probably meant.";
-    Unauthenticated, 401, "unauthenticated", "Please authenticate",
-        "There is no token or sign-in, or it is wrong, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
-    Forbidden, 403, "forbidden", "You may not do this",
-        "You are known, but your role does not allow this. `requiredPermission` names what is missing; an admin of the organization can give you a role that has it.";
+    InvalidRequest, 400, "invalid_request", "Invalid request",
+        "The path or the body is not valid. `errors` lists each invalid field and what is wrong with it.";
+    InvalidJson, 400, "invalid_json", "The body is not valid JSON",
+        "The body could not be parsed as JSON. `detail` says where parsing failed.";
+    InvalidParameter, 400, "invalid_parameter", "Invalid parameter",
+        "A query or path parameter is not valid. `errors` names the parameter and what it accepts.";
+    UnknownMember, 400, "unknown_member", "Unknown field",
+        "The body has a field that this request does not accept. Nothing was changed. `errors` lists each unknown field, and suggests the field that was probably meant.";
+    Unauthenticated, 401, "unauthenticated", "Authentication required",
+        "The request has no API token or login, or it is invalid, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
+    Forbidden, 403, "forbidden", "Permission denied",
+        "Your role does not allow this. `requiredPermission` names the missing permission; an admin of the organization can give you a role that has it.";
     ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
-        "The password was last checked in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens are not asked.";
-    NotSessionHolder, 403, "not_session_holder", "Somebody else holds this session",
-        "Only the holder of a session may do this. `holder` says who that is; they can hand it over to you.";
-    NotEligible, 403, "not_eligible", "Your answer does not count here",
-        "The approval is for other people, or it bars those who wrote, started or retried what is to be approved. `detail` says which; somebody else has to answer.";
+        "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens never need this.";
+    NotSessionHolder, 403, "not_session_holder", "Another member holds this session",
+        "Only the holder of a session may do this. `holder` says who that is; they can hand over the environment to you.";
+    NotEligible, 403, "not_eligible", "Not eligible to decide this approval",
+        "The approval is restricted to other people, or excludes the people who wrote, started or retried the change. `detail` says which. Another person has to decide.";
     NotFound, 404, "not_found", "Not found",
-        "There is no such thing here, or it belongs to an organization your token is not for.";
+        "The resource does not exist, or it belongs to an organization that your token has no access to.";
     MethodNotAllowed, 405, "method_not_allowed", "Method not allowed",
-        "This path exists, but not with this method. The `Allow` header lists those it has.";
-    RequestTimeout, 408, "request_timeout", "The request took too long",
-        "The request did not arrive, or was not answered, in time. Nothing was changed unless a repeat with the same `Idempotency-Key` says so.";
-    AlreadyExists, 409, "already_exists", "It exists already",
-        "Something with this name exists already. `detail` says what.";
-    InvalidState, 409, "invalid_state", "Not possible in this state",
-        "The request is well formed, but the state of the thing says no. `detail` says why.";
-    NothingToRollBackTo, 409, "nothing_to_roll_back_to", "There is nothing to go back to",
-        "No other deployment that succeeded in this stage is left to go back to. Deploy an earlier commit instead, or name a deployment in `to`.";
-    EnvironmentLocked, 409, "environment_locked", "The environment is held",
-        "Somebody holds this environment. `holder`, `since`, `context` and `expiresAt` say who, since when, why and until when. Wait in line with `\"queue\": true`, or take it over with force-claim.";
+        "The path exists, but does not support this method. The `Allow` header lists the methods it supports.";
+    RequestTimeout, 408, "request_timeout", "Request timed out",
+        "The request was not received or not processed in time. Repeat it with the same `Idempotency-Key` to find out whether it took effect.";
+    AlreadyExists, 409, "already_exists", "Already exists",
+        "A resource with this name already exists. `detail` says which.";
+    InvalidState, 409, "invalid_state", "Not possible in the current state",
+        "The request is valid, but not possible in the current state of the resource. `detail` says why.";
+    NothingToRollBackTo, 409, "nothing_to_roll_back_to", "Nothing to roll back to",
+        "No other successful deployment of this stage is available. Deploy an earlier commit instead, or name a deployment in `to`.";
+    EnvironmentLocked, 409, "environment_locked", "The environment is locked",
+        "The environment is held. `holder`, `since`, `context` and `expiresAt` say by whom, since when, why and until when. Join the queue with `\"queue\": true`, or take over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",
-        "The session has ended: released, expired, or taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
+        "The session was released, has expired, or was taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
     ApprovalEnded, 409, "approval_ended", "The approval has ended",
-        "It was approved, rejected, expired, or has lapsed because what it was for has changed or is over. `detail` says which, and what to do.";
-    AlreadyVoted, 409, "already_voted", "You have answered already",
-        "A person answers once, whichever account or token they use. Somebody else has to answer.";
-    IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still running",
-        "A request with this `Idempotency-Key` is being answered right now. Repeat it in a moment.";
-    PreconditionFailed, 412, "precondition_failed", "It has changed since you read it",
-        "`If-Match` names a version that is no longer the current one. Read it again, then decide.";
+        "It was approved or rejected, has expired, or has lapsed because what it was for has changed or no longer waits. `detail` says which, and what to do.";
+    AlreadyVoted, 409, "already_voted", "You have already voted",
+        "Each person votes once, whichever account or token they use. Another person has to decide.";
+    IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still being processed",
+        "A request with this `Idempotency-Key` is still being processed. Repeat it in a moment.";
+    PreconditionFailed, 412, "precondition_failed", "The resource has changed",
+        "`If-Match` names a version that is not the current one. Read the resource again before you repeat the request.";
     BodyTooLarge, 413, "body_too_large", "The body is too large",
-        "`detail` names the limit.";
-    UnsupportedMediaType, 415, "unsupported_media_type", "Send JSON",
+        "The request body exceeds the limit. `detail` states the limit.";
+    UnsupportedMediaType, 415, "unsupported_media_type", "Unsupported media type",
         "The body must be `application/json`.";
     PipelineInvalid, 422, "pipeline_invalid", "The pipeline definition has errors",
-        "`diagnostics` lists every error with line, column, the line itself and what to write instead.";
-    CommitAmbiguous, 422, "commit_ambiguous", "Several commits begin like this",
-        "The repository has several commits whose ids begin with `commitId`, and no branch or tag of that name. `candidates` lists some of them. Send more characters of the id.";
-    IdempotencyKeyReused, 422, "idempotency_key_reused", "This Idempotency-Key was used for another request",
+        "`diagnostics` lists every error with its line, column, source line and a suggestion.";
+    CommitAmbiguous, 422, "commit_ambiguous", "Ambiguous commit",
+        "Several commits of the repository start with `commitId`, and no branch or tag has that name. `candidates` lists some of them. Send more characters of the hash.";
+    IdempotencyKeyReused, 422, "idempotency_key_reused", "The Idempotency-Key was used for another request",
         "The key was sent before with a different body. Use a new key for a new request.";
     RateLimited, 429, "rate_limited", "Too many requests",
-        "Wait as long as `Retry-After` says.";
-    Internal, 500, "internal", "Something broke on our side",
-        "This is a mistake in Berth. The `requestId` leads to the log line that tells what happened.";
-    Unavailable, 503, "unavailable", "Not available right now",
+        "Wait for the number of seconds in `Retry-After`.";
+    Internal, 500, "internal", "Internal server error",
+        "This is a bug in Berth. The server log has details under the `requestId`.";
+    Unavailable, 503, "unavailable", "Service unavailable",
         "The server is starting, stopping or overloaded. Repeat the request, with the same `Idempotency-Key` if it was a POST.";
     StorageFull, 503, "storage_full", "The disk is full",
-        "The server's disk is full: reads go on, writes are refused until there is room. Nothing was changed.";
+        "The server's disk is full. Reads still work; writes fail until space is freed. Nothing was changed.";
 }
 
 /// Error response, sent as `application/problem+json` (RFC 9457).

@@ -92,7 +92,7 @@ pub struct Config {
     /// How long one build of a registry may take, and what it may leave behind.
     pub registry_build_max: Duration,
     pub registry_bytes_max: u64,
-    /// Hosts and networks the server's own requests may go to although they are not on the open network.
+    /// Hosts and networks the server's own requests may go to although they are not a public address.
     pub egress_allow: Vec<Allowed>,
     /// What hosts of repositories are, where their name does not tell.
     pub forges: Vec<ForgeAt>,

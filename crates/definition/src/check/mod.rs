@@ -106,7 +106,7 @@ fn tracked(draft: &Draft<'_>) {
 fn network(Site { value, at }: &Site<'_, Step>) {
     if value.network == Some(Network::None) && is_request(&value.kind, &value.params) {
         let place = at.get("network").unwrap_or_else(|| at.clone());
-        place.error("no_network", "this step asks an address, which needs the network; leave `network` out");
+        place.error("no_network", "this step needs the network; remove `network`");
     }
 }
 

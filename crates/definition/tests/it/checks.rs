@@ -168,7 +168,7 @@ fn a_rule_that_nobody_can_fulfil_is_told() {
     check_pipeline(
         "stage_defaults: { requires: { approvals: 3, from: [a@acme.test, b@acme.test, A@acme.test] } }",
         &expect![[r#"
-            4:44: error: 3 approvals are asked for, but `from` names 2; name more people, or ask for fewer [unfulfillable]
+            4:44: error: 3 approvals are required, but `from` names only 2; name more people, or require fewer approvals [unfulfillable]
         "#]],
     );
     check_pipeline(
@@ -178,7 +178,7 @@ fn a_rule_that_nobody_can_fulfil_is_told() {
     check_pipeline(
         "steps:\n    - { name: A, type: approval, params: { approvals: 2, from: [a@acme.test] } }",
         &expect![[r#"
-            5:42: error: 2 approvals are asked for, but `from` names 1; name more people, or ask for fewer [unfulfillable]
+            5:42: error: 2 approvals are required, but `from` names only 1; name more people, or require fewer approvals [unfulfillable]
         "#]],
     );
 }

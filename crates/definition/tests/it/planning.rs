@@ -215,7 +215,7 @@ steps:
         wrong,
         "all",
         &expect![
-            "not_runnable: the condition of the step `a` cannot be decided: `fromJSON(stage.name)` gives `fromJSON` a text that is not JSON, at line 1, column 1"
+            "not_runnable: the condition of the step `a` cannot be evaluated: `fromJSON(stage.name)` gives `fromJSON` a text that is not JSON, at line 1, column 1"
         ],
     );
 }

@@ -174,7 +174,7 @@ fn one_private_address_among_public_ones_spoils_them_all() {
         ],
     ] {
         let failed = post(&egress(&[], all_at(addresses)), "https://hooks.acme.test/").unwrap_err();
-        assert!(failed.why.contains("not on the open network"), "{addresses:?}: {}", failed.why);
+        assert!(failed.why.contains("not a public address"), "{addresses:?}: {}", failed.why);
     }
 }
 
@@ -195,7 +195,7 @@ fn a_name_that_changes_its_address_is_looked_up_once() {
     let first = post(&strict, &url).unwrap_err();
     assert!(!first.why.contains("open network"), "the first address is a good one: {}", first.why);
     assert_eq!(*asked.lock().unwrap(), 1);
-    assert!(post(&strict, &url).unwrap_err().why.contains("not on the open network"));
+    assert!(post(&strict, &url).unwrap_err().why.contains("not a public address"));
     assert_eq!(receiver.seen.load(Ordering::SeqCst), 0);
 }
 

@@ -122,8 +122,7 @@ impl Edge {
             // It may still be committed: nobody may take this for a no.
             Err(_) => {
                 let text = format!(
-                    "the request took longer than {} s; it may have had its effect or not. \
-                     Repeat it with the same Idempotency-Key to learn which.",
+                    "the request took longer than {} s; it may or may not have taken effect. Repeat it with the same Idempotency-Key to find out.",
                     limit.as_secs()
                 );
                 AppError::new(Code::Unavailable, text).into_response()
@@ -228,7 +227,7 @@ impl Asked {
 fn check_host(request: &Request<Body>) -> Result<(), AppError> {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
-        return Err(AppError::new(Code::InvalidRequest, "a request has exactly one Host header"));
+        return Err(AppError::new(Code::InvalidRequest, "a request must have exactly one Host header"));
     }
     Ok(())
 }
@@ -236,7 +235,7 @@ fn check_host(request: &Request<Body>) -> Result<(), AppError> {
 fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
     let bad = |detail: &str| AppError::new(Code::InvalidRequest, detail);
     if uri.path_and_query().map_or(0, |whole| whole.as_str().len()) > URI_BYTES_MAX {
-        return Err(bad(&format!("the address is longer than {URI_BYTES_MAX} bytes")));
+        return Err(bad(&format!("the URL is longer than {URI_BYTES_MAX} bytes")));
     }
     let path = canonical(uri.path()).map_err(bad)?;
     if path == uri.path() && uri.authority().is_none() {
@@ -246,7 +245,7 @@ fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
         Some(query) => format!("{path}?{query}"),
         None => path.into_owned(),
     };
-    whole.parse().map_err(|_| bad("the address is not valid"))
+    whole.parse().map_err(|_| bad("the URL is not valid"))
 }
 
 /// What the client has is still right. The headers that tell how long say the same as with the whole answer.
@@ -299,11 +298,11 @@ fn for_status(status: StatusCode, method: &Method) -> Problem {
     match status {
         StatusCode::NOT_FOUND => Problem::new(Code::NotFound, "there is nothing at this path"),
         StatusCode::METHOD_NOT_ALLOWED => {
-            Problem::new(Code::MethodNotAllowed, format!("{method} is not possible here"))
+            Problem::new(Code::MethodNotAllowed, format!("{method} is not allowed here"))
         }
         other => {
             tracing::error!(status = other.as_u16(), "an answer without a problem body");
-            Problem::new(Code::Internal, "something broke on our side")
+            Problem::new(Code::Internal, "internal error")
         }
     }
 }

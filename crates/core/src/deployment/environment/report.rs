@@ -100,13 +100,13 @@ fn ended(deployment: &EnvironmentDeployment, outcome: &Outcome) -> DeploymentSta
         }
         (Outcome::Stopped, _) => DeploymentStatus::Failed(Failure {
             cause: Cause::Lost,
-            detail: "it stopped before its end".into(),
+            detail: "it stopped before it finished".into(),
         }),
     }
 }
 
 fn lost() -> Failure {
-    Failure { cause: Cause::Lost, detail: "its runner went away; how far it came is not known".into() }
+    Failure { cause: Cause::Lost, detail: "its runner was lost; the outcome is unknown".into() }
 }
 
 /// Ends a cancelled deployment. A success reported after the cancel comes too late.

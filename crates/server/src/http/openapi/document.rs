@@ -13,10 +13,7 @@ const TAGS: &[(&str, &str)] = &[
     ("api tokens", "Bearer tokens. A token belongs to one organization and has the permissions of one user."),
     ("approvals", "Pending approvals and votes."),
     ("deployments", "Deployments through the stages of a pipeline or to an environment."),
-    (
-        "environments",
-        "Ephemeral environments and the sessions that hold their locks.",
-    ),
+    ("environments", "Ephemeral environments and the sessions that hold their locks."),
     ("events", "The audit log. Each event contains the hash of the previous one."),
     ("members", "People and service accounts of an organization, their roles, and invitations."),
     ("organizations", "Every other record belongs to one organization."),

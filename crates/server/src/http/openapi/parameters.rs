@@ -124,8 +124,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     // Runners have nonces of their own.
     let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
     if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
-        let text =
-            "Unique key of the request. For 7 days, requests with the same key and body are executed once and get the same response.";
+        let text = "Unique key of the request. For 7 days, requests with the same key and body are executed once and get the same response.";
         let pattern = format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$");
         let schema = json!({"type": "string", "pattern": pattern, "example": "6f1c2a9b-deploy-9fceb02"});
         all.push(header("Idempotency-Key", text, &schema));

@@ -269,7 +269,7 @@ pub(crate) async fn start_deployment(
     let reference = check.optional("/ref", body.reference.as_deref(), CommitId::parse);
     let reason = check.optional("/reason", body.reason.as_deref(), Reason::parse);
     if commit.is_some() && reference.is_some() {
-        return Err(AppError::invalid_member("/ref", "and commitId cannot both be given"));
+        return Err(AppError::invalid_member("/ref", "cannot be combined with commitId"));
     }
     let pointer = if reference.is_some() { "/ref" } else { "/commitId" };
     let commit = commit.or(reference);

@@ -36,7 +36,7 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
            ("environment" = Option<String>, Query, description = "Only events of this environment (id)"),
            ("from" = Option<String>, Query, format = DateTime, description = "Only events at or after this time"),
            ("to" = Option<String>, Query, format = DateTime, description = "Only events before this time"),
-           ("total" = Option<bool>, Query, description = "Return the total number of events. Cannot be combined with filters"),
+           ("total" = Option<bool>, Query, description = "Return the total number of events, if no filter is given"),
            ("Last-Event-ID" = Option<i64>, Header, description = "Stream events after this sequence number"),
            ("lastEventId" = Option<i64>, Query, description = "Same as the `Last-Event-ID` header, for clients that cannot set it")),
     responses((status = 200, description = "A page of events, or an endless event stream", content(
@@ -128,7 +128,7 @@ pub(crate) async fn verify_events(
     posted: Posted<EventsVerify>,
 ) -> Result<Answer<Verification>, AppError> {
     let kept = posted.body.head.map(|ChainHead { sequence, hash }| Head::parse(sequence, &hash)).transpose();
-    let wanted = "must be a head: sequence from 0, and hash as sha256: and 64 digits";
+    let wanted = "must have a sequence from 0, and a hash of sha256: and 64 hex digits";
     app.verify_events(&who, kept.map_err(|_| AppError::invalid_member("/head", wanted))?).await
 }
 

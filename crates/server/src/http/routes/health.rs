@@ -57,7 +57,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readine
     // Nothing is written. But whoever writes has been asked, and has a transaction that may.
     let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
-    both.map_err(|_| AppError::busy("the database does not answer"))??;
+    both.map_err(|_| AppError::busy("the database does not respond"))??;
     let config = app.config();
     Ok(Answer::ok(Readiness {
         health: HEALTHY,

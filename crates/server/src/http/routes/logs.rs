@@ -93,7 +93,7 @@ fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
     let limit = params.whole("limit", 1, LOG_MATCHES_MAX as i64)?.unwrap_or(MATCHES_DEFAULT);
     let text = params.text("q")?;
     if tail.is_some() && (from.is_some() || to.is_some() || text.is_some()) {
-        return Err(AppError::invalid_parameter("tail", "replaces fromLine, toLine and q: send one of them"));
+        return Err(AppError::invalid_parameter("tail", "cannot be combined with fromLine, toLine or q"));
     }
     if let (Some(from), Some(to)) = (from, to)
         && to < from

@@ -23,7 +23,7 @@ use crate::http::query::{IfMatch, Listed, Paging, Params};
 /// List pipelines, oldest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines", tag = "pipelines",
     params(("search" = Option<String>, Query, description = "Only pipelines whose slug or name contains this text"),
-           ("status" = Option<PipelineStatus>, Query, description = "only those of this status")),
+           ("status" = Option<PipelineStatus>, Query, description = "Only pipelines with this status")),
     responses((status = 200, body = List<Pipeline>)))]
 pub(crate) async fn list_pipelines(
     State(app): State<Arc<App>>,

@@ -164,10 +164,7 @@ pub(crate) async fn view_registry_build_log(
     let part = match (line("tail", BUILD_LOG_LINES_MAX as i64)?, from, to) {
         (Some(lines), None, None) => BuildLogPart::Tail(lines),
         (Some(_), _, _) => {
-            return Err(AppError::invalid_parameter(
-                "tail",
-                "replaces fromLine and toLine: send one of them",
-            ));
+            return Err(AppError::invalid_parameter("tail", "cannot be combined with fromLine or toLine"));
         }
         (None, Some(from), Some(to)) if to < from => {
             return Err(AppError::invalid_parameter("toLine", "must not be before fromLine"));

@@ -201,7 +201,7 @@ async fn received(artifacts: &Artifacts, mut body: Body) -> Result<File, AppErro
     while let Some(piece) = next_frame(&mut body).await? {
         length += piece.len() as u64;
         if length > ARTIFACT_UPLOAD_BYTES_MAX {
-            let text = format!("an artifact may have {ARTIFACT_UPLOAD_BYTES_MAX} bytes");
+            let text = format!("an artifact may have at most {ARTIFACT_UPLOAD_BYTES_MAX} bytes");
             return Err(AppError::new(Code::BodyTooLarge, text));
         }
         let written = tokio::task::spawn_blocking(move || file.write_all(&piece).map(|()| file));

@@ -122,14 +122,15 @@ fn new_scope(check: &mut Check, sent: ScopeNew) -> Option<NewScope> {
     match sent.kind {
         ScopeKind::Organization => {
             let nothing = if pipeline.is_ok() || sent.stage.is_some() {
-                Err("has no pipeline or stage")
+                Err("of type organization must not have a pipeline or stage")
             } else {
                 Ok(())
             };
             check.required("/scope", nothing).map(|()| NewScope::Organization)
         }
         ScopeKind::Pipeline => {
-            let nothing = if sent.stage.is_some() { Err("is only for the type stage") } else { Ok(()) };
+            let nothing =
+                if sent.stage.is_some() { Err("is only allowed with the type stage") } else { Ok(()) };
             let pipeline = check.required("/scope/pipelineId", pipeline);
             check.required("/scope/stage", nothing).and(pipeline).map(NewScope::Pipeline)
         }

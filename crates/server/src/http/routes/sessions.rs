@@ -109,7 +109,7 @@ pub(crate) async fn force_claim(
         None | Some(ForceMode::Now) => Mode::Now,
     };
     if grace.is_some() && body.mode != Some(ForceMode::Grace) {
-        check.required::<(), _>("/graceSeconds", Err("goes with \"mode\": \"grace\""));
+        check.required::<(), _>("/graceSeconds", Err("requires \"mode\": \"grace\""));
     }
     let expected = expected.map(Fence::from_number);
     let asked = check.done(Some(ForceAsked { wish, why, mode, expected }))?;
@@ -290,7 +290,7 @@ fn line(check: &mut Check, queue: Option<bool>, wait_seconds: Option<i64>) -> Op
     let seconds = ranged(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
     let waits = queue.unwrap_or(false);
     if seconds.is_some() && !waits {
-        check.required::<(), _>("/waitSeconds", Err("goes with \"queue\": true"));
+        check.required::<(), _>("/waitSeconds", Err("requires \"queue\": true"));
     }
     waits.then(|| seconds.unwrap_or(WAIT_S_DEFAULT))
 }
@@ -305,5 +305,5 @@ fn ranged(check: &mut Check, pointer: &str, given: Option<i64>, least: i64, most
 /// A reason that says something.
 pub(super) fn said(text: &str) -> Result<Reason, String> {
     let reason = Reason::parse(text).map_err(|error| error.to_string())?;
-    if reason.as_str().is_empty() { Err("must say why".into()) } else { Ok(reason) }
+    if reason.as_str().is_empty() { Err("must not be empty".into()) } else { Ok(reason) }
 }

@@ -83,7 +83,7 @@ fn complaint(status: u16) -> Option<String> {
         300..400 => {
             Some(format!("answered {status}: redirects are not followed; give the webhook the final address"))
         }
-        410 => Some("answered 410: it is gone for good".to_owned()),
+        410 => Some("responded with 410 Gone".to_owned()),
         _ => Some(format!("answered {status}")),
     }
 }

@@ -50,7 +50,7 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
             // An automatic retry would block the pull requests behind it.
             Err(error) => {
                 tracing::error!(?error, analysis = %id, "a fix could not be proposed");
-                (asked, Err(Unmade("it could not be made; the server's log says why".to_owned())))
+                (asked, Err(Unmade("it could not be made; the server log says why".to_owned())))
             }
         },
     };

@@ -90,7 +90,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
                 Ok(found) => found,
                 Err(error) => {
                     tracing::error!(?error, repository = %before.id, "what is in a repository could not be used");
-                    let text = "what is in it could not be used; the server's log says why".to_owned();
+                    let text = "what is in it could not be used; the server log says why".to_owned();
                     return fail(syncs, org, before, text).await;
                 }
             };

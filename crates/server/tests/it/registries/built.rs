@@ -146,7 +146,7 @@ async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
     assert_eq!(view(&world, "empty").await["error"], "the repository is empty");
     assert_eq!(
         offered(&world, "empty/x").await,
-        "registry \"empty\" was never built well, so none of its steps can be used: the repository is empty"
+        "registry \"empty\" was never built successfully, so its steps cannot be used: the repository is empty"
     );
 }
 

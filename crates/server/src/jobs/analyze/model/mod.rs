@@ -149,7 +149,7 @@ impl Asking<'_> {
             let Some(seconds) = patience else { return Ok(Err(why)) };
             let pause = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
             if self.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-                return Ok(Err("the server stops".to_owned()));
+                return Ok(Err("the server is stopping".to_owned()));
             }
         }
         Ok(Err("it gave no answer".to_owned()))
