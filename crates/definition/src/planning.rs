@@ -118,7 +118,7 @@ fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
     };
     match offers.get(kind.as_str()) {
         None => vec![format!(
-            "the step `{id}` is of the type {}, and which custom steps there are is known to a server alone",
+            "the step `{id}` is of the type {}, and custom steps are only known to a server",
             quoted(kind)
         )],
         Some(Err(why)) => vec![format!("the step `{id}`: {why}")],

@@ -102,8 +102,7 @@ impl AppError {
                 tracing::warn!(%inside, "the outcome of a commit is unknown");
                 Problem::new(
                     Code::Unavailable,
-                    "it is not known whether this was done: the database was lost while it was written. \
-                     Repeat the request with the same Idempotency-Key to find out, or look before you repeat it",
+                    "the database connection was lost during the write, so it is unknown whether the change was made. Repeat the request with the same Idempotency-Key to find out, or check the current state first",
                 )
             }
             AppError::Store(StoreError::Bug(inside)) | AppError::Fault(inside) => {

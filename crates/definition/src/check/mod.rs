@@ -77,8 +77,7 @@ fn skips(draft: &Draft<'_>) {
     for (at, id) in places.filter_map(|at| at.get("skip")).flat_map(|at| at.texts()) {
         if StepId::parse(id).is_ok() && !draft.steps.iter().any(|step| step.value.id.as_str() == id) {
             let problem = if is_step(&draft.build, id) {
-                let message =
-                    format!("{} is part of the build, which no stage runs; leave it out", quoted(id));
+                let message = format!("{} is part of the build, which no stage runs; remove it", quoted(id));
                 Problem::error("unknown_step", message)
             } else {
                 let problem =

@@ -65,7 +65,7 @@ mod tests {
         check(
             &json!({ "url": "shop.test", "expect_status": 20, "within": "soon" }),
             &expect![[r#"
-            /url bad_url: must be an address that begins with http:// or https://
+            /url bad_url: must be a URL that begins with http:// or https://
             /expect_status out_of_range: must be at least 100
             /within bad_duration: must be a duration like 30s, 10m, 24h or 1h30m"#]],
         );
@@ -78,7 +78,7 @@ mod tests {
         check(
             &json!({ "url": "http://a b", "method": "POST", "within": 60 }),
             &expect![[r#"
-            /url bad_url: must be an address that begins with http:// or https://
+            /url bad_url: must be a URL that begins with http:// or https://
             /method unknown_value: `POST` is not known here; there are GET and HEAD
             /within wrong_type: expected text, found the number 60"#]],
         );

@@ -42,7 +42,7 @@ fn the_first_stage_is_meant_and_what_waits_is_left_out_and_told() {
         staging.notes,
         [
             "staging has a window: it is always open here",
-            "the step ask is left out: nobody is asked here",
+            "the step ask is left out: approvals are not requested here",
             "the step wait is left out: nothing is waited for here",
         ]
     );
@@ -59,7 +59,7 @@ fn approvals_and_the_way_back_of_a_stage_are_left_out_and_told() {
     assert_eq!(
         production.notes,
         [
-            "production asks for 2 approvals: nobody is asked here",
+            "production asks for 2 approvals: approvals are not requested here",
             "production has a window: it is always open here",
             "production is rolled back when it fails: nothing is here",
         ]

@@ -231,7 +231,7 @@ fn what_nobody_has_offered_is_refused_by_name_unless_it_is_left_out() {
         steps,
         "all",
         &expect![
-            "not_runnable: the step `own` is of the type `tools/deploy@v2`, and which custom steps there are is known to a server alone"
+            "not_runnable: the step `own` is of the type `tools/deploy@v2`, and custom steps are only known to a server"
         ],
     );
     let skipped = format!("stages: [{{ name: a, skip: [ask, wait, own] }}]\n{steps}");
@@ -245,7 +245,8 @@ fn what_nobody_has_offered_is_refused_by_name_unless_it_is_left_out() {
     );
     let definition = parse(&pipeline(steps)).definition.expect("valid");
     let plan = preview(&definition, &Target::Stages, &facts()).expect("can be looked at");
-    expect!["the step `own` is of the type `tools/deploy@v2`, and which custom steps there are is known to a server alone"].assert_eq(&obstacles(&plan, &Offers::new()).join("\n"));
+    expect!["the step `own` is of the type `tools/deploy@v2`, and custom steps are only known to a server"]
+        .assert_eq(&obstacles(&plan, &Offers::new()).join("\n"));
 }
 
 #[test]

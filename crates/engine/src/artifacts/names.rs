@@ -39,13 +39,13 @@ pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(),
     let (mut up, mut went_down) = (0, false);
     for name in names {
         match name {
-            b".." if went_down => return refused("is a link that goes up again"),
+            b".." if went_down => return refused("is a link with `..` after a name"),
             b".." => up += 1,
             _ => went_down = true,
         }
     }
     if up > depth {
-        return refused("is a link that leads out of the artifact");
+        return refused("is a link that points outside the artifact");
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ impl BuiltinStep for HttpCheck {
                     if u64::from(status) == expected {
                         return Ok(BTreeMap::new());
                     }
-                    format!("answered {status}")
+                    format!("responded with {status}")
                 }
                 Err(problem) => {
                     attempt.log.write_line(&format!("[berth] {method} {url}: {problem}"));

@@ -178,7 +178,7 @@ impl StepRun {
 }
 
 pub(super) fn too_often() -> Failure {
-    Failure { cause: Cause::NotRunnable, detail: format!("it was tried {ATTEMPTS_MAX} times") }
+    Failure { cause: Cause::NotRunnable, detail: format!("it failed {ATTEMPTS_MAX} attempts") }
 }
 
 fn planned<'a>(draft: &Draft<'a>, at: usize) -> &'a PlannedStep {

@@ -80,11 +80,11 @@ impl Sent {
 fn complaint(status: u16) -> Option<String> {
     match status {
         200..300 => None,
-        300..400 => {
-            Some(format!("answered {status}: redirects are not followed; give the webhook the final address"))
-        }
+        300..400 => Some(format!(
+            "responded with {status}: redirects are not followed; set the webhook to the final URL"
+        )),
         410 => Some("responded with 410 Gone".to_owned()),
-        _ => Some(format!("answered {status}")),
+        _ => Some(format!("responded with {status}")),
     }
 }
 

@@ -152,7 +152,7 @@ async fn a_fix_becomes_one_commit_one_branch_and_one_pull_request_on_an_emulated
     assert_eq!(opened["title"], "Make deploy.sh executable everyone");
     assert_eq!((&opened["head"]["ref"], &opened["base"]["ref"]), (&json!(BRANCH), &json!("main")));
     let body = opened["body"].as_str().unwrap();
-    assert!(body.contains("Permission denied") && body.contains("asked for by ada"), "{body}");
+    assert!(body.contains("Permission denied") && body.contains("requested by ada"), "{body}");
 
     let git = |args: &[&str]| git(&bare, args);
     let head = failed["resolvedCommitId"].as_str().unwrap();

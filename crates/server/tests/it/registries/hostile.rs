@@ -36,7 +36,7 @@ async fn one_that_prints_without_end_is_stopped_and_its_log_is_cut() {
     let shown = view(&world, "tools/builds/1/logs?tail=5").await;
     let bytes = shown["bytes"].as_u64().unwrap();
     assert!(bytes < 2 * berth_server::limits::BUILD_LOG_BYTES_MAX, "{bytes}");
-    assert!(shown.to_string().contains("the rest is left out"), "{shown}");
+    assert!(shown.to_string().contains("log truncated after"), "{shown}");
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn links_that_lead_out_of_it_are_refused_and_those_inside_survive() {
         origin.commit("links");
         added(&world, "out", &origin).await;
         let error = view(&world, "out").await["error"].as_str().unwrap().to_owned();
-        assert!(error.starts_with("what it built cannot be kept: a/out: is a link"), "{error}");
+        assert!(error.starts_with("the build output cannot be stored: a/out: is a link"), "{error}");
         let gone = call("DELETE", &format!("{REGISTRIES}/out"));
         assert_eq!(world.send(gone.by(&world.ada)).await.status, 200);
     }

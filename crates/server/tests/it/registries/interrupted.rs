@@ -89,7 +89,7 @@ async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
         (
             &json!("succeeded"),
             &json!("interrupted"),
-            &json!("the server stopped meanwhile; another build follows")
+            &json!("the server stopped during the build; it will be built again")
         )
     );
 }
