@@ -143,7 +143,7 @@ fn addresses_that_lead_inside_are_refused_however_they_are_written() {
         "",
     ] {
         let failed = post(&strict, url).expect_err(url);
-        assert!(failed.why.starts_with("the address "), "{url}: {}", failed.why);
+        assert!(failed.why.starts_with("the URL "), "{url}: {}", failed.why);
     }
     assert_eq!(receiver.seen.load(Ordering::SeqCst), 0, "nobody was asked");
 }
@@ -255,7 +255,7 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
     let local = egress(&["127.0.0.1"], of_the_system());
     let silent = Receiver::answering("");
     let failed = post(&local, &silent.url()).unwrap_err();
-    assert!(failed.why.starts_with("no answer within"), "{}", failed.why);
+    assert!(failed.why.starts_with("no response within"), "{}", failed.why);
     assert!(failed.took < 10 * PATIENCE, "{:?}", failed.took);
 
     let endless =

@@ -159,7 +159,7 @@ fn a_forge_that_is_slow_away_or_inside_is_told_and_hears_no_token() {
         (200, "[]".into())
     });
     let error = client("github", &slow.url, TOKEN, Duration::from_millis(300)).find(BRANCHES).unwrap_err();
-    assert!(error.to_string().contains("no answer within"), "{error}");
+    assert!(error.to_string().contains("no response within"), "{error}");
     let gone = client("github", "http://127.0.0.1:1", TOKEN, LIMIT).find(BRANCHES).unwrap_err();
     assert!(matches!(gone, ForgeError::Unreachable(_)), "{gone}");
     for inside in ["http://10.0.0.7/api", "https://169.254.169.254/", "http://localhost.test/"] {

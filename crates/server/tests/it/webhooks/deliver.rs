@@ -141,7 +141,7 @@ async fn one_that_hangs_or_says_a_gigabyte_holds_up_nobody() {
     }
     let log = harbour.until("/hanging/deliveries", |all| all[9]["attempts"][0].is_object()).await;
     let error = log[9]["attempts"][0]["error"].as_str().unwrap();
-    assert!(error.starts_with("no answer within"), "{error}");
+    assert!(error.starts_with("no response within"), "{error}");
     harbour.close().await;
 }
 
