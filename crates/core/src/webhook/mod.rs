@@ -56,7 +56,7 @@ impl State {
 }
 
 impl Webhook {
-    /// Disables the webhook because the receiver responded with 410 Gone Gone.
+    /// Disables the webhook because the receiver responded with 410 Gone.
     #[must_use]
     pub fn gone(&self, now: Timestamp) -> Self {
         let why = Some("the receiver responded with 410 Gone".to_owned());

@@ -52,7 +52,7 @@ impl BuiltinStep for HttpCheck {
                     if u64::from(status) == expected {
                         return Ok(BTreeMap::new());
                     }
-                    format!("responded with {status}")
+                    format!("answered {status}")
                 }
                 Err(problem) => {
                     attempt.log.write_line(&format!("[berth] {method} {url}: {problem}"));

@@ -70,7 +70,7 @@ fn try_address(attempt: &RunningAttempt<'_>, url: &str, by: Instant) -> Result<O
     let answer = http::send_request(attempt, HttpMethod::Get, url, by)?;
     Ok(match answer {
         Ok(status) if (200..300).contains(&status) => None,
-        Ok(status) => Some(format!("responded with {status}")),
+        Ok(status) => Some(format!("answered {status}")),
         Err(problem) => Some(problem),
     })
 }

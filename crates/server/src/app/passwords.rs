@@ -153,9 +153,9 @@ impl App {
 /// an admin of one organization must not get into the account of a person who is in others as well.
 pub fn issue_reset_link(tx: &mut Tx<'_>, email: &Email) -> Result<ResetLink, AppError> {
     let user = user::by_email(tx, email)?;
-    let user = user.filter(|user| matches!(user.account, Account::Person { .. })).ok_or_else(|| {
-        AppError::new(Code::NotFound, format!("there is no user with the address {email} here"))
-    })?;
+    let user = user
+        .filter(|user| matches!(user.account, Account::Person { .. }))
+        .ok_or_else(|| AppError::new(Code::NotFound, format!("there is no user with the address {email}")))?;
     let token = make(TokenKind::PasswordReset);
     let expires_at = tx.now().plus_seconds(PASSWORD_RESET_HOURS * 60 * 60);
     password_reset::put(tx, user.id, &hash(token.reveal()), expires_at)?;

@@ -159,7 +159,7 @@ impl App {
             if !force && !last.pipelines.is_empty() {
                 let slugs: Vec<_> = last.pipelines.iter().take(5).map(|it| it.slug.as_str()).collect();
                 let text = format!(
-                    "{} pipelines are defined in it, for example {}; delete them, or send ?force=true to keep them with their current definitions",
+                    "pipelines are defined in it ({}), for example {}; delete them, or send ?force=true to keep them with their current definitions",
                     last.pipelines.len(),
                     slugs.join(", ")
                 );

@@ -353,7 +353,7 @@ CREATE TABLE deployments (
   bypass TEXT,
   -- Accounts that have retried a stage of it: a list.
   retried_by TEXT,
-  -- When the logs of a deployment were removed after their retention period. One that was retried since has new ones.
+  -- When the logs of a deployment were removed because they were old. One that was retried since has new ones.
   logs_removed_at BIGINT,
   -- When the artifacts of a deployment were given up because they were old. One that was retried since has new ones.
   artifacts_removed_at BIGINT,
