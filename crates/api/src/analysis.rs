@@ -1,4 +1,4 @@
-//! Analyses: why a step failed, and what would mend it.
+//! Failure analyses: why a step failed and how to fix it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -19,41 +19,41 @@ pub struct Analysis {
     pub step_id: String,
     /// The step's id in the definition.
     pub step: String,
-    /// Zero: nothing of the step ever ran.
+    /// Number of the failed attempt; 0 if no attempt started.
     pub attempt: u32,
-    /// The commit whose files were looked at; null for a pipeline without a repository.
+    /// Commit whose files were read; null for a pipeline without a repository.
     pub commit_id: Option<String>,
-    /// Who asked; the system, where the definition did.
+    /// Who requested the analysis; the system if the pipeline definition did.
     pub actor: Actor,
-    /// Who answered: `rules`, or a provider and its model.
+    /// What produced the result: `rules`, or the provider and model.
     #[schema(example = "rules")]
     pub analyser: Option<String>,
-    /// Equal for failures that are the same.
+    /// Identical for identical failures.
     pub fingerprint: Option<String>,
-    /// The same failure was looked into before: by this analysis.
+    /// Earlier analysis of the same failure whose result was reused.
     pub reused_from: Option<String>,
-    /// In plain words. Null while nothing is known, and when there is not enough evidence.
+    /// Plain-text explanation. Null until the analysis has finished, and if there is not enough evidence.
     pub root_cause: Option<String>,
     #[schema(example = "dependency")]
     pub category: Option<String>,
     pub confidence: Option<AnalysisConfidence>,
-    /// Lines of the log that show it, the most telling first; without a root cause those that are worth a look.
+    /// Log lines that show the root cause, most relevant first. Without a root cause: lines worth reading.
     pub evidence: Vec<AnalysisEvidence>,
-    /// What to do.
+    /// What to do about it.
     pub advice: Option<String>,
-    /// The rule that says so.
+    /// The rule that matched.
     pub rule: Option<String>,
-    /// Lines of a kind that the last good run of the step did not print.
+    /// Lines unlike any that the step's last successful run printed.
     pub new_lines: Vec<AnalysisLines>,
-    /// A change that would mend it; it applies to the commit.
+    /// Suggested change. It applies cleanly to `commitId`.
     pub suggested_fix: Option<AnalysisFix>,
-    /// The one that proposes a fix of this failure; in lists this is null.
+    /// Pull request that proposes a fix for this failure. Always null in lists.
     pub pull_request: Option<Box<FixPullRequest>>,
-    /// Why another analyser answered than the one that was wanted.
+    /// Why a different analyser than the configured one was used.
     pub note: Option<String>,
-    /// Tokens as the provider counts them; null where no model answered.
+    /// Tokens as counted by the provider; null if no model was used.
     pub usage: Option<AnalysisUsage>,
-    /// Exactly what was sent to a model; in lists this is empty.
+    /// Requests sent to a model. Always empty in lists.
     pub requests: Vec<AnalysisRequest>,
     /// Why the analysis itself failed.
     pub error: Option<String>,
@@ -84,7 +84,7 @@ pub enum AnalysisConfidence {
     High,
 }
 
-/// Lines of a log, counted from 1, both included.
+/// A range of log lines, 1-based and inclusive.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisLines {
@@ -97,9 +97,9 @@ pub struct AnalysisLines {
 pub struct AnalysisEvidence {
     pub first_line: usize,
     pub last_line: usize,
-    /// What stands there, without colours and control characters, and not all of a long line.
+    /// Text of the lines without colours and control characters. Long lines are truncated.
     pub text: String,
-    /// False: a model names these lines, but the log does not have them.
+    /// False if a model cited these lines but the log does not contain them.
     pub supported: bool,
 }
 
@@ -110,18 +110,18 @@ pub struct AnalysisUsage {
     pub output_tokens: i64,
 }
 
-/// One call of a model.
+/// One request to a model.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisRequest {
     pub number: i64,
     pub analyser: String,
     pub url: String,
-    /// Byte for byte, as it was sent. Null for callers without `analysis:source`: it holds source files.
+    /// Request body, byte for byte. Null for callers without `analysis:source`, because it contains source files.
     pub body: Option<String>,
-    /// SHA-256 of the body, as the event has it.
+    /// SHA-256 of the body; the audit log has the same value.
     pub hash: String,
-    /// Of the answer; null if none came.
+    /// HTTP status of the response; null if there was none.
     pub status: Option<i64>,
     pub error: Option<String>,
     pub usage: AnalysisUsage,
@@ -129,17 +129,17 @@ pub struct AnalysisRequest {
     pub sent_at: String,
 }
 
-/// What would be sent to a model. The mark around data is another one each time.
+/// What would be sent to a model. The delimiter around the data is random and differs each time.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisPreview {
-    /// `rules`: nothing would be sent.
+    /// With `rules`, nothing would be sent.
     pub analyser: String,
     pub url: Option<String>,
     pub body: Option<String>,
 }
 
-/// An analysis, or what it would send.
+/// An analysis, or a preview of what it would send.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum AnalysisAsked {
@@ -152,30 +152,30 @@ impl Replay for AnalysisAsked {}
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisFix {
-    /// One line, good as the title of a commit.
+    /// One line, suitable as a commit title.
     pub summary: String,
-    /// A unified diff as git writes it, file modes included. Null for callers without `analysis:source`.
+    /// Unified diff in git format, including file modes. Null for callers without `analysis:source`.
     pub diff: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnalysisNew {
-    /// Id of the step, or its id in the definition. Absent: the step that failed first.
+    /// Id of the step, or its id in the definition. Defaults to the step that failed first.
     #[schema(example = "deploy")]
     pub step_id: Option<String>,
-    /// True: nothing is sent and nothing begun; the answer shows what would be sent to a model.
+    /// If true, no analysis is started and nothing is sent; the response shows what would be sent to a model.
     pub preview: Option<bool>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnalysisProvider {
-    /// The rules alone; nothing leaves the server.
+    /// Built-in rules only; no data leaves the server.
     None,
     /// Anthropic's Messages API.
     Anthropic,
-    /// Chat completions as OpenAI has them.
+    /// OpenAI-compatible chat completions API.
     Openai,
 }
 
@@ -183,20 +183,20 @@ pub enum AnalysisProvider {
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisSettings {
     pub provider: AnalysisProvider,
-    /// Null: the provider's own address.
+    /// Null for the provider's default URL.
     pub base_url: Option<String>,
     pub model: Option<String>,
-    /// Name of the organization's secret that holds the key.
+    /// Name of the organization secret that holds the API key.
     pub api_key_secret: Option<String>,
-    /// Of one answer.
+    /// Maximum output tokens per request.
     pub output_tokens_max: i64,
-    /// Of 30 days, in and out; beyond it the rules answer.
+    /// Maximum input and output tokens in 30 days. Beyond it, only the built-in rules are used.
     pub monthly_tokens_max: i64,
-    /// Of one call.
+    /// Timeout per request.
     pub timeout_seconds: i64,
-    /// Suggested fixes may change pipeline definitions, below `.berth/`.
+    /// Whether suggested fixes may change pipeline definitions below `.berth/`.
     pub permit_definition: bool,
-    /// Null: nobody has changed them yet.
+    /// Null if the settings were never changed.
     #[schema(format = DateTime)]
     pub updated_at: Option<String>,
 }
@@ -209,10 +209,10 @@ pub struct AnalysisSettingsPut {
     pub provider: AnalysisProvider,
     #[schema(example = "http://llm.acme.test:11434/v1", max_length = 2048)]
     pub base_url: Option<String>,
-    /// Needed with a provider.
+    /// Required unless `provider` is `none`.
     #[schema(max_length = 200)]
     pub model: Option<String>,
-    /// Name of a secret of the organization.
+    /// Name of an organization secret.
     pub api_key_secret: Option<String>,
     #[schema(minimum = 256, maximum = 32000)]
     pub output_tokens_max: Option<i64>,

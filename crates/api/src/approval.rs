@@ -1,4 +1,4 @@
-//! Approvals: what people are asked, and what they answered.
+//! Approvals and votes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -15,23 +15,23 @@ pub struct Approval {
     pub deployment_id: String,
     pub pipeline_id: String,
     pub stage: String,
-    /// The step that asks; null when the stage itself does.
+    /// Step that requires the approval; null if the stage itself does.
     pub step_id: Option<String>,
-    /// What to look at before answering.
+    /// Instructions for approvers.
     pub message: Option<String>,
     pub commit_id: Option<String>,
-    /// Of everything that is to be approved: commit, definition, what the build left, inputs and stage.
+    /// Digest of what is approved: commit, definition, build artifacts, inputs and stage.
     pub digest: String,
     pub rule: ApprovalRule,
-    /// How many people have to approve: `rule.approvals`, and one more while part of the change is by unknown authors.
+    /// Number of people who must approve: `rule.approvals`, plus one while part of the change has unknown authors.
     pub required: u32,
-    /// Why `required` is more than the rule says.
+    /// Why `required` is higher than `rule.approvals`.
     pub raised_because: Option<String>,
-    /// How many people have approved so far. While it waits, only those count who may approve at this moment.
+    /// Number of people who have approved. While pending, counts only those who are currently eligible.
     pub given: usize,
-    /// Members who may not approve because they wrote or started what is to be approved. Only while it waits.
+    /// Members who may not approve because they wrote or started the change. Empty once the approval has ended.
     pub excluded: Vec<String>,
-    /// Why it cannot be approved as things are, and what to do. Null: it can, or it does not wait any more.
+    /// Why too few members can approve, and what to do about it. Null if enough can, or the approval has ended.
     pub unreachable: Option<String>,
     /// Oldest first.
     pub votes: Vec<ApprovalVote>,
@@ -41,7 +41,7 @@ pub struct Approval {
     pub expires_at: Option<String>,
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
-    /// Why it lapsed: `changed`, what it was for is another thing now; `over`, nothing waits for it any more.
+    /// Why it lapsed: `changed`, what was to be approved has changed; `over`, nothing waits for the approval any more.
     #[schema(value_type = Option<LapseReason>)]
     pub lapsed_because: Option<String>,
 }
@@ -58,7 +58,7 @@ pub enum ApprovalStatus {
     Lapsed,
 }
 
-/// Statuses to list approvals by.
+/// Status to filter approvals by.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum ApprovalStatusFilter {
@@ -80,11 +80,12 @@ pub enum LapseReason {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRule {
-    /// Different people, however many accounts they have.
+    /// Number of distinct people who must approve. Several accounts of one person count once.
     pub approvals: u32,
-    /// Roles (this one or a higher one) and e-mail addresses; empty: everybody who may decide.
+    /// Eligible roles (or higher) and e-mail addresses. If empty, every member with `approvals:decide` is eligible.
     pub from: Vec<String>,
-    /// False: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment.
+    /// Whether people who wrote, committed or co-authored part of the change, or started or retried the deployment, may
+    /// approve it.
     pub self_approval: bool,
     pub timeout_seconds: Option<u64>,
 }
@@ -94,7 +95,7 @@ pub struct ApprovalRule {
 pub struct ApprovalVote {
     pub actor: Actor,
     pub choice: VoteChoice,
-    /// False: a yes of a person who has left, has another role, or has become an author since.
+    /// False for an approval by a person who has since left, changed role, or become an author of the change.
     pub counts: bool,
     pub comment: Option<String>,
     #[schema(format = DateTime)]

@@ -1,4 +1,4 @@
-//! Signing in and out, and who one is.
+//! Login, logout and the current user.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -32,7 +32,7 @@ pub struct PasswordChange {
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PasswordReset {
-    /// What follows the `#` in the link.
+    /// The part of the reset link after the `#`.
     #[schema(format = Password)]
     pub token: String,
     #[schema(format = Password, min_length = 15, max_length = 256)]
@@ -62,23 +62,24 @@ pub struct PasswordConfirmation {
 #[serde(rename_all = "camelCase")]
 pub struct Me {
     pub user: User,
-    /// Those the caller can reach: all of a signed-in user's, the one of a token.
+    /// Organizations the caller can access: all of a logged-in user's, or the one the API token belongs to.
     pub organizations: Vec<Organization>,
-    /// To be sent as `X-Berth-CSRF` with every change made with the cookie. Null for a token.
+    /// Send it as `X-Berth-CSRF` with every request that changes something and authenticates with the cookie. Null for
+    /// an API token.
     pub csrf_token: Option<String>,
-    /// What only a demo has; null on every other server.
+    /// Set on demo servers only.
     #[serde(default)]
     pub demo: Option<Demo>,
 }
 
-/// A server with throw-away data, to look at.
+/// A demo server with throw-away data.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Demo {
     pub sites: Vec<DemoSite>,
 }
 
-/// Where what was deployed can be seen.
+/// Where to see what was deployed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DemoSite {

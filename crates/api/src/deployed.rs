@@ -1,4 +1,4 @@
-//! What is where.
+//! What is currently deployed where.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::environment::Holder;
 use crate::pipeline::{Current, Stage};
 
-/// What the stages and environments of a pipeline have.
+/// What is currently deployed in the stages and environments of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployed {
@@ -15,9 +15,9 @@ pub struct Deployed {
     #[schema(example = "shop")]
     pub slug: String,
     pub name: String,
-    /// The head of the tracked branch, as last seen; null without a repository.
+    /// Head commit of the tracked branch at the last sync; null without a repository.
     pub head: Option<String>,
-    /// In order.
+    /// In pipeline order.
     pub stages: Vec<Stage>,
     pub environments: Vec<DeployedEnvironment>,
 }
@@ -28,19 +28,19 @@ pub struct DeployedEnvironment {
     pub environment_id: String,
     #[schema(example = "qa-1")]
     pub env_name: String,
-    /// What is in it; null until something has succeeded there.
+    /// What is currently deployed; null until a deployment has succeeded.
     pub current: Option<Current>,
-    /// Who holds it; null while nobody does.
+    /// Who holds the environment; null if unlocked.
     pub holder: Option<Holder>,
     #[schema(format = DateTime)]
     pub held_since: Option<String>,
-    /// When the hold ends by itself; null: not.
+    /// When the session expires; null if it does not.
     #[schema(format = DateTime)]
     pub held_until: Option<String>,
-    /// What the holder said it is for.
+    /// Context of the session, as given by its holder.
     pub context: Option<String>,
-    /// How many wait in line.
+    /// Number of waiting tickets.
     pub queue_length: usize,
-    /// What is being deployed in it, or is about to be; null while nothing is.
+    /// Deployment that is queued or running; null if there is none.
     pub deploying: Option<String>,
 }

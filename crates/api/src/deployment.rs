@@ -1,4 +1,4 @@
-//! Deployments: through the stages of a pipeline, or in an environment.
+//! Deployments through the stages of a pipeline or to an environment.
 
 use std::collections::BTreeMap;
 
@@ -16,32 +16,32 @@ pub struct Deployment {
     pub id: String,
     /// The same as `id`.
     pub deployment_id: String,
-    /// Counted in its pipeline, or in its environment, from 1.
+    /// Sequential number within its pipeline, or within its environment, starting at 1.
     pub number: i64,
     pub pipeline_id: String,
-    /// Null for a deployment that goes through the stages.
+    /// Null for a deployment through the stages.
     pub environment_id: Option<String>,
     pub env_name: Option<String>,
-    /// The session it was asked for in.
+    /// Session that started the deployment.
     pub session_id: Option<String>,
-    /// The number of the holder it runs for.
+    /// Fencing token of the environment that the deployment runs under.
     pub fence: Option<i64>,
-    /// As it was sent.
+    /// Commit, branch or tag as given in the request.
     pub commit_id: String,
-    /// What it stands for; null until that is known, and where the pipeline has no repository to ask.
+    /// Full commit hash that `commitId` resolved to; null until resolved, and for pipelines without a repository.
     pub resolved_commit_id: Option<String>,
     pub definition_hash: String,
     pub trigger: Trigger,
-    /// What a rollback takes back, and what it goes back to; null for any other deployment.
+    /// What is rolled back and to which deployment; null unless this is a rollback.
     pub rollback: Option<Rollback>,
-    /// What it is for, as its holder said when they deployed it in an environment.
+    /// Purpose given when the commit was deployed to an environment.
     pub context: Option<String>,
-    /// The failed deployment in the same session that this one retries.
+    /// Failed deployment of the same session that this one retries.
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9ya")]
     pub retry_of: Option<String>,
-    /// Why somebody asked for it.
+    /// Reason given when the deployment was started.
     pub reason: Option<String>,
-    /// Somebody chose to wait for nobody: it passes windows, approvals and pauses.
+    /// Set if the deployment bypasses windows, approvals and pauses.
     pub bypass: Option<Bypass>,
     pub actor: Actor,
     pub status: DeploymentStatus,
@@ -56,7 +56,7 @@ pub struct Deployment {
     pub started_at: Option<String>,
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
-    /// What it waits for.
+    /// What the deployment is waiting for.
     pub blocked_by: Vec<BlockedBy>,
     pub stages: Vec<Stage>,
 }
@@ -75,15 +75,15 @@ pub struct Bypass {
 #[serde(rename_all = "snake_case")]
 #[schema(as = DeploymentTrigger)]
 pub enum Trigger {
-    /// Somebody who holds the environment asked for it.
+    /// The holder of the environment deployed a commit.
     Session,
-    /// The environment is put back after a session.
+    /// The environment is reset after a session.
     Reset,
-    /// The tracked branch has a new head.
+    /// The tracked branch has a new head commit.
     Push,
-    /// Somebody asked for it.
+    /// A member started it.
     Api,
-    /// A stage gets back what it had before.
+    /// A stage is rolled back to an earlier deployment.
     Rollback,
 }
 
@@ -91,10 +91,10 @@ pub enum Trigger {
 #[serde(rename_all = "camelCase")]
 pub struct Rollback {
     pub stage: String,
-    /// The deployment that is taken back.
+    /// Deployment that is rolled back.
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub of: String,
-    /// The one whose commit, definition, secrets, outputs and artifacts are used again.
+    /// Deployment whose commit, definition, secrets, outputs and artifacts are used again.
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9ya")]
     pub to: String,
 }
@@ -119,7 +119,7 @@ pub struct Stage {
     pub name: String,
     pub kind: StageKind,
     pub status: StageStatus,
-    /// How often it was begun: more than once after a retry.
+    /// Number of times the stage was started; more than 1 after a retry.
     pub tries: u32,
     #[schema(format = DateTime)]
     pub started_at: Option<String>,
@@ -128,9 +128,9 @@ pub struct Stage {
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub cancelled_by: Option<Actor>,
-    /// The deployment whose build this one uses.
+    /// Deployment whose build is reused.
     pub reused_from: Option<String>,
-    /// Only where one deployment is viewed; empty until it has begun.
+    /// Only present when a single deployment is requested. Empty until the stage has started.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub steps: Option<Vec<Step>>,
@@ -139,7 +139,7 @@ pub struct Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
-    /// Once per commit and definition.
+    /// Runs once per commit and definition.
     Build,
     Stage,
     Environment,
@@ -165,42 +165,42 @@ pub enum StageStatus {
 pub struct Step {
     #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
-    /// Its id in the definition.
+    /// The step's id in the definition.
     #[schema(example = "deploy")]
     pub step: String,
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
-    /// Where a custom step comes from; pinned when the deployment began.
+    /// Registry version of a custom step, pinned when the deployment started.
     pub uses: Option<UsedStep>,
     pub status: StepStatus,
-    /// Ids, in the definition, of the steps it waits for.
+    /// Ids (in the definition) of the steps it waits for.
     pub needs: Vec<String>,
     #[schema(format = DateTime)]
     pub started_at: Option<String>,
     #[schema(format = DateTime)]
     pub finished_at: Option<String>,
-    /// A retry waits until then, a soak lasts until then, and a custom step is asked again then.
+    /// When a retry starts, a soak ends, or a custom step is polled next.
     #[schema(format = DateTime)]
     pub not_before: Option<String>,
     pub cause: Option<String>,
     pub detail: Option<String>,
     pub outputs: BTreeMap<String, String>,
-    /// Digests by name.
+    /// Artifact digests by name.
     pub artifacts: BTreeMap<String, String>,
     /// Oldest first.
     pub attempts: Vec<Attempt>,
 }
 
-/// One version of one step of a registry.
+/// One version of a step from a registry.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsedStep {
     #[schema(example = "tools")]
     pub registry: String,
-    /// The commit of the registry that it was built from.
+    /// Registry commit that the step was built from.
     pub commit_id: String,
-    /// What the registry itself calls it.
+    /// The step's type as declared by the registry.
     pub step_type: String,
 }
 
@@ -223,7 +223,7 @@ pub enum StepStatus {
 pub struct Attempt {
     pub number: u32,
     pub status: AttemptStatus,
-    /// More than one for a custom step, which is called until it is done.
+    /// Number of calls. A custom step is called repeatedly until it reports that it is done.
     pub calls: u32,
     #[schema(format = DateTime)]
     pub started_at: String,
@@ -232,13 +232,13 @@ pub struct Attempt {
     pub exit_code: Option<i32>,
     pub cause: Option<String>,
     pub detail: Option<String>,
-    /// How far it was kept apart from the rest of the machine: `bubblewrap`, `landlock`, `process`, `none`.
+    /// How the attempt was isolated from the runner's machine: `bubblewrap`, `landlock`, `process` or `none`.
     #[schema(value_type = Option<Isolation>)]
     pub isolation: Option<String>,
-    /// What its processes could reach of the network: `host` or `none`; null where none was started.
+    /// Network access of its processes: `host` or `none`; null if no process was started.
     #[schema(value_type = Option<Network>)]
     pub network: Option<String>,
-    /// Paths of the machine that the operator of its runner exposed to it.
+    /// Host paths that the runner's operator exposed to the attempt.
     pub exposed: Vec<String>,
     pub log_bytes: Option<i64>,
 }
@@ -250,11 +250,11 @@ pub enum AttemptStatus {
     Succeeded,
     Failed,
     Cancelled,
-    /// Its runner ended and took it along.
+    /// The runner shut down and stopped the attempt.
     Interrupted,
-    /// Its runner went away; nobody knows how far it came.
+    /// The runner was lost; the outcome is unknown.
     Unknown,
-    /// Nothing of it ever ran.
+    /// No part of the attempt ran.
     NeverStarted,
 }
 
@@ -263,9 +263,9 @@ pub enum AttemptStatus {
 pub struct BlockedBy {
     pub kind: BlockedKind,
     pub detail: String,
-    /// What will clear it, where that can be named.
+    /// What will unblock it, if that can be named.
     pub cleared_by: Option<String>,
-    /// When it clears at the latest.
+    /// Latest time at which it will be unblocked.
     #[schema(format = DateTime)]
     pub clears_at: Option<String>,
 }
@@ -282,9 +282,9 @@ pub enum BlockedKind {
     UnknownOutcome,
     Approval,
     Window,
-    /// Time has to pass.
+    /// A soak period is running.
     Soak,
-    /// After a rollback nothing new comes into the stage.
+    /// Promotion into the stage is paused after a rollback.
     PromotionPaused,
 }
 
@@ -293,16 +293,16 @@ pub enum BlockedKind {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DeploymentNew)]
 pub struct New {
-    /// A commit. Left out: the head of the tracked branch.
+    /// Commit to deploy. Defaults to the head of the tracked branch.
     #[schema(max_length = 255, example = "9fceb02")]
     pub commit_id: Option<String>,
-    /// A branch or tag, in place of a commit.
+    /// Branch or tag to deploy instead of a commit.
     #[schema(max_length = 255)]
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     #[schema(max_length = 4000, example = "release 42")]
     pub reason: Option<String>,
-    /// Passes windows, approvals and pauses. Needs `gates:bypass`.
+    /// Bypasses windows, approvals and pauses. Requires `gates:bypass`.
     pub bypass: Option<BypassNew>,
 }
 
@@ -310,7 +310,7 @@ pub struct New {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DeploymentBypassNew)]
 pub struct BypassNew {
-    /// Why nobody can be waited for. Everybody sees it.
+    /// Why the deployment cannot wait. Visible to all members.
     #[schema(min_length = 1, max_length = 4000)]
     pub reason: String,
 }
@@ -319,8 +319,8 @@ pub struct BypassNew {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRetry)]
 pub struct Retry {
-    /// `failed` (default): steps that did not succeed; `start`: all of them. In an environment all of them run, whichever
-    /// is given.
+    /// `failed` (default): the steps that did not succeed; `start`: all steps. In an environment, all steps run in
+    /// either case.
     #[schema(value_type = Option<RetryFrom>, example = "failed")]
     pub from: Option<String>,
 }
@@ -337,7 +337,7 @@ pub enum RetryFrom {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRollback)]
 pub struct RollbackNew {
-    /// A deployment that succeeded in this stage. Left out: the last good one.
+    /// Deployment that succeeded in this stage. Defaults to the last successful one before this deployment.
     pub to: Option<String>,
     #[schema(max_length = 4000, example = "the last one breaks the checkout")]
     pub reason: Option<String>,
@@ -347,12 +347,12 @@ pub struct RollbackNew {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StepResolution)]
 pub struct Resolve {
-    /// `ran`: it took effect, go on; `retry`: run it again; `fail`.
+    /// `ran`: the step took effect, continue; `retry`: run it again; `fail`: mark it as failed.
     #[schema(value_type = StepOutcome)]
     pub outcome: String,
 }
 
-/// What became of a step whose outcome was unknown.
+/// How to resolve a step whose outcome is unknown.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum StepOutcome {

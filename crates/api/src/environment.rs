@@ -1,4 +1,4 @@
-//! Ephemeral environments: who holds them, how they are used, and by whom they were.
+//! Ephemeral environments: configuration, lock status, lock history and usage.
 
 use std::collections::BTreeMap;
 
@@ -21,19 +21,19 @@ pub struct Environment {
     pub pipeline_id: String,
     pub configuration: Configuration,
     pub lock_status: LockStatus,
-    /// Who holds it; null while nobody does.
+    /// Current lock; null if unlocked.
     pub lock: Option<Lock>,
     pub state: EnvironmentState,
-    /// The last commit that was deployed here with success.
+    /// Last commit that was deployed successfully.
     pub deployed_commit_id: Option<String>,
-    /// Rises at every change of holder and never falls.
+    /// Fencing token. Increases every time the holder changes and never decreases.
     pub fence: i64,
     pub queue_length: usize,
 }
 
 impl Replay for Environment {}
 
-/// What the pipeline's definition says about it.
+/// Configuration of an environment from the pipeline definition.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Configuration {
@@ -41,10 +41,10 @@ pub struct Configuration {
     pub release: Vec<ReleaseRule>,
     pub on_release: OnRelease,
     pub vars: BTreeMap<String, serde_json::Value>,
-    /// Steps that are left out here.
+    /// Steps that are skipped in this environment.
     pub skip: Vec<String>,
     pub labels: Vec<String>,
-    /// How long a session lasts that names no end of its own; null: without end.
+    /// Default length of a session; null if sessions do not expire.
     pub ttl_seconds: Option<i64>,
 }
 
@@ -85,15 +85,15 @@ pub enum LockStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvironmentState {
-    /// Reset, or never used.
+    /// Reset, or never deployed to.
     Clean,
-    /// A session has deployed.
+    /// A session has deployed to it.
     Dirty,
-    /// A reset is due or runs.
+    /// A reset is queued or running.
     Resetting,
-    /// Work of an ended session may still run.
+    /// Steps of an ended session may still be running.
     Contested,
-    /// Nobody knows what is in it.
+    /// What is deployed is unknown.
     Unknown,
 }
 
@@ -107,7 +107,7 @@ pub struct Lock {
     pub context: Option<String>,
     #[schema(format = DateTime)]
     pub claimed_at: String,
-    /// When it ends by itself; null: not as things stand.
+    /// When the session expires; null if it does not.
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
     pub fence: i64,
@@ -130,7 +130,7 @@ pub enum HolderKind {
     Service,
 }
 
-/// One session in an environment's history.
+/// One session in the lock history of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
@@ -141,18 +141,18 @@ pub struct HistoryEntry {
     pub status: SessionStatus,
     #[schema(format = DateTime)]
     pub claimed_at: String,
-    /// Null while it is active.
+    /// Null while the session is active.
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
     pub ended_by: Option<Actor>,
-    /// Up to now while it is active.
+    /// Duration until now while the session is active.
     pub duration_seconds: i64,
     pub deployment_count: i64,
     pub fence: i64,
 }
 
-/// How an environment was used in the last days.
+/// Usage statistics of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Insights {
@@ -162,18 +162,18 @@ pub struct Insights {
     #[schema(format = DateTime)]
     pub to: String,
     pub sessions: usize,
-    /// The part of the time in which somebody held it, from 0 to 1.
+    /// Fraction of the period during which the environment was held, from 0 to 1.
     pub utilisation: f64,
-    /// How long sessions lasted.
+    /// Session durations.
     pub hold_seconds: Spread,
-    /// How long those in line waited for their turn.
+    /// Time that granted tickets waited in the queue.
     pub wait_seconds: Spread,
     pub takeovers: usize,
-    /// Ended by time, not by their holder.
+    /// Number of sessions that ended by expiry or idle timeout.
     pub expired: usize,
-    /// Left the line without a turn.
+    /// Number of tickets that left the queue without being granted.
     pub gave_up: usize,
-    /// Who held it longest, at most 10.
+    /// Members with the longest total session time, at most 10.
     pub holders: Vec<HolderShare>,
 }
 
@@ -204,7 +204,7 @@ pub struct Numbered<T> {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PageNumbers {
-    /// From 1.
+    /// Page number, starting at 1.
     #[schema(example = 1)]
     pub page: i64,
     #[schema(example = 50)]
@@ -214,7 +214,7 @@ pub struct PageNumbers {
     pub has_more: bool,
 }
 
-/// All of a short list.
+/// A complete list without pagination.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct All<T> {
     pub data: Vec<T>,

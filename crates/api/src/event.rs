@@ -1,4 +1,4 @@
-//! Events: the audit history.
+//! Events of the audit log.
 
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -10,7 +10,7 @@ use utoipa::{PartialSchema, ToSchema};
 pub struct Event {
     #[schema(example = "evt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
-    /// Position in the organization's history, from 1, without gaps.
+    /// Position in the organization's audit log, starting at 1, without gaps.
     pub sequence: i64,
     #[schema(value_type = EventKind, example = "pipeline_stopped")]
     pub kind: String,
@@ -19,21 +19,21 @@ pub struct Event {
     pub actor: Actor,
     pub request_id: Option<String>,
     pub subjects: Vec<Subject>,
-    /// Facts of this kind of event.
+    /// Fields specific to this kind of event.
     #[schema(value_type = Object)]
     pub data: serde_json::Value,
     pub organization_id: String,
-    /// The hash of the event before this one.
+    /// Hash of the previous event.
     #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     pub previous_hash: String,
-    /// SHA-256 over this event's canonical JSON without this member and `summary`.
+    /// SHA-256 over the event's canonical JSON without this field and `summary`.
     pub hash: String,
-    /// What happened, in one line of plain text. Derived when the event is read; the wording may change.
+    /// One-line description in plain text. Generated on read; the wording may change.
     #[schema(example = "ada paused new deployments of web: database migration")]
     pub summary: String,
 }
 
-/// Names a schema of words that the core lists and the server writes into the document.
+/// Declares string schemas whose enum values the server fills in from lists of the core crate.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident,)+) => {$(
         $(#[$doc])*
@@ -51,11 +51,11 @@ macro_rules! words {
 }
 
 words! {
-    /// What happened.
+    /// Kind of event.
     EventKind,
-    /// What happened, or `*` for everything.
+    /// Kind of event, or `*` for all.
     EventKindOrAll,
-    /// What a role allows.
+    /// Permission granted by a role.
     Permission,
 }
 
@@ -66,7 +66,7 @@ pub struct Actor {
     pub kind: ActorKind,
     pub id: Option<String>,
     pub name: String,
-    /// The API token it was done with, if it was one.
+    /// API token that was used; null if none was.
     pub token_id: Option<String>,
 }
 
@@ -89,13 +89,13 @@ pub struct Subject {
     pub name: Option<String>,
 }
 
-/// The end of a history: whoever keeps it can tell later whether anything before it was touched.
+/// Last event of the audit log. Keep it outside Berth to detect later changes to earlier events.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChainHead {
-    /// The last event's number.
+    /// Sequence number of the last event.
     pub sequence: i64,
-    /// The last event's hash.
+    /// Hash of the last event.
     #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     pub hash: String,
 }
@@ -103,7 +103,7 @@ pub struct ChainHead {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventsVerify {
-    /// A head kept elsewhere: then a history that was cut or written anew is found, too.
+    /// Head saved earlier. Needed to detect an audit log that was truncated or rewritten.
     pub head: Option<ChainHead>,
 }
 
@@ -111,11 +111,11 @@ pub struct EventsVerify {
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
     pub valid: bool,
-    /// Events found as they were recorded: all, or those before the first problem.
+    /// Number of events that are intact: all, or those before the first problem.
     pub checked: i64,
-    /// The number of the first event that is kept. Above 1: those before it were removed because they were old.
+    /// Sequence number of the first retained event. Above 1 if older events were removed by retention.
     pub first_sequence: i64,
-    /// The head that was given is older than what is kept: it could not be compared, and says nothing about the rest.
+    /// The given head is older than the first retained event, so it could not be checked.
     pub head_is_too_old: bool,
     pub head: ChainHead,
     pub first_problem: Option<ChainProblem>,
@@ -123,7 +123,7 @@ pub struct Verification {
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ChainProblem {
-    /// The place in the history, from 1.
+    /// Position in the audit log, starting at 1.
     pub sequence: i64,
     pub reason: ChainReason,
     pub detail: String,
@@ -132,14 +132,14 @@ pub struct ChainProblem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChainReason {
-    /// The content does not have the hash it carries.
+    /// The event's content does not match its hash.
     Edited,
-    /// An event in the middle is gone.
+    /// An event is missing.
     Missing,
-    /// An event stands where it does not belong: inserted, doubled, swapped or replaced.
+    /// An event does not belong at this position: inserted, duplicated, swapped or replaced.
     Unexpected,
-    /// Events at the end are gone.
+    /// Events at the end are missing.
     Truncated,
-    /// The chain is whole, but not the one the head was taken from.
+    /// The hash chain is intact, but does not contain the given head.
     HeadDiffers,
 }

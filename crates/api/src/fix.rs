@@ -1,4 +1,4 @@
-//! Pull requests of suggested fixes.
+//! Pull requests for suggested fixes.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -9,27 +9,29 @@ use crate::event::Actor;
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FixPullRequest {
-    /// Whose fix it is.
+    /// Analysis that suggested the fix.
     #[schema(example = "anl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub analysis_id: String,
     pub repository_id: String,
-    /// `opening`: being made. `open`: a pull request waits for a person. `pushed`: the remote has no API that Berth
-    /// knows, or the credential is none for it; the branch is there. `failed`: see `error`, and ask again. `merged`,
-    /// `closed`: a person did that, or the branch is in the tracked one, or gone; another may be asked for.
+    /// `opening`: being created. `open`: waiting for review. `pushed`: the branch was pushed, but no pull request was
+    /// opened
+    /// because Berth does not support the forge's API or the credential does not grant access to it. `failed`: see
+    /// `error`; create it again. `merged`, `closed`: merged or closed on the forge, or the branch was merged or
+    /// deleted; a new one can be created.
     pub state: FixPullRequestState,
     #[schema(example = "berth/fix-5f0c2a9b1d3e")]
     pub branch: String,
-    /// The one commit on it, once it is pushed.
+    /// The branch's only commit; null until it is pushed.
     pub commit_id: Option<String>,
-    /// As its forge counts them.
+    /// Number of the pull request on the forge.
     pub number: Option<i64>,
-    /// Where people look at it.
+    /// URL of the pull request on the forge.
     pub url: Option<String>,
     pub error: Option<String>,
     /// When it was merged or closed.
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
-    /// Counts as the author of the commit.
+    /// Who requested the fix. Counts as an author of the commit when it is approved.
     pub asked_by: Actor,
     #[schema(format = DateTime)]
     pub created_at: String,

@@ -1,27 +1,27 @@
-//! DORA's four measures.
+//! The four DORA metrics.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// How often, how fast and how safely changes reach the last stage.
+/// DORA metrics: how often, how fast and how safely changes reach the last stage.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryInsights)]
 pub struct Insights {
     #[schema(format = DateTime)]
     pub from: String,
-    /// Not part of it any more.
+    /// End of the period, exclusive.
     #[schema(format = DateTime)]
     pub to: String,
-    /// Null: all pipelines of the organization.
+    /// Null for all pipelines of the organization.
     pub pipeline_id: Option<String>,
-    /// There is more in this time than is looked at: only the newest 10,000 ends count.
+    /// True if the period has more data than is evaluated: only the newest 10,000 finished deployments count.
     pub is_cut: bool,
     pub deployment_frequency: Frequency,
     pub lead_time: LeadTime,
     pub change_failure_rate: FailureRate,
     pub time_to_restore: Restore,
-    /// Every day of this time, in UTC.
+    /// One entry per day of the period, in UTC.
     pub days: Vec<Day>,
 }
 
@@ -29,21 +29,21 @@ pub struct Insights {
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentFrequency)]
 pub struct Frequency {
-    /// Deployments that succeeded in the last stage, without rollbacks.
+    /// Deployments that succeeded in the last stage, not counting rollbacks.
     pub deployments: usize,
     pub per_day: f64,
 }
 
-/// From the commit to success in the last stage.
+/// Time from commit to success in the last stage.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LeadTime {
-    /// Null where nothing succeeded.
+    /// Null if no deployment succeeded.
     pub median_seconds: Option<i64>,
     pub p90_seconds: Option<i64>,
-    /// Of how many the time of the commit is known.
+    /// Number of deployments measured from the commit time.
     pub from_commit: usize,
-    /// Of how many it is not: those are measured from when their deployment was asked for.
+    /// Number of deployments measured from their creation because the commit time is unknown.
     pub from_creation: usize,
 }
 
@@ -51,25 +51,25 @@ pub struct LeadTime {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ChangeFailureRate)]
 pub struct FailureRate {
-    /// From 0 to 1; null where nothing came to an end in the last stage.
+    /// From 0 to 1; null if no deployment finished in the last stage.
     pub rate: Option<f64>,
     pub failed: usize,
-    /// Succeeded, and were taken back.
+    /// Deployments that succeeded and were rolled back.
     pub rolled_back: usize,
-    /// All that came to an end in the last stage.
+    /// All deployments that finished in the last stage.
     pub deployments: usize,
 }
 
-/// From a failure in the last stage to the next success there.
+/// Time from a failure in the last stage to the next success there.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TimeToRestore)]
 pub struct Restore {
-    /// Null where nothing was restored.
+    /// Null if no failure was restored.
     pub median_seconds: Option<i64>,
     pub p90_seconds: Option<i64>,
     pub restored: usize,
-    /// Pipelines whose last stage had failed and was not restored by the end of this time.
+    /// Pipelines whose last stage had failed and was not restored by the end of the period.
     pub open: usize,
 }
 

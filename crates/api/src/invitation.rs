@@ -6,14 +6,14 @@ use utoipa::ToSchema;
 use crate::member::Role;
 use crate::{Data, Replay};
 
-/// An invitation that was neither accepted nor revoked.
+/// An open invitation: neither accepted nor revoked.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Invitation {
     #[schema(example = "inv_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub email: String,
-    /// The name that is proposed to them.
+    /// Suggested name of the invited person.
     pub name: Option<String>,
     pub role: Role,
     pub invited_by: Inviter,
@@ -41,7 +41,8 @@ pub struct Inviter {
 pub struct InvitationCreated {
     #[serde(flatten)]
     pub invitation: Invitation,
-    /// The link for the invited person. It works once and is never shown again; null in a replay.
+    /// Link for the invited person. Works once. Returned only when the invitation is created; null in a replayed
+    /// response.
     #[schema(example = "https://berth.acme.test/invitation#berth_invite_…")]
     pub url: Option<String>,
 }
@@ -59,15 +60,15 @@ impl Replay for InvitationCreated {
 pub struct InvitationNew {
     #[schema(format = Email, max_length = 254, example = "grace@acme.test")]
     pub email: String,
-    /// At most your own.
+    /// Role of the new member; not higher than your own.
     #[schema(value_type = Role)]
     pub role: String,
-    /// Proposed to the person, who can choose another.
+    /// Suggested name. The invited person can change it.
     #[schema(max_length = 120)]
     pub name: Option<String>,
 }
 
-/// The token of an invitation: what follows the `#` in its link.
+/// The token of an invitation: the part of its link after the `#`.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct InvitationToken {
@@ -75,7 +76,7 @@ pub struct InvitationToken {
     pub token: String,
 }
 
-/// What an invitation offers, as its link shows it.
+/// Invitation details shown to the invited person.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InvitationOffer {
@@ -83,11 +84,11 @@ pub struct InvitationOffer {
     pub email: String,
     pub name: Option<String>,
     pub role: Role,
-    /// Name of the member who invites.
+    /// Name of the member who sent the invitation.
     pub invited_by: String,
     #[schema(format = DateTime)]
     pub expires_at: String,
-    /// The address has an account on this server: its holder logs in to accept.
+    /// The e-mail address already has an account on this server; log in to accept.
     pub has_account: bool,
 }
 
@@ -106,7 +107,7 @@ pub struct InvitingOrganization {
 pub struct SignUp {
     #[schema(format = Password)]
     pub token: String,
-    /// Defaults to the name in the invitation, then to the part of the address before the @.
+    /// Defaults to the name in the invitation, or to the part of the address before the @.
     #[schema(max_length = 120)]
     pub name: Option<String>,
     #[schema(format = Password, min_length = 15, max_length = 256)]

@@ -1,6 +1,6 @@
-//! What travels: the request and answer bodies of the REST API, and the problem body.
+//! Request and response bodies of the REST API, including problem details.
 //!
-//! Wire types are copies of domain types on purpose. A field reaches clients only when somebody writes it here.
+//! Wire types are deliberate copies of domain types: a field reaches clients only if it is added here.
 
 pub mod analysis;
 pub mod approval;
@@ -38,12 +38,12 @@ pub struct Data<T> {
     pub data: T,
 }
 
-/// An answer that can be kept for a repeated request.
+/// A response body that can be stored and replayed for a repeated idempotency key.
 pub trait Replay: Serialize {
-    /// There is something in it that is shown only once.
+    /// Whether the body contains a value that is returned only once.
     const SHOWS_ONCE: bool = false;
 
-    /// The record without what is shown only once.
+    /// The body for a replay, without values that are returned only once.
     fn replayed(&self) -> serde_json::Result<String>
     where
         Self: Sized,

@@ -1,35 +1,35 @@
-//! What a step printed.
+//! Step logs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
 
-/// A part of a log, as it was when it was asked for.
+/// Part of a step's log at the time of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Log {
     #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub step_id: String,
-    /// From 1; null while the step has not begun.
+    /// Attempt number, starting at 1; null if the step has not started.
     pub attempt: Option<u32>,
-    /// Nothing will be added any more.
+    /// Whether the log is complete; no more lines will be added.
     pub complete: bool,
-    /// The length of the whole log. Following from this offset continues exactly here.
+    /// Length of the whole log. Pass it as `offset` to follow the log from this point.
     pub bytes: u64,
-    /// Lines of the whole log.
+    /// Number of lines of the whole log.
     pub lines: u64,
-    /// The lines asked for, or with `q` those that contain it.
+    /// The requested lines; with `q`, the matching lines.
     pub entries: Vec<LogEntry>,
-    /// There are more lines: the first of them, for `fromLine`.
+    /// Next line to request with `fromLine`. Absent if there are no more lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub next_line: Option<u64>,
-    /// There is more to search: where to go on, for `offset`.
+    /// Where to continue the search, as `offset`. Absent if the whole log was searched.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub next_offset: Option<u64>,
-    /// Something is missing.
+    /// Set if part of the log was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub gap: Option<LogGap>,
@@ -38,21 +38,21 @@ pub struct Log {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
-    /// From 1.
+    /// Line number, starting at 1.
     pub line: u64,
-    /// Without its line end; colours and other control characters are still in it.
+    /// Without line ending. Colours and other control characters are kept.
     #[schema(example = "--- Build")]
     pub text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub group: Option<LogGroup>,
-    /// Present and true: the line is longer than what is shown here. All of it is in the raw log.
+    /// True if the line was truncated; the raw log has all of it. Absent otherwise.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(required = false)]
     pub truncated: bool,
 }
 
-/// The line begins a group, or ends one.
+/// Set if the line starts or ends a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogGroup {
@@ -64,42 +64,42 @@ pub struct LogGroup {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogGroupState {
-    /// `--- title` and `::group::title`
+    /// `--- title` or `::group::title`: shown collapsed.
     Closed,
-    /// `+++ title`
+    /// `+++ title`: shown expanded.
     Open,
-    /// `~~~ title`
+    /// `~~~ title`: shown collapsed and de-emphasized.
     Quiet,
-    /// `::endgroup::`
+    /// `::endgroup::`: ends the group.
     End,
 }
 
-/// Which output of a step.
+/// Which log of a step to read.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 pub enum LogStreamName {
     Step,
-    /// After its environment was taken over.
+    /// What the step printed after its environment was taken over.
     AfterFence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogGap {
-    /// From this byte on nothing could be kept.
+    /// Offset from which bytes could not be stored.
     pub offset: u64,
 }
 
-/// Event `lines` of a followed log; its id is the offset after the text.
+/// Payload of the `lines` event when following a log. The event's id is the offset after the text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogText<'a> {
-    /// Of the first byte.
+    /// Offset of the first byte of the text.
     pub offset: u64,
     pub text: &'a str,
 }
 
-/// Event `end` of a followed log.
+/// Payload of the `end` event when following a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEnd {

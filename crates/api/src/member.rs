@@ -15,7 +15,7 @@ pub struct Member {
     pub name: String,
     pub kind: UserKind,
     pub role: Role,
-    /// Of a service account: the user who answers for it.
+    /// For a service account: the user responsible for it.
     pub owner_id: Option<String>,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -47,13 +47,13 @@ pub enum UserKind {
 pub struct MemberNew {
     #[schema(format = Email, max_length = 254, example = "ci@acme.test")]
     pub email: String,
-    /// At most your own.
+    /// Role of the new member; not higher than your own.
     #[schema(value_type = Role)]
     pub role: String,
     /// Defaults to the part of the address before the @.
     #[schema(max_length = 120)]
     pub name: Option<String>,
-    /// Must be `service`; a person is invited instead.
+    /// Must be `service`. To add a person, create an invitation.
     #[schema(value_type = UserKind, required = true)]
     pub kind: Option<String>,
 }

@@ -16,9 +16,9 @@ pub struct Organization {
     pub slug: String,
     #[schema(example = "Acme")]
     pub name: String,
-    /// The caller's role in it.
+    /// The caller's role in the organization.
     pub role: Role,
-    /// The network of steps that do not name one.
+    /// Network access of steps that do not set `network`.
     pub default_network: Network,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -31,6 +31,6 @@ impl Replay for Organization {}
 pub struct OrganizationPatch {
     #[schema(max_length = 120)]
     pub name: Option<String>,
-    /// The network of steps that do not name one, from the next deployment on.
+    /// Network access of steps that do not set `network`. Applies to new deployments.
     pub default_network: Option<Network>,
 }

@@ -1,11 +1,11 @@
-//! Lists and their pagination.
+//! Paginated lists.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Records on one page when the caller does not say.
+/// Default `limit`.
 pub const PAGE_SIZE_DEFAULT: i64 = 50;
-/// The largest `limit`.
+/// Maximum `limit`.
 pub const PAGE_SIZE_MAX: i64 = 1_000;
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -17,14 +17,14 @@ pub struct List<T> {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pagination {
-    /// The limit in force: what was asked for, at most 1,000.
+    /// Page size used: the requested `limit`, at most 1,000.
     #[schema(example = 50)]
     pub limit: i64,
     #[schema(example = 0)]
     pub offset: i64,
-    /// How many records there are; null where counting them would mean walking them.
+    /// Total number of records; null where counting would require a full scan.
     pub total: Option<i64>,
     pub has_more: bool,
-    /// Pass it as `cursor` to read on. It costs the same at any depth.
+    /// Pass it as `cursor` to get the next page. Unlike `offset`, it is equally fast on every page.
     pub next_cursor: Option<String>,
 }

@@ -18,19 +18,19 @@ pub struct Pipeline {
     pub status: PipelineStatus,
     /// Who stopped it, when and why; null while it is active.
     pub stopped: Option<Stopped>,
-    /// The branch whose new heads start deployments.
+    /// Branch whose new commits start deployments.
     pub tracks: Option<String>,
     pub stages: Vec<Stage>,
     /// Names of its ephemeral environments.
     pub environments: Vec<String>,
-    /// Who is told of what, as the definition says.
+    /// Webhook notifications from the definition.
     pub notifications: Vec<PipelineNotification>,
-    /// What is not an error and does not work either.
+    /// Problems in the definition that do not prevent its use.
     pub warnings: Vec<PipelineWarning>,
     pub definition_hash: String,
-    /// Where its definition comes from; null where it was sent.
+    /// Repository and path of the definition; null if it was uploaded.
     pub repository: Option<PipelineOrigin>,
-    /// Since when its definition is gone from the repository: nothing new starts.
+    /// When the definition was removed from the repository. No new deployments start.
     #[schema(format = DateTime)]
     pub retired_at: Option<String>,
     #[schema(format = DateTime)]
@@ -50,7 +50,7 @@ pub struct PipelineNotification {
     /// The webhook's name.
     #[schema(example = "ops")]
     pub webhook: String,
-    /// Null while there is no webhook of this name.
+    /// Null if there is no webhook with this name.
     pub webhook_id: Option<String>,
     #[schema(value_type = Vec<EventKindOrAll>)]
     pub events: Vec<String>,
@@ -93,24 +93,24 @@ pub struct PipelineOrigin {
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
     pub name: String,
-    /// What is in it; null until something has succeeded there.
+    /// What is currently deployed; null until a deployment has succeeded.
     pub current: Option<Current>,
-    /// Since a rollback nothing new comes in, until the pipeline is resumed; null otherwise.
+    /// Set if promotion into the stage is paused after a rollback. Resume the pipeline to clear it.
     pub paused: Option<PromotionPaused>,
 }
 
-/// What is in a stage or in an environment.
+/// What is currently deployed in a stage or environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Current {
-    /// The whole hash, where it is known.
+    /// Full commit hash, if known.
     pub commit_id: String,
     pub deployment_id: String,
-    /// Since when.
+    /// When it was deployed.
     #[schema(format = DateTime)]
     pub at: String,
     pub by: Actor,
-    /// How many commits the tracked branch has that this has not; null where that is not known.
+    /// Number of commits behind the tracked branch; null if unknown.
     pub behind_by: Option<u64>,
 }
 
@@ -121,11 +121,11 @@ pub struct PromotionPaused {
     #[schema(format = DateTime)]
     pub at: String,
     pub reason: Option<String>,
-    /// The rollback that it comes from.
+    /// The rollback that paused promotion.
     pub deployment_id: String,
 }
 
-/// A definition as text (YAML or JSON), or as a JSON object.
+/// Pipeline definition as text (YAML or JSON) or as a JSON object.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum DefinitionText {
@@ -138,7 +138,7 @@ pub enum DefinitionText {
 pub struct PipelineNew {
     #[schema(pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "shop")]
     pub slug: String,
-    /// Defaults to the definition's name.
+    /// Defaults to the name in the definition.
     #[schema(max_length = 120)]
     pub name: Option<String>,
     pub definition: DefinitionText,
@@ -150,7 +150,7 @@ pub struct DefinitionNew {
     pub definition: DefinitionText,
 }
 
-/// A pipeline's present definition, as it was sent.
+/// Current definition of a pipeline, as it was uploaded or read from the repository.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Definition {
@@ -172,14 +172,14 @@ pub struct Diagnostic {
     #[schema(example = "unknown_field")]
     pub code: String,
     pub message: String,
-    /// A JSON pointer into the definition.
+    /// JSON pointer into the definition.
     pub pointer: String,
     pub line: u32,
     pub column: u32,
     pub end_column: u32,
-    /// The line itself.
+    /// Text of the line.
     pub source_line: String,
-    /// What to write instead.
+    /// Suggested replacement.
     pub suggestion: Option<String>,
 }
 
@@ -188,11 +188,11 @@ pub struct Diagnostic {
 pub enum Severity {
     /// The definition cannot be used.
     Error,
-    /// It can, but perhaps it does not do what was meant.
+    /// The definition is valid, but may not do what was intended.
     Warning,
 }
 
-/// Why something is done.
+/// Optional reason, recorded in the audit log.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Because {

@@ -1,4 +1,4 @@
-//! What a definition would do, before it does.
+//! Plans: what a definition would run.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use utoipa::ToSchema;
 use crate::pipeline::DefinitionText;
 use crate::runner::Network;
 
-/// Exactly one of `definition` and `pipelineId`.
+/// Set exactly one of `definition` and `pipelineId`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PlanNew {
     pub definition: Option<DefinitionText>,
-    /// A pipeline of the organization, by id or slug.
+    /// Id or slug of a pipeline.
     pub pipeline_id: Option<String>,
-    /// One of its environments; through all stages when left out.
+    /// Ephemeral environment to plan for. Defaults to all stages.
     #[schema(example = "qa-1")]
     pub environment: Option<String>,
-    /// What `trigger.commit` is; a marker when left out.
+    /// Value of `trigger.commit`. Defaults to a placeholder.
     #[schema(example = "9fceb02")]
     pub commit_id: Option<String>,
 }
@@ -27,9 +27,9 @@ pub struct PlanNew {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// The build, if there is one, then the stages in order or the one environment.
+    /// The build, if there is one, followed by the stages in order, or by the environment.
     pub stages: Vec<PlannedStage>,
-    /// What this version cannot run yet, in sentences. A deployment of it would fail before it begins.
+    /// Features that this version of Berth cannot run yet. A deployment would fail before its first step.
     pub obstacles: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct PlannedStage {
     #[schema(example = "staging")]
     pub name: String,
     pub kind: StageKind,
-    /// Without those that are skipped here.
+    /// Steps, without those that are skipped here.
     pub steps: Vec<PlannedStep>,
 }
 
@@ -51,8 +51,8 @@ pub enum StageKind {
     Environment,
 }
 
-/// Values are filled in as far as they are known. `[SECRET:NAME]` stands for what is never shown, `[OUTPUT:step/name]`
-/// for what only the run will tell.
+/// A planned step with its known values filled in. `[SECRET:NAME]` stands for a secret, `[OUTPUT:step/name]` for an
+/// output that is known only at run time.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedStep {
@@ -65,13 +65,13 @@ pub struct PlannedStep {
     /// Ids of the steps in this stage that it waits for.
     pub needs: Vec<String>,
     pub runs: Runs,
-    /// What decides whether it runs, when that is not known yet.
+    /// Condition that decides whether the step runs, if it cannot be evaluated yet.
     pub condition: Option<String>,
     pub env: BTreeMap<String, String>,
     pub secret_files: BTreeMap<String, String>,
     pub params: Map<String, Value>,
     pub runs_on: Vec<String>,
-    /// What it reaches: its own `network`, or the organization's default.
+    /// Network access: the step's own `network`, or the organization's default.
     pub network: Network,
 }
 
@@ -79,8 +79,8 @@ pub struct PlannedStep {
 #[serde(rename_all = "snake_case")]
 pub enum Runs {
     Always,
-    /// Its condition is false here.
+    /// The step's condition is false.
     Never,
-    /// Decided when everything it needs has ended.
+    /// Decided when all steps it needs have finished.
     If,
 }

@@ -1,4 +1,4 @@
-//! Problems, as RFC 9457 has them, and the codes that are part of the contract.
+//! Problem details (RFC 9457) and the stable problem codes.
 
 use serde::Serialize;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -13,7 +13,7 @@ use crate::session::SessionStatus;
 
 macro_rules! codes {
     ($($name:ident, $status:literal, $text:literal, $title:literal, $doc:literal;)+) => {
-        /// Every way a request can fail. Codes are only ever added.
+        /// Problem codes. Codes are only added, never removed or renamed.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($name,)+ }
 
@@ -32,7 +32,7 @@ macro_rules! codes {
                 match self { $(Code::$name => $title),+ }
             }
 
-            /// What it means and what to do, for the page of this code.
+            /// What the code means and what to do, for its documentation page.
             pub const fn explanation(self) -> &'static str {
                 match self { $(Code::$name => $doc),+ }
             }
@@ -41,73 +41,73 @@ macro_rules! codes {
 }
 
 codes! {
-    InvalidRequest, 400, "invalid_request", "The request is not valid",
-        "The path or the body is not as documented. `errors` names each member that is wrong and why.";
-    InvalidJson, 400, "invalid_json", "The body is not JSON",
-        "The body could not be read as JSON. `detail` says where it breaks.";
-    InvalidParameter, 400, "invalid_parameter", "A parameter is not valid",
-        "A query or path parameter is out of its range. `errors` names the parameter and the range.";
-    UnknownMember, 400, "unknown_member", "The request has an unknown member",
-        "The body has a member that this request does not have; nothing was changed. `errors` points at each, and names the one that was probably meant.";
-    Unauthenticated, 401, "unauthenticated", "Please authenticate",
-        "There is no token or sign-in, or it is wrong, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
-    Forbidden, 403, "forbidden", "You may not do this",
-        "You are known, but your role does not allow this. `requiredPermission` names what is missing; an admin of the organization can give you a role that has it.";
+    InvalidRequest, 400, "invalid_request", "Invalid request",
+        "The path or the body is not valid. `errors` lists each invalid field and what is wrong with it.";
+    InvalidJson, 400, "invalid_json", "The body is not valid JSON",
+        "The body could not be parsed as JSON. `detail` says where parsing failed.";
+    InvalidParameter, 400, "invalid_parameter", "Invalid parameter",
+        "A query or path parameter is not valid. `errors` names the parameter and what it accepts.";
+    UnknownMember, 400, "unknown_member", "Unknown field",
+        "The body has a field that this request does not accept. Nothing was changed. `errors` lists each unknown field, and suggests the field that was probably meant.";
+    Unauthenticated, 401, "unauthenticated", "Authentication required",
+        "The request has no API token or login, or it is invalid, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
+    Forbidden, 403, "forbidden", "Permission denied",
+        "Your role does not allow this. `requiredPermission` names the missing permission; an admin of the organization can give you a role that has it.";
     ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
-        "The password was last checked in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens are not asked.";
-    NotSessionHolder, 403, "not_session_holder", "Somebody else holds this session",
-        "Only the holder of a session may do this. `holder` says who that is; they can hand it over to you.";
-    NotEligible, 403, "not_eligible", "Your answer does not count here",
-        "The approval is for other people, or it bars those who wrote, started or retried what is to be approved. `detail` says which; somebody else has to answer.";
+        "You entered your password in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens never need this.";
+    NotSessionHolder, 403, "not_session_holder", "Another member holds this session",
+        "Only the holder of a session may do this. `holder` says who that is; they can hand over the environment to you.";
+    NotEligible, 403, "not_eligible", "Not eligible to decide this approval",
+        "The approval is restricted to other people, or excludes the people who wrote, started or retried the change. `detail` says which. Another person has to decide.";
     NotFound, 404, "not_found", "Not found",
-        "There is no such thing here, or it belongs to an organization your token is not for.";
+        "The resource does not exist, or it belongs to an organization that your token has no access to.";
     MethodNotAllowed, 405, "method_not_allowed", "Method not allowed",
-        "This path exists, but not with this method. The `Allow` header lists those it has.";
-    RequestTimeout, 408, "request_timeout", "The request took too long",
-        "The request did not arrive, or was not answered, in time. Nothing was changed unless a repeat with the same `Idempotency-Key` says so.";
-    AlreadyExists, 409, "already_exists", "It exists already",
-        "Something with this name exists already. `detail` says what.";
-    InvalidState, 409, "invalid_state", "Not possible in this state",
-        "The request is well formed, but the state of the thing says no. `detail` says why.";
-    NothingToRollBackTo, 409, "nothing_to_roll_back_to", "There is nothing to go back to",
-        "No other deployment that succeeded in this stage is left to go back to. Deploy an earlier commit instead, or name a deployment in `to`.";
-    EnvironmentLocked, 409, "environment_locked", "The environment is held",
-        "Somebody holds this environment. `holder`, `since`, `context` and `expiresAt` say who, since when, why and until when. Wait in line with `\"queue\": true`, or take it over with force-claim.";
+        "The path exists, but does not support this method. The `Allow` header lists the methods it supports.";
+    RequestTimeout, 408, "request_timeout", "Request timed out",
+        "The request was not received or not processed in time. Repeat it with the same `Idempotency-Key` to find out whether it took effect.";
+    AlreadyExists, 409, "already_exists", "Already exists",
+        "A resource with this name already exists. `detail` says which.";
+    InvalidState, 409, "invalid_state", "Not possible in the current state",
+        "The request is valid, but not possible in the current state of the resource. `detail` says why.";
+    NothingToRollBackTo, 409, "nothing_to_roll_back_to", "Nothing to roll back to",
+        "No other successful deployment of this stage is available. Deploy an earlier commit instead, or name a deployment in `to`.";
+    EnvironmentLocked, 409, "environment_locked", "The environment is locked",
+        "The environment is held. `holder`, `since`, `context` and `expiresAt` say by whom, since when, why and until when. Join the queue with `\"queue\": true`, or take over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",
-        "The session has ended: released, expired, or taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
+        "The session was released, has expired, or was taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
     ApprovalEnded, 409, "approval_ended", "The approval has ended",
-        "It was approved, rejected, expired, or has lapsed because what it was for has changed or is over. `detail` says which, and what to do.";
-    AlreadyVoted, 409, "already_voted", "You have answered already",
-        "A person answers once, whichever account or token they use. Somebody else has to answer.";
-    IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still running",
-        "A request with this `Idempotency-Key` is being answered right now. Repeat it in a moment.";
-    PreconditionFailed, 412, "precondition_failed", "It has changed since you read it",
-        "`If-Match` names a version that is no longer the current one. Read it again, then decide.";
+        "It was approved or rejected, has expired, or has lapsed because what it was for has changed or no longer waits. `detail` says which, and what to do.";
+    AlreadyVoted, 409, "already_voted", "You have already voted",
+        "Each person votes once, whichever account or token they use. Another person has to decide.";
+    IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still being processed",
+        "A request with this `Idempotency-Key` is still being processed. Repeat it in a moment.";
+    PreconditionFailed, 412, "precondition_failed", "The resource has changed",
+        "`If-Match` names a version that is not the current one. Read the resource again before you repeat the request.";
     BodyTooLarge, 413, "body_too_large", "The body is too large",
-        "`detail` names the limit.";
-    UnsupportedMediaType, 415, "unsupported_media_type", "Send JSON",
+        "The request body exceeds the limit. `detail` states the limit.";
+    UnsupportedMediaType, 415, "unsupported_media_type", "Unsupported media type",
         "The body must be `application/json`.";
     PipelineInvalid, 422, "pipeline_invalid", "The pipeline definition has errors",
-        "`diagnostics` lists every error with line, column, the line itself and what to write instead.";
-    CommitAmbiguous, 422, "commit_ambiguous", "Several commits begin like this",
-        "The repository has several commits whose ids begin with `commitId`, and no branch or tag of that name. `candidates` lists some of them. Send more characters of the id.";
-    IdempotencyKeyReused, 422, "idempotency_key_reused", "This Idempotency-Key was used for another request",
+        "`diagnostics` lists every error with its line, column, source line and a suggestion.";
+    CommitAmbiguous, 422, "commit_ambiguous", "Ambiguous commit",
+        "Several commits of the repository start with `commitId`, and no branch or tag has that name. `candidates` lists some of them. Send more characters of the hash.";
+    IdempotencyKeyReused, 422, "idempotency_key_reused", "The Idempotency-Key was used for another request",
         "The key was sent before with a different body. Use a new key for a new request.";
     RateLimited, 429, "rate_limited", "Too many requests",
-        "Wait as long as `Retry-After` says.";
-    Internal, 500, "internal", "Something broke on our side",
-        "This is a mistake in Berth. The `requestId` leads to the log line that tells what happened.";
-    Unavailable, 503, "unavailable", "Not available right now",
+        "Wait for the number of seconds in `Retry-After`.";
+    Internal, 500, "internal", "Internal server error",
+        "This is a bug in Berth. The server log has details under the `requestId`.";
+    Unavailable, 503, "unavailable", "Service unavailable",
         "The server is starting, stopping or overloaded. Repeat the request, with the same `Idempotency-Key` if it was a POST.";
     StorageFull, 503, "storage_full", "The disk is full",
-        "The server's disk is full: reads go on, writes are refused until there is room. Nothing was changed.";
+        "The server's disk is full. Reads still work; writes fail until space is freed. Nothing was changed.";
 }
 
-/// A failed request, in `application/problem+json`.
+/// Error response, sent as `application/problem+json` (RFC 9457).
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
-    /// A page that explains the code.
+    /// Documentation page of the code.
     #[serde(rename = "type")]
     #[schema(example = "/docs/errors/not_found")]
     pub kind: String,
@@ -115,87 +115,89 @@ pub struct Problem {
     pub title: String,
     #[schema(example = 404)]
     pub status: u16,
-    /// What happened here, in words.
+    /// Human-readable explanation of this occurrence. The wording may change.
     pub detail: String,
-    /// The path of the request.
+    /// Path of the request.
     pub instance: String,
-    /// Stable, for programs.
+    /// Stable, machine-readable code.
     #[schema(value_type = Code)]
     pub code: String,
-    /// Leads to the log line of the request.
+    /// Id of the request, as in the server log.
     pub request_id: String,
-    /// With `invalid_request`, `invalid_parameter`, `unknown_member` and `commit_ambiguous`: what is wrong with which part of the input.
+    /// With `invalid_request`, `invalid_parameter`, `unknown_member` and `commit_ambiguous`: each invalid part of the
+    /// request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<InputError>,
-    /// Further members that belong to the code.
+    /// Additional fields that depend on the code.
     #[serde(flatten)]
     #[schema(value_type = ProblemMembers)]
     pub more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Members that problems of some codes have. It is the description of what [`Problem::with`] adds.
+/// Additional fields of some codes.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub struct ProblemMembers {
-    /// With `forbidden`: what the caller's role lacks, where it is a matter of roles.
+    /// With `forbidden`: the missing permission, if a role can grant it.
     #[schema(nullable = false)]
     pub required_permission: Option<Permission>,
-    /// With `rate_limited`, and with `environment_locked` where the session ends by itself: the same as `Retry-After`.
+    /// With `rate_limited`, and with `environment_locked` if the session expires: same value as `Retry-After`.
     #[schema(nullable = false, minimum = 0)]
     pub retry_after_seconds: Option<i64>,
-    /// With `environment_locked` and `not_session_holder`.
+    /// With `environment_locked` and `not_session_holder`: who holds the session.
     #[schema(nullable = false)]
     pub holder: Option<Holder>,
-    /// With `environment_locked`: when it was claimed.
+    /// With `environment_locked`: when the environment was claimed.
     #[schema(nullable = false, format = DateTime)]
     pub since: Option<String>,
-    /// With `environment_locked`: what the holder said it is for.
+    /// With `environment_locked`: context given by the holder.
     pub context: Option<String>,
-    /// With `environment_locked`: the commit of the claim.
+    /// With `environment_locked`: commit given by the holder.
     pub commit_id: Option<String>,
-    /// With `environment_locked`: when the session ends by itself; null: not as things stand.
+    /// With `environment_locked`: when the session expires; null if it does not.
     #[schema(format = DateTime)]
     pub expires_at: Option<String>,
-    /// With `environment_locked`: the session that holds it.
+    /// With `environment_locked`: id of the active session.
     #[schema(nullable = false)]
     pub session_id: Option<String>,
-    /// With `environment_locked`: the fence of that session.
+    /// With `environment_locked`: fencing token of the active session.
     #[schema(nullable = false)]
     pub fence: Option<i64>,
-    /// With `environment_locked`: how many wait.
+    /// With `environment_locked`: number of waiting tickets.
     #[schema(nullable = false, minimum = 0)]
     pub queue_length: Option<i64>,
-    /// With `environment_locked`: the caller holds it.
+    /// With `environment_locked`: true if the caller is the holder.
     #[schema(nullable = false, rename = "self")]
     pub is_self: Option<bool>,
-    /// With `environment_locked`: where to wait, and where to take over.
+    /// With `environment_locked`: links to join the queue and to take over.
     #[schema(nullable = false)]
     pub links: Option<ProblemLinks>,
-    /// With `environment_locked` of a claim by label: all that have the label.
+    /// With `environment_locked` on claim-any: all environments with the label.
     #[schema(nullable = false)]
     pub environments: Option<Vec<HeldEnvironment>>,
-    /// With `session_not_active`: how it ended.
+    /// With `session_not_active`: how the session ended.
     #[schema(nullable = false)]
     pub session_status: Option<SessionStatus>,
-    /// With `session_not_active`: who took the environment over.
+    /// With `session_not_active`: who took over the environment.
     pub overridden_by: Option<Actor>,
-    /// With `session_not_active`.
+    /// With `session_not_active`: when the environment was taken over.
     #[schema(format = DateTime)]
     pub overridden_at: Option<String>,
-    /// With `session_not_active`.
+    /// With `session_not_active`: reason given for the takeover.
     pub override_reason: Option<String>,
-    /// With `session_not_active`, and with `precondition_failed` in an environment: the environment's fence.
+    /// With `session_not_active`, and with `precondition_failed` on an environment: the environment's current fencing
+    /// token.
     pub current_fence: Option<i64>,
-    /// With `commit_ambiguous`: some of the commits that begin like this.
+    /// With `commit_ambiguous`: some of the matching commits.
     #[schema(nullable = false)]
     pub candidates: Option<Vec<String>>,
-    /// With `pipeline_invalid`.
+    /// With `pipeline_invalid`: errors in the definition.
     #[schema(nullable = false)]
     pub diagnostics: Option<Vec<Diagnostic>>,
-    /// With `invalid_state` of a repository that is to be deleted: pipelines that come from it.
+    /// With `invalid_state` when deleting a repository: pipelines defined in it.
     #[schema(nullable = false)]
     pub pipelines: Option<Vec<RepositoryPipeline>>,
-    /// With `invalid_state` of a secret or step registry that is to be deleted: pipelines that use it.
+    /// With `invalid_state` when deleting a secret or step registry: pipelines that use it.
     #[schema(nullable = false)]
     pub used_by: Option<Vec<ProblemUser>>,
 }
@@ -217,7 +219,7 @@ pub struct HeldEnvironment {
     pub queue_length: i64,
 }
 
-/// A pipeline that uses something: with `id` for a step registry, with `pipelineId` for a secret.
+/// A pipeline that uses the record: identified by `id` for a step registry, by `pipelineId` for a secret.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 pub struct ProblemUser {
@@ -243,7 +245,7 @@ impl ToSchema for Code {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct InputError {
-    /// A JSON pointer into the body, or the name of a parameter.
+    /// JSON pointer into the body, or name of the parameter.
     #[schema(example = "/slug")]
     pub pointer: String,
     pub code: InputErrorCode,
@@ -253,11 +255,11 @@ pub struct InputError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum InputErrorCode {
-    /// The value is not one that is accepted.
+    /// The value is not valid.
     Invalid,
-    /// It is missing.
+    /// The value is required.
     Required,
-    /// The request has no such member.
+    /// The field does not exist.
     UnknownMember,
 }
 

@@ -1,4 +1,4 @@
-//! Step registries: where custom steps come from.
+//! Step registries, the source of custom steps.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,29 +11,29 @@ use crate::log::LogEntry;
 pub struct StepRegistry {
     #[schema(example = "reg_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
-    /// What stands before the slash in a definition.
+    /// Prefix of its steps in definitions: `<name>/<step>`.
     #[schema(example = "tools")]
     pub name: String,
     #[schema(example = "https://git.acme.test/steps.git")]
     pub url: String,
-    /// A branch, a tag or a commit; null for the default branch.
+    /// Branch, tag or commit; null for the default branch.
     #[schema(example = "v2")]
     pub r#ref: Option<String>,
-    /// Name of the organization's secret it is read with.
+    /// Name of the organization secret used to authenticate.
     pub credential: Option<String>,
     pub status: StepRegistryStatus,
-    /// What the ref pointed at when it was last seen.
+    /// Commit that the ref pointed to at the last sync.
     pub commit: Option<String>,
-    /// What definitions get that name no version. It stays when a newer commit cannot be built.
+    /// Version used by definitions that do not pin one. Kept if a newer commit cannot be built.
     pub last_good: Option<StepRegistryVersion>,
-    /// Why it could not be read or built.
+    /// Why the registry could not be fetched or built.
     pub error: Option<String>,
-    /// When it could last be read.
+    /// When it was last fetched successfully.
     #[schema(format = DateTime)]
     pub last_synced_at: Option<String>,
-    /// Of the last good version.
+    /// Steps of `lastGood`.
     pub steps: Vec<StepRegistryStepName>,
-    /// Pipelines whose definitions name a step of it.
+    /// Pipelines whose definitions use one of its steps.
     pub used_by: Vec<StepUser>,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -49,26 +49,26 @@ impl Replay for StepRegistry {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepRegistryStatus {
-    /// Nobody has looked since it was made or changed.
+    /// Not synced since it was created or changed.
     Pending,
     Building,
-    /// What its ref points at can be used.
+    /// The commit that the ref points to was built.
     Ready,
-    /// What its ref points at cannot be used; `lastGood` still can.
+    /// The commit that the ref points to could not be built; `lastGood` stays usable.
     Failed,
 }
 
-/// A commit that was built. It never changes.
+/// A commit that was built. Immutable.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryVersion {
     pub commit: String,
-    /// Branches and tags by which definitions may name it.
+    /// Branches and tags that definitions can use to pin it.
     pub refs: Vec<String>,
-    /// Of what was built.
+    /// Digest of the build output.
     #[schema(example = "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae")]
     pub digest: String,
-    /// Number of the build it came from.
+    /// Number of the build that produced it.
     pub build: i64,
     #[schema(format = DateTime)]
     pub built_at: String,
@@ -79,7 +79,7 @@ pub struct StepRegistryVersion {
 pub struct StepRegistryStepName {
     #[schema(example = "deploy")]
     pub key: String,
-    /// The registry's own type.
+    /// The step's type as declared by the registry.
     #[schema(example = "CUSTOM:DEPLOY")]
     pub r#type: String,
     pub name: Option<String>,
@@ -94,34 +94,34 @@ pub struct StepUser {
     pub slug: String,
 }
 
-/// A custom step, with all its registry says about it.
+/// A custom step as described by its registry.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryStep {
     #[schema(example = "deploy")]
     pub key: String,
-    /// The registry's own type.
+    /// The step's type as declared by the registry.
     #[schema(example = "CUSTOM:DEPLOY")]
     pub r#type: String,
-    /// What to write as `type` in a definition.
+    /// Value for `type` in a definition.
     #[schema(example = "tools/deploy")]
     pub r#use: String,
     pub name: Option<String>,
     pub short_description: Option<String>,
     pub long_description: Option<String>,
     pub yaml_example: Option<String>,
-    /// JSON Schema of its params, as the registry gave it.
+    /// JSON Schema of its params, as declared by the registry.
     #[schema(value_type = Object)]
     pub params_schema: serde_json::Value,
-    /// Pipelines whose definitions name it.
+    /// Pipelines whose definitions use it.
     pub used_by: Vec<StepUser>,
 }
 
-/// One try to build a commit.
+/// One build of a commit.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryBuild {
-    /// From 1.
+    /// Build number, starting at 1.
     pub number: i64,
     pub status: StepRegistryBuildStatus,
     pub commit: String,
@@ -138,23 +138,23 @@ pub enum StepRegistryBuildStatus {
     Building,
     Succeeded,
     Failed,
-    /// The server stopped meanwhile; another build follows.
+    /// The server stopped during the build; it is built again.
     Interrupted,
 }
 
-/// What a build printed, or a part of it.
+/// Build log, or a part of it.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryBuildLog {
     pub number: i64,
-    /// Nothing will be added any more.
+    /// Whether the log is complete; no more lines will be added.
     pub complete: bool,
-    /// The length of the whole log.
+    /// Length of the whole log.
     pub bytes: u64,
-    /// Lines of the whole log.
+    /// Number of lines of the whole log.
     pub lines: u64,
     pub entries: Vec<LogEntry>,
-    /// There are more lines: the first of them, for `fromLine`.
+    /// Next line to request with `fromLine`. Absent if there are no more lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub next_line: Option<u64>,
@@ -165,16 +165,16 @@ impl Replay for StepRegistryBuildLog {}
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StepRegistryNew {
-    /// What stands before the slash in definitions. It cannot be changed.
+    /// Prefix of its steps in definitions: `<name>/<step>`. Cannot be changed.
     #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,62}$", example = "tools")]
     pub name: String,
-    /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
+    /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path if the server allows it.
     #[schema(max_length = 1024, example = "https://git.acme.test/steps.git")]
     pub url: String,
-    /// A branch, a tag or a commit; the default branch where it is absent.
+    /// Branch, tag or commit. Defaults to the default branch.
     #[schema(max_length = 255)]
     pub r#ref: Option<String>,
-    /// Name of a secret of the organization: a token, `user:password`, or a private key for ssh.
+    /// Name of an organization secret that holds a token, `user:password`, or an SSH private key.
     #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
     pub credential: Option<String>,
 }
@@ -182,10 +182,10 @@ pub struct StepRegistryNew {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StepRegistryPatch {
-    /// A branch, a tag or a commit; an empty text means the default branch.
+    /// Branch, tag or commit; an empty string resets it to the default branch.
     #[schema(max_length = 255)]
     pub r#ref: Option<String>,
-    /// Name of a secret of the organization; an empty text takes it away.
+    /// Name of an organization secret; an empty string removes it.
     #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
     pub credential: Option<String>,
 }

@@ -1,20 +1,21 @@
-//! What a runner on another machine says to the server by HTTP, besides what [`crate::runner`] has.
+//! Runner protocol over HTTP, in addition to [`crate::runner`].
 //!
-//! Everything is below `/api/v1/runner`, with the runner's credential as bearer token: that alone says who it is.
+//! All paths are below `/api/v1/runner`. The runner authenticates with its credential as bearer token, which alone
+//! identifies it.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::runner::{Acquire, Assignment, Heartbeat, Isolation, Order, SecretText, Told};
 
-/// The token of a new runner becomes a credential.
+/// Exchanges the registration token of a new runner for a credential.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Register {
     pub protocol: u32,
-    /// Of the program.
+    /// Version of the runner.
     pub version: String,
-    /// What it wants to be called, where nobody has chosen a name for it.
+    /// Name to use if none was chosen when the runner was created.
     pub name: Option<String>,
 }
 
@@ -23,11 +24,11 @@ pub struct Register {
 pub struct Registered {
     pub runner_id: String,
     pub name: String,
-    /// Shown with every request from now on. It is not told again.
+    /// Bearer token for all further requests. Returned only once.
     pub credential: SecretText,
 }
 
-/// The first word of every process of a runner.
+/// First request of every runner process.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hello {
@@ -35,17 +36,17 @@ pub struct Hello {
     pub version: String,
     pub boot: String,
     pub labels: Vec<String>,
-    /// Steps at once.
+    /// Maximum number of concurrent steps.
     pub slots: i64,
-    /// How it isolates steps from its machine.
+    /// How the runner isolates steps from its machine.
     pub isolation: Isolation,
-    /// Paths that every step there can reach; its operator chooses them.
+    /// Host paths that the operator exposes to every step.
     #[serde(default)]
     pub exposed: Vec<String>,
-    /// What the process before it left, of which nothing runs any more.
+    /// State left by the previous process, none of whose steps run any more.
     pub before: Option<Before>,
-    /// The highest epoch of fences it has seen, as its disk says. A server with a lower one has lost something, and
-    /// raises its own above it.
+    /// Highest fence epoch that the runner has persisted. A server with a lower epoch was restored from an older state
+    /// and raises its epoch above this one.
     #[serde(default)]
     pub epoch: Option<i64>,
 }
@@ -54,7 +55,7 @@ pub struct Hello {
 #[serde(rename_all = "camelCase")]
 pub struct Before {
     pub boot: String,
-    /// Attempts that may have begun, by nonce. Whatever else it was granted never did.
+    /// Nonces of attempts that may have started. All other granted attempts never started.
     pub begun: Vec<String>,
 }
 
@@ -63,19 +64,19 @@ pub struct Before {
 pub struct Welcome {
     pub runner_id: String,
     pub name: String,
-    /// Of the server's program.
+    /// Version of the server.
     pub version: String,
-    /// The server's clock, in milliseconds since 1970.
+    /// Server time, in milliseconds since the Unix epoch.
     pub now_ms: i64,
-    /// Without an answer for so long the runner stops its steps.
+    /// The runner stops its steps after this time without a response.
     pub self_stop_ms: u64,
-    /// From TERM to KILL.
+    /// Time from SIGTERM to SIGKILL.
     pub stop_grace_ms: u64,
     pub heartbeat_ms: u64,
-    /// The epoch of the fences that are given now, for the runner to remember.
+    /// Current fence epoch, for the runner to persist.
     #[serde(default)]
     pub epoch: Option<i64>,
-    /// What `runs_on` finds it by.
+    /// Labels matched by `runs_on`.
     #[serde(default)]
     pub labels: Vec<String>,
 }
@@ -120,13 +121,13 @@ pub struct ArtifactKept {
     pub digest: String,
 }
 
-/// The last word of a process that ends in order.
+/// Last request of a process that shuts down cleanly.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Goodbye {
     pub boot: String,
 }
 
-/// The answer to a goodbye.
+/// Response to a goodbye.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct Farewell {}

@@ -1,4 +1,4 @@
-//! Repositories: where the definitions of pipelines come from.
+//! Repositories, the source of pipeline definitions.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,18 +13,18 @@ pub struct Repository {
     pub id: String,
     #[schema(example = "https://git.acme.test/shop.git")]
     pub url: String,
-    /// Name of the organization's secret it is read with.
+    /// Name of the organization secret used to authenticate.
     pub credential: Option<String>,
     pub poll_seconds: i64,
     pub default_branch: Option<String>,
-    /// The commit at the head of the default branch.
+    /// Head commit of the default branch.
     pub head: Option<String>,
-    /// When it could last be read.
+    /// When it was last fetched successfully.
     #[schema(format = DateTime)]
     pub last_synced_at: Option<String>,
-    /// Why it cannot be read.
+    /// Why it could not be fetched.
     pub error: Option<String>,
-    /// Files that could not be used at the last sync.
+    /// Definition files that could not be used at the last sync.
     pub problems: Vec<RepositoryProblem>,
     pub pipelines: Vec<RepositoryPipeline>,
     #[schema(format = DateTime)]
@@ -58,10 +58,10 @@ pub struct RepositoryPipeline {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RepositoryNew {
-    /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
+    /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path if the server allows it.
     #[schema(max_length = 1024, example = "https://git.acme.test/shop.git")]
     pub url: String,
-    /// Name of a secret of the organization: a token, `user:password`, or a private key for ssh.
+    /// Name of an organization secret that holds a token, `user:password`, or an SSH private key.
     #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
     pub credential: Option<String>,
     #[schema(minimum = 10, maximum = 86400, default = 60)]
@@ -73,7 +73,7 @@ pub struct RepositoryNew {
 pub struct RepositoryPatch {
     #[schema(max_length = 1024)]
     pub url: Option<String>,
-    /// Name of a secret of the organization; an empty text takes it away.
+    /// Name of an organization secret; an empty string removes it.
     #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
     pub credential: Option<String>,
     #[schema(minimum = 10, maximum = 86400)]

@@ -1,7 +1,7 @@
-//! What a runner and the server say to each other.
+//! Runner protocol: messages between a runner and the server.
 //!
-//! A runner asks for work, gives signs of life, ships logs and reports how an attempt ended. Every answer tells it what
-//! to do, and it obeys. The embedded runner and a remote one speak the same types; only the [`Link`] between differs.
+//! A runner requests work, sends heartbeats, uploads logs and reports how an attempt ended. Every response tells it
+//! what to do. The embedded runner and remote runners use the same types; only the [`Link`] implementation differs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,26 +12,28 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// A runner's way to the server. Calls block; they are made from threads of the runner's own.
+/// Connection from a runner to the server. Calls block and are made from the runner's own threads.
 pub trait Link: Send + Sync {
-    /// Work for at most `asked.places` steps; waits up to `wait` for some. Again with the same nonces is the same work.
+    /// Acquires work for at most one step per nonce; waits up to `wait` for some. Repeating the nonces returns the same
+    /// work.
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError>;
 
-    /// A sign of life for every attempt named. Answered at once when one of them has to stop, else after `wait`.
+    /// Sends a heartbeat for each attempt. Returns immediately if one of them must stop, else after `wait`.
     fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError>;
 
-    /// Masked bytes of the attempt's log, from `offset`. Bytes that are there already are not written twice.
+    /// Appends masked bytes to the attempt's log at `offset`. Bytes that are already stored are not written again.
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError>;
 
-    /// How the attempt ended; the log is complete before. What comes next of the same deployment, if anything does, is
-    /// granted to `report.next_nonce` in the same commit.
+    /// Reports how the attempt ended; its log must be complete. The next step of the same deployment, if there is one,
+    /// is granted to `report.next_nonce` in the same transaction.
     fn report(&self, report: &Report) -> Result<Reported, LinkError>;
 
-    /// The pinned commit, unpacked into an empty directory. This and what follows may take long: it ends soon after it is no
-    /// longer wanted.
+    /// Unpacks the pinned commit into an empty directory. This and the following calls may take long; they return soon
+    /// after
+    /// `wanted` becomes false.
     fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError>;
 
-    /// An artifact that an earlier step kept, unpacked below `into` at the path it was kept from.
+    /// Fetches an artifact of an earlier step and unpacks it below `into`, at its original path.
     fn fetch_artifact(
         &self,
         attempt: &AttemptRef,
@@ -40,7 +42,7 @@ pub trait Link: Send + Sync {
         wanted: Wanted<'_>,
     ) -> Result<(), LinkError>;
 
-    /// A built registry, unpacked into an empty directory.
+    /// Unpacks a built registry into an empty directory.
     fn fetch_registry(
         &self,
         attempt: &AttemptRef,
@@ -49,7 +51,7 @@ pub trait Link: Send + Sync {
         wanted: Wanted<'_>,
     ) -> Result<(), LinkError>;
 
-    /// Keeps what lies at a path below the workspace (a file or a directory); answers its digest.
+    /// Uploads the file or directory at a path below the workspace; returns its digest.
     fn keep_artifact(
         &self,
         attempt: &AttemptRef,
@@ -59,14 +61,14 @@ pub trait Link: Send + Sync {
     ) -> Result<String, LinkError>;
 }
 
-/// Whether something that takes long is still wanted. Asked on the thread of whoever waits for it.
+/// Returns whether a long call is still needed. Called on the thread that makes that call.
 pub type Wanted<'a> = &'a dyn Fn() -> bool;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
-    /// The server is not there, or cannot answer now: the same call again may succeed.
+    /// The server is unreachable or cannot respond now; the call can be retried.
     Unavailable(String),
-    /// The server has understood and says no; the text is for people.
+    /// The server rejected the call; the text is human-readable.
     Refused(String),
 }
 
@@ -80,23 +82,23 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// What a runner shall do about an attempt.
+/// What the runner must do about an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     Continue,
-    /// Stop the work and report that it has stopped.
+    /// Stop the attempt and report that it has stopped.
     Cancel,
-    /// The attempt is over; stop the work, nothing that is said about it is kept.
+    /// The attempt has ended on the server: stop it; reports about it are discarded.
     Stale,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Acquire {
-    /// New at every start of the runner: leases under another name are of a process that is gone.
+    /// Random per process. Leases with another value belong to a process that no longer runs.
     pub boot: String,
-    /// One per place that is free, random: asking twice with one is asking once.
+    /// Random, one per free slot. Repeating a nonce returns the same assignment.
     pub nonces: Vec<String>,
     pub labels: Vec<String>,
 }
@@ -106,7 +108,7 @@ pub struct Acquire {
 pub struct Heartbeat {
     pub boot: String,
     pub attempts: Vec<AttemptRef>,
-    /// It finishes what it runs and takes nothing more.
+    /// The runner finishes its running steps and accepts no new ones.
     #[serde(default)]
     pub is_draining: bool,
 }
@@ -116,11 +118,11 @@ pub struct Heartbeat {
 pub struct Told {
     pub nonce: String,
     pub order: Order,
-    /// Why it has to stop, for the last line of its log: `taken over by Ada`.
+    /// Why it must stop, for the last line of its log, such as `taken over by Ada`.
     pub reason: Option<String>,
 }
 
-/// One execution of one step. The server believes the nonce, and looks the rest up.
+/// One attempt of a step. The server trusts only the nonce and looks up the rest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptRef {
@@ -132,53 +134,54 @@ pub struct AttemptRef {
     pub nonce: String,
 }
 
-/// A granted attempt, with all that is needed to execute it.
+/// A granted attempt with everything needed to execute it.
 #[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
     pub attempt: AttemptRef,
-    /// The step's id in the definition: `deploy`.
+    /// The step's id in the definition, such as `deploy`.
     pub step: String,
     pub step_name: String,
-    /// A built-in type: `script`; or the type of a custom step as written, which `custom` describes.
+    /// Built-in step type, such as `script`, or the type of a custom step, described by `custom`.
     pub kind: String,
     pub custom: Option<CustomCall>,
-    /// Expressions are resolved.
+    /// Params with all expressions resolved.
     #[schema(value_type = Object)]
     pub params: Map<String, Value>,
-    /// Expressions are resolved; secrets are in it where the step asks for them.
+    /// Environment variables with all expressions resolved, including the secrets that the step uses.
     pub env: BTreeMap<String, String>,
-    /// The variable holds the path of a file with this content.
+    /// File contents by the name of the variable that holds the file's path.
     pub secret_files: BTreeMap<String, SecretText>,
-    /// Every value that must not appear in the log.
+    /// Values to mask in the log.
     pub masked: Vec<SecretText>,
-    /// `BERTH_*` of this attempt, without `BERTH_OUTPUT` and the like, which only the runner knows.
+    /// `BERTH_*` variables of the attempt, except those that only the runner knows, such as `BERTH_OUTPUT`.
     pub facts: BTreeMap<String, String>,
-    /// Names the step may write to `$BERTH_OUTPUT`.
+    /// Output names that the step may write to `$BERTH_OUTPUT`.
     pub outputs: Vec<String>,
-    /// What to keep after success, by name: a path below the workspace.
+    /// Paths below the workspace to store after success, by artifact name.
     pub artifacts: BTreeMap<String, String>,
     pub needs_artifacts: Vec<String>,
-    /// False: the pipeline has no repository, the workspace is empty.
+    /// False if the pipeline has no repository; the workspace is then empty.
     pub has_source: bool,
     pub timeout_s: u64,
     pub network: Network,
-    /// How long ago it was granted: an answer that got lost is given again, but no time is given again.
+    /// Time since the grant. A repeated response does not restart the step's timeout.
     #[serde(default)]
     pub granted_ms_ago: u64,
-    /// For whom an environment is changed; absent for stages, which nobody holds.
+    /// Fence of the environment that is deployed to; absent for stages.
     #[serde(default)]
     pub holder: Option<HolderFence>,
 }
 
-/// A runner that has executed work of a later holder refuses that of an earlier one, whatever the server says.
+/// Fencing token of an environment. A runner that has executed work under a later fence rejects work under an earlier
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HolderFence {
     /// `env_…`
     pub environment_id: String,
     pub fence: i64,
-    /// `ses_…`: a fence that was given twice has had two of them. A reset has none.
+    /// `ses_…`; detects a fence that was issued twice. Absent for a reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub session_id: Option<String>,
@@ -188,19 +191,19 @@ pub struct HolderFence {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomCall {
-    /// Of the built registry, which is fetched once and kept.
+    /// Digest of the built registry, which the runner fetches once and caches.
     pub digest: String,
-    /// Shell text, run in the directory of the built registry.
+    /// Shell command, run in the directory of the built registry.
     pub start: String,
     pub input: CallInput,
-    /// The registry's own type.
+    /// The step's type as declared by the registry.
     pub step_type: String,
-    /// What the step answered to be remembered. With it the call is a poll, which may be repeated.
+    /// State returned by the previous call. If set, the call is a poll and may be repeated.
     #[schema(value_type = Option<Object>)]
     pub polling_state: Option<Value>,
-    /// Who agreed, after the step had asked.
+    /// Who approved, if the step had requested an approval.
     pub approved_by: Option<String>,
-    /// The calls before this one have written so much of the attempt's log.
+    /// Log bytes written by the attempt's previous calls.
     pub log_bytes: u64,
 }
 
@@ -217,15 +220,15 @@ pub struct Report {
     pub attempt: AttemptRef,
     pub outcome: Outcome,
     pub isolation: Isolation,
-    /// What its processes could reach; absent where none was started.
+    /// Network access of its processes; absent if no process was started.
     #[serde(default)]
     pub network: Option<Network>,
-    /// Paths of the machine that the operator exposes to every step.
+    /// Host paths that the operator exposes to every step.
     #[serde(default)]
     pub exposed: Vec<String>,
-    /// The length of the whole log.
+    /// Length of the whole log.
     pub log_bytes: u64,
-    /// A place for what comes next; absent when the runner wants nothing more.
+    /// Nonce for the next step; absent if the runner wants no more work.
     pub next_nonce: Option<String>,
     pub boot: String,
     pub labels: Vec<String>,
@@ -236,78 +239,77 @@ pub struct Report {
 pub enum Outcome {
     Succeeded {
         outputs: BTreeMap<String, String>,
-        /// Digests by name.
+        /// Artifact digests by name.
         artifacts: BTreeMap<String, String>,
     },
     Failed {
         cause: FailureCause,
-        /// For people: `exited with 126: permission denied`.
+        /// Human-readable, such as `exited with 126: permission denied`.
         detail: String,
         exit_code: Option<i32>,
     },
-    /// It was told to stop and has; nothing of it runs any more.
+    /// The attempt was stopped on request; none of its processes run any more.
     Stopped,
-    /// It was stopped because the runner ends.
+    /// The attempt was stopped because the runner shuts down.
     Interrupted,
-    /// Nothing of it ever ran: preparing failed for a reason that is not the step's, such as a full disk.
+    /// No part of it ran: preparation failed for a reason outside the step, such as a full disk.
     NeverStarted {
         detail: String,
-        /// It was refused: work of a later holder was executed under this fence, or of another one under its own.
+        /// Set if the runner rejected the attempt because of work it had executed under this fence.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known_fence: Option<i64>,
     },
-    /// A custom step wants to be called again, with what it remembers. The attempt goes on without a process.
+    /// A custom step asks to be called again with this state. The attempt continues without a process.
     Waiting {
         #[schema(value_type = Object)]
         state: Value,
         pause_ms: u64,
     },
-    /// A custom step wants people to agree before it is called again.
+    /// A custom step requires an approval before it is called again.
     ApprovalRequired { context: Option<String> },
-    /// A custom step ended without an answer: nobody knows whether it took effect.
+    /// A custom step exited without a response; whether it took effect is unknown.
     Unanswered { detail: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
-    /// It ended by itself, and not with 0.
+    /// Exited with a non-zero exit code.
     Exited,
-    /// A signal ended it that nobody of us sent.
+    /// Ended by a signal that the runner did not send.
     Killed,
     TimedOut,
-    /// It could not be begun: no such program, bad params, an output that is no `name=value`.
+    /// Could not be started: missing program or invalid params; or wrote an invalid output.
     Invalid,
-    /// It did its work, but what it had to leave behind is not there.
+    /// Succeeded, but a declared artifact is missing.
     MissingArtifact,
 }
 
-/// How far an attempt was kept apart from the rest of the machine, weakest first.
+/// How an attempt was isolated from the runner's machine, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Nothing ran as a process of its own.
+    /// No process was started.
     None,
-    /// A process group; what leaves it is looked for in `/proc`.
+    /// Separate process group; processes that leave it are found through `/proc`.
     Process,
-    /// Besides, the kernel keeps it from writing outside of its workspace.
+    /// `process`, and Landlock prevents writes outside the workspace.
     Landlock,
-    /// A PID namespace and a private `/proc`.
+    /// PID namespace and private `/proc`.
     Bubblewrap,
 }
 
-/// What a step reaches of the network.
+/// Network access of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// The same as its machine.
+    /// The network of the runner's machine.
     Host,
-    /// A loopback interface of its own, and nothing else.
+    /// Loopback only.
     None,
 }
 
 impl Outcome {
-    /// Nothing of it ever ran.
     pub fn never_started(detail: String) -> Self {
         Outcome::NeverStarted { detail, known_fence: None }
     }
@@ -328,12 +330,12 @@ impl fmt::Debug for Assignment {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reported {
-    /// `Stale`: nothing that was said is kept.
+    /// `Stale` if the report was discarded.
     pub order: Order,
     pub next: Option<Assignment>,
 }
 
-/// Travels to the runner that may know it; is never printed.
+/// A secret sent to a runner. Never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = String)]

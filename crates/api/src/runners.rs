@@ -1,4 +1,4 @@
-//! Runners, as people see them. What they say to the server is in [`crate::runner`].
+//! Runners in the public API. The runner protocol is in [`crate::runner`].
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -12,35 +12,35 @@ pub struct Runner {
     /// `run_…`; `embedded` for the runner inside the server.
     #[schema(example = "run_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
-    /// Null while it has not come, and nobody has chosen one for it.
+    /// Null until the runner registers, unless a name was chosen when it was created.
     pub name: Option<String>,
     pub state: RunnerState,
-    /// It is part of the server: it is there as long as the server is, for all organizations.
+    /// True for the runner inside the server, which serves all organizations.
     pub is_embedded: bool,
-    /// What it can do, for `runs_on`.
+    /// Labels matched by `runs_on`.
     pub labels: Vec<String>,
-    /// What it may say that it can do, besides its system and architecture; fixed when it was created.
+    /// Labels that the runner may advertise, besides its operating system and architecture. Fixed when it was created.
     pub allowed_labels: Vec<String>,
-    /// How far it keeps steps apart from its machine; null for one that has not come yet.
+    /// How the runner isolates steps from its machine; null until it first connects.
     #[schema(value_type = Option<Isolation>)]
     pub isolation: Option<String>,
-    /// Paths of its machine that its operator exposes to every step.
+    /// Host paths that the operator exposes to every step.
     pub exposed: Vec<String>,
-    /// Steps at once.
+    /// Maximum number of concurrent steps.
     pub slots: Option<i64>,
-    /// Of the program it runs.
+    /// Version of the runner.
     pub version: Option<String>,
     #[schema(format = DateTime)]
     pub created_at: Option<String>,
     #[schema(format = DateTime)]
     pub registered_at: Option<String>,
-    /// Null for the runner inside the server, and for one that has not come yet.
+    /// Null for the embedded runner, and until the runner first connects.
     #[schema(format = DateTime)]
     pub last_seen_at: Option<String>,
-    /// Until when its registration token can be used; null once it was.
+    /// When the registration token expires; null once it was used.
     #[schema(format = DateTime)]
     pub token_expires_at: Option<String>,
-    /// What it runs of this organization.
+    /// Steps of this organization that are running.
     pub running: Vec<RunnerStep>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = DateTime, nullable = false)]
@@ -50,13 +50,13 @@ pub struct Runner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunnerState {
-    /// Its registration token was not used yet.
+    /// Its registration token has not been used yet.
     Pending,
     Online,
-    /// It finishes what it runs and takes nothing more.
+    /// It finishes its running steps and accepts no new ones.
     Draining,
     Offline,
-    /// It went silent without a goodbye.
+    /// It stopped sending heartbeats without shutting down cleanly.
     Lost,
 }
 
@@ -65,7 +65,7 @@ pub enum RunnerState {
 pub struct RunnerStep {
     pub deployment_id: String,
     pub step_id: String,
-    /// Its id in the definition.
+    /// The step's id in the definition.
     pub step: String,
     #[schema(format = DateTime)]
     pub since: String,
@@ -78,7 +78,8 @@ impl Replay for Runner {}
 pub struct RunnerCreated {
     #[serde(flatten)]
     pub record: Runner,
-    /// What the runner registers with, once, within an hour; shown here and never again. Null in a replay.
+    /// Registration token. Valid once, for one hour. Returned only when the runner is created; null in a replayed
+    /// response.
     pub token: Option<String>,
 }
 
@@ -93,10 +94,10 @@ impl Replay for RunnerCreated {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RunnerNew {
-    /// Without it the runner says what it is called when it registers.
+    /// Defaults to the name that the runner chooses when it registers.
     #[schema(max_length = 63, example = "build-1")]
     pub name: Option<String>,
-    /// What `runs_on` finds it by, besides its system and architecture. The runner may say fewer, and no others.
+    /// Labels that the runner may advertise, besides its operating system and architecture.
     #[serde(default)]
     #[schema(max_items = 32, example = json!(["gpu"]))]
     pub labels: Vec<String>,

@@ -1,4 +1,4 @@
-//! Secrets: everything but their values, which go in and never come out.
+//! Secrets without their values, which are never returned.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -14,11 +14,11 @@ pub struct Secret {
     pub name: String,
     pub scope: SecretScope,
     pub description: Option<String>,
-    /// Of the value: rises when it changes.
+    /// Version of the value. Increases when the value changes.
     pub version: i64,
-    /// Pipelines whose definitions use it; at most 100 are named.
+    /// Pipelines whose definitions use the secret, at most 100.
     pub used_by: Vec<SecretUser>,
-    /// What is not as good as it could be about the value just sent.
+    /// Warnings about the value that was just set.
     pub warnings: Vec<SecretWarning>,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -31,7 +31,7 @@ pub struct Secret {
 
 impl Replay for Secret {}
 
-/// Where a secret applies. The nearest one wins: stage, then pipeline, then organization.
+/// Where a secret applies. The most specific one is used: stage, then pipeline, then organization.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretScope {
@@ -68,7 +68,7 @@ pub struct SecretWarning {
     pub detail: String,
 }
 
-// No Debug on what holds a value.
+// No `Debug` on types that hold a value.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SecretNew {
@@ -78,7 +78,7 @@ pub struct SecretNew {
     pub value: String,
     #[schema(max_length = 4000)]
     pub description: Option<String>,
-    /// The whole organization, if absent.
+    /// Defaults to the organization.
     pub scope: Option<ScopeNew>,
 }
 
@@ -87,9 +87,9 @@ pub struct SecretNew {
 pub struct ScopeNew {
     #[serde(rename = "type")]
     pub kind: ScopeKind,
-    /// Id or slug; for `pipeline` and `stage`.
+    /// Id or slug of the pipeline. Required for `pipeline` and `stage`.
     pub pipeline_id: Option<String>,
-    /// For `stage`: a stage or an ephemeral environment of the pipeline.
+    /// Stage or ephemeral environment of the pipeline. Required for `stage`.
     pub stage: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Sessions in environments, the line of those who wait, and how both are asked for.
+//! Sessions, queue tickets and the requests that create them.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -8,7 +8,7 @@ use crate::deployment::Deployment;
 use crate::environment::{Holder, Lock, LockStatus};
 use crate::event::Actor;
 
-/// One holding of an environment's lock.
+/// A session: exclusive use of an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
@@ -20,7 +20,7 @@ pub struct Session {
     pub environment_id: String,
     pub pipeline_id: String,
     pub status: SessionStatus,
-    /// Somebody took the environment over.
+    /// Whether the environment was taken over from this session.
     pub overridden: bool,
     pub overridden_by: Option<Actor>,
     #[schema(format = DateTime)]
@@ -40,30 +40,30 @@ pub struct Session {
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
     pub ended_by: Option<Actor>,
-    /// A takeover that has been announced and has not happened yet.
+    /// Takeover that was announced but has not happened yet.
     pub takeover: Option<Takeover>,
-    /// What it had to wait for when it began: work of former sessions that was still running.
+    /// Steps of earlier sessions that were still running when this session started, and that it waits for.
     pub drain: Option<Drain>,
-    /// Of this session: `locked` while it is active, `unlocked` once it has ended, also when another session holds the
-    /// environment by then.
+    /// `locked` while this session is active, `unlocked` once it has ended, even if another session holds the
+    /// environment.
     pub lock_status: LockStatus,
     /// Whether this session holds the environment's lock.
     pub holds_lock: bool,
-    /// The environment, now.
+    /// Current lock of the environment.
     pub environment: SessionEnvironment,
-    /// Newest first, at most 100; `deploymentsUrl` leads to all of them.
+    /// The 100 most recent deployments, newest first. `deploymentsUrl` lists all of them.
     pub deployment_history: Vec<Deployment>,
-    /// How many there have been, also those that the history leaves out.
+    /// Total number of deployments in this session.
     pub deployment_count: i64,
-    /// The list of all of them.
+    /// URL that lists all deployments of this session.
     pub deployments_url: String,
     /// The same as `deploymentHistory`.
     pub deployments: Vec<Deployment>,
-    /// The deployment this request started.
+    /// Deployment started by this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub deployment_id: Option<String>,
-    /// In the answer to a release: whether it was this one that ended the session.
+    /// In the response to a release: whether this request ended the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub released: Option<bool>,
@@ -71,7 +71,7 @@ pub struct Session {
 
 impl Replay for Session {}
 
-/// The environment of a session, and the session that holds it now.
+/// Current lock of a session's environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEnvironment {
@@ -96,9 +96,9 @@ pub enum EndReason {
     EnvironmentDeleted,
     Overridden,
     Expired,
-    /// Nothing was deployed for as long as the definition allows.
+    /// Nothing was deployed for the idle time set in the definition.
     Idle,
-    /// The database was restored from a backup.
+    /// The server's database was restored from a backup.
     Restored,
 }
 
@@ -106,7 +106,7 @@ pub enum EndReason {
 #[serde(rename_all = "camelCase")]
 pub struct Takeover {
     pub by: Holder,
-    /// Null: when the running deployment has ended.
+    /// Null if it happens when the running deployment has finished.
     #[schema(format = DateTime)]
     pub at: Option<String>,
     pub reason: Option<String>,
@@ -115,16 +115,16 @@ pub struct Takeover {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Drain {
-    /// Deployments that are not known to have stopped.
+    /// Deployments that may still be running.
     pub pending: Vec<String>,
-    /// By then they count as stopped.
+    /// When the pending deployments are considered stopped.
     #[schema(format = DateTime)]
     pub deadline: String,
     #[schema(format = DateTime)]
     pub completed_at: Option<String>,
 }
 
-/// A place in line.
+/// A position in the queue for an environment.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ticket {
@@ -134,13 +134,13 @@ pub struct Ticket {
     pub id: String,
     pub env_name: String,
     pub status: TicketStatus,
-    /// From 1; null once it no longer waits.
+    /// Position in the queue, starting at 1; null once the ticket has ended.
     pub position: Option<usize>,
-    /// In how many seconds its turn is expected; null where nothing is known, and once it no longer waits.
+    /// Estimated time until the ticket is granted; null if unknown, and once the ticket has ended.
     pub eta_seconds: Option<i64>,
-    /// What `etaSeconds` is based on; null once it no longer waits.
+    /// Basis of `etaSeconds`; null once the ticket has ended.
     pub eta_basis: Option<EtaBasis>,
-    /// Of a claim-any: its tickets have the same. One of them is granted, and the others are cancelled with it.
+    /// Shared by the tickets of one claim-any. When one of them is granted, the others are cancelled.
     #[schema(example = "tkg_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub group_id: Option<String>,
     pub holder: Holder,
@@ -152,12 +152,12 @@ pub struct Ticket {
     pub expires_at: String,
     #[schema(format = DateTime)]
     pub ended_at: Option<String>,
-    /// Why it was cancelled.
+    /// Why the ticket was cancelled.
     pub cause: Option<String>,
-    /// What it was granted.
+    /// Session that the ticket was granted.
     pub session_id: Option<String>,
     pub deployment_id: Option<String>,
-    /// When it takes the environment over, if it is a takeover with a time.
+    /// When the ticket takes over the environment, if it is a scheduled takeover.
     #[schema(format = DateTime)]
     pub takeover_at: Option<String>,
 }
@@ -176,15 +176,15 @@ pub enum TicketStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EtaBasis {
-    /// The sessions ahead end by themselves, or by an announced takeover, by then.
+    /// Expiry times of the sessions ahead, and scheduled takeovers.
     Expiry,
-    /// Sessions ahead are expected to last as long as earlier ones did.
+    /// Durations of earlier sessions.
     History,
-    /// A session ahead has no end of its own, and none has ended here yet.
+    /// A session ahead does not expire, and there are no earlier sessions to estimate from.
     Unknown,
 }
 
-/// The answer to a claim: the lock, or a place in line.
+/// Response to a claim: a session, or a ticket in the queue.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Claimed {
@@ -197,24 +197,24 @@ impl Replay for Claimed {}
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SessionNew {
-    /// Deployed at once, unless `deploy` is false.
+    /// Deployed immediately unless `deploy` is false.
     #[schema(example = "9fceb02", max_length = 255)]
     pub commit_id: Option<String>,
-    /// What for: shown to everybody who looks.
+    /// What the environment is used for. Visible to all members.
     #[schema(max_length = 4000, example = "checkout tests")]
     pub context: Option<String>,
-    /// Ends by itself after so long; without it, as the definition says.
+    /// Time until the session expires. Defaults to the `ttl` in the definition.
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
     pub deploy: Option<bool>,
-    /// Held by somebody: wait in line.
+    /// If the environment is held, join its queue instead of failing. Defaults to false.
     pub queue: Option<bool>,
-    /// How long to wait in line: an hour unless given.
+    /// How long to stay in the queue. Defaults to one hour.
     #[schema(minimum = 1, maximum = 604_800)]
     pub wait_seconds: Option<i64>,
 }
 
-/// A claim of any free environment with a label.
+/// Claims any free environment with a label.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnySessionNew {
@@ -227,7 +227,7 @@ pub struct AnySessionNew {
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
     pub deploy: Option<bool>,
-    /// All held: wait for all of them, and get the first that becomes free.
+    /// If all environments are held, join all their queues and get the first that becomes free. Defaults to false.
     pub queue: Option<bool>,
     #[schema(minimum = 1, maximum = 604_800)]
     pub wait_seconds: Option<i64>,
@@ -240,14 +240,14 @@ pub struct ForceClaim {
     pub commit_id: Option<String>,
     #[schema(max_length = 4000)]
     pub context: Option<String>,
-    /// Shown to whoever loses the environment; `context` unless given.
+    /// Shown to the previous holder. Defaults to `context`.
     #[schema(max_length = 4000)]
     pub reason: Option<String>,
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
     pub deploy: Option<bool>,
     pub mode: Option<ForceMode>,
-    /// For `grace`: how long the holder has; 5 minutes unless given.
+    /// With `grace`: how long the holder keeps the environment. Defaults to 5 minutes.
     #[schema(minimum = 1, maximum = 86_400)]
     pub grace_seconds: Option<i64>,
 }
@@ -256,7 +256,7 @@ pub struct ForceClaim {
 #[serde(rename_all = "snake_case")]
 pub enum ForceMode {
     Now,
-    /// When the running deployment has ended; at once if none runs.
+    /// When the running deployment has finished; immediately if none is running.
     AfterCurrentDeployment,
     /// After `graceSeconds`.
     Grace,
@@ -267,22 +267,22 @@ pub enum ForceMode {
 pub struct DeployNew {
     #[schema(example = "9fceb02", max_length = 255)]
     pub commit_id: String,
-    /// What for: shown with the deployment.
+    /// What the deployment is for. Shown with the deployment.
     #[schema(max_length = 4000)]
     pub context: Option<String>,
     pub on_conflict: Option<OnConflict>,
-    /// Do not wait for the work of former sessions; needs `drain:override`.
+    /// Do not wait for steps of earlier sessions. Requires `drain:override`.
     pub override_drain: Option<OverrideDrain>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
-    /// After the others: the default.
+    /// Run after the other deployments (default).
     Queue,
-    /// In place of those that have not started.
+    /// Replace deployments that have not started.
     Supersede,
-    /// Refuse while one has not ended.
+    /// Fail while another deployment has not finished.
     Reject,
 }
 
@@ -296,7 +296,8 @@ pub struct OverrideDrain {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Extend {
-    /// From now; the session's own length unless given. Never makes it shorter.
+    /// New time until the session expires, from now. Defaults to the session's original length. Never shortens the
+    /// session.
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
 }
@@ -304,7 +305,7 @@ pub struct Extend {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct HandOver {
-    /// Id or e-mail address of a member who may claim environments.
+    /// Id or e-mail address of a member with `environments:claim`.
     #[schema(example = "grace@acme.test")]
     pub to: String,
 }

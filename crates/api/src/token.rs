@@ -11,10 +11,10 @@ pub struct ApiToken {
     #[schema(example = "tok_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub name: String,
-    /// How it begins, to recognise it by.
+    /// First characters of the token, to recognize it.
     #[schema(example = "berth_api_Zx41")]
     pub prefix: String,
-    /// The user it speaks for.
+    /// User or service account that the token authenticates as.
     pub owner_id: String,
     #[schema(format = DateTime)]
     pub created_at: String,
@@ -34,7 +34,7 @@ impl Replay for ApiToken {}
 pub struct ApiTokenCreated {
     #[serde(flatten)]
     pub record: ApiToken,
-    /// The token itself, shown here and never again. Null in a replay.
+    /// The token. Returned only when it is created; null in a replayed response.
     pub token: Option<String>,
 }
 
@@ -51,9 +51,9 @@ impl Replay for ApiTokenCreated {
 pub struct ApiTokenNew {
     #[schema(min_length = 1, max_length = 120, example = "laptop")]
     pub name: String,
-    /// Days until it expires, 1 to 366; 90 without it. With 0 the token lasts until it is revoked.
+    /// Days until the token expires, 1 to 366. Defaults to 90. With 0, the token never expires.
     #[schema(minimum = 0, maximum = 366)]
     pub expires_in_days: Option<i64>,
-    /// A service account to make the token for; yourself if absent.
+    /// Service account to create the token for. Defaults to the caller.
     pub owner_id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Webhooks: who is told of what, and what became of each telling.
+//! Webhooks and their deliveries.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -11,26 +11,26 @@ use crate::{Data, Replay};
 pub struct Webhook {
     #[schema(example = "whk_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
-    /// What definitions call it.
+    /// Name used in pipeline definitions.
     #[schema(example = "ops")]
     pub name: String,
-    /// Where it goes. Those who may not change webhooks see only the host: the rest may be a secret.
+    /// Receiver URL. Callers without `webhooks:write` see only the host, because the rest may contain a secret.
     #[schema(example = "https://hooks.acme.test/berth")]
     pub url: String,
-    /// Kinds of events, or `*` for all.
+    /// Event kinds to deliver, or `*` for all.
     #[schema(value_type = Vec<EventKindOrAll>, example = json!(["deployment_failed"]))]
     pub kinds: Vec<String>,
     pub format: WebhookFormat,
     pub is_active: bool,
-    /// Since when it is told nothing, and why where the server decided it.
+    /// When the webhook was deactivated, and why if the server did it.
     pub deactivated: Option<WebhookDeactivated>,
-    /// Deliveries that wait to be sent, or to be tried again.
+    /// Number of deliveries waiting to be sent or retried.
     pub pending: i64,
-    /// Events it was never told of because it was too far behind.
+    /// Number of events that were not delivered because the webhook was too far behind.
     pub dropped: i64,
-    /// Failed tries in a row; 0 when the last one was taken.
+    /// Consecutive failed attempts; 0 after a successful one.
     pub failures: i64,
-    /// Until when the signing secret before the present one is used as well.
+    /// Until when deliveries are also signed with the previous secret.
     #[schema(format = DateTime)]
     pub old_secret_until: Option<String>,
     #[schema(format = DateTime)]
@@ -49,26 +49,26 @@ impl Replay for Webhook {}
 pub struct WebhookDeactivated {
     #[schema(format = DateTime)]
     pub at: String,
-    /// Null where somebody switched it off.
+    /// Null if a member deactivated it.
     pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookFormat {
-    /// Standard Webhooks.
+    /// Signed JSON as specified by Standard Webhooks.
     Standard,
-    /// A line of text, as Slack takes it.
+    /// One line of text in the format of Slack's incoming webhooks.
     Slack,
 }
 
-/// With its signing secret, which is shown when it is made and never again.
+/// A webhook with its signing secret, which is returned only when the secret is created.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookWithSecret {
     #[serde(flatten)]
     pub record: Webhook,
-    /// What signatures are checked with: `whsec_…`. Null in a replay.
+    /// Secret for verifying signatures: `whsec_…`. Null in a replayed response.
     pub secret: Option<String>,
 }
 
@@ -92,12 +92,12 @@ pub struct WebhookNew {
     pub name: String,
     #[schema(max_length = 2048, example = "https://hooks.acme.test/berth")]
     pub url: String,
-    /// Kinds of events, or `*` for all.
+    /// Event kinds to deliver, or `*` for all.
     #[schema(value_type = Vec<EventKindOrAll>, min_items = 1, max_items = 100, example = json!(["deployment_failed"]))]
     pub kinds: Vec<String>,
-    /// `standard` if absent.
+    /// Defaults to `standard`.
     pub format: Option<WebhookFormat>,
-    /// true if absent.
+    /// Defaults to true.
     pub is_active: Option<bool>,
 }
 
@@ -111,22 +111,22 @@ pub struct WebhookPatch {
     #[schema(value_type = Option<Vec<EventKindOrAll>>, min_items = 1, max_items = 100)]
     pub kinds: Option<Vec<String>>,
     pub format: Option<WebhookFormat>,
-    /// Switched on again it is told of what happens from then on.
+    /// A reactivated webhook receives new events only.
     pub is_active: Option<bool>,
 }
 
-/// What a receiver answered to a try-out.
+/// Result of a test message.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookPing {
-    /// It answered with a 2xx.
+    /// Whether the receiver responded with a 2xx status.
     pub is_accepted: bool,
-    /// Null where nothing came back.
+    /// HTTP status of the response; null if there was none.
     pub status: Option<u16>,
     pub duration_ms: i64,
-    /// Why nothing came back, or why the answer is not good.
+    /// Why there was no response, or why it was not accepted.
     pub error: Option<String>,
-    /// How the answer begins: at most 200 printable characters.
+    /// Start of the response body, at most 200 printable characters.
     pub excerpt: Option<String>,
 }
 
@@ -135,17 +135,17 @@ impl Replay for WebhookPing {}
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
-    /// The same at every try; sent as `webhook-id`.
+    /// Same for every attempt; sent as the `webhook-id` header.
     #[schema(example = "dlv_01k9x8s6q0e3v8n5j2m4t7w9yb")]
     pub id: String,
     pub webhook_id: String,
     pub event_id: String,
-    /// The event's place in the history.
+    /// Sequence number of the event in the audit log.
     pub sequence: i64,
     #[schema(value_type = EventKind, example = "deployment_failed")]
     pub kind: String,
     pub status: DeliveryStatus,
-    /// Oldest first; the last 30 are kept.
+    /// Oldest first, the last 30.
     pub attempts: Vec<DeliveryAttempt>,
     #[schema(format = DateTime)]
     pub next_try_at: Option<String>,
@@ -162,7 +162,7 @@ impl Replay for Delivery {}
 pub enum DeliveryStatus {
     Pending,
     Delivered,
-    /// Not tried any more unless somebody asks.
+    /// No more attempts are made unless it is redelivered.
     Failed,
 }
 
@@ -173,7 +173,7 @@ pub struct DeliveryAttempt {
     #[schema(format = DateTime)]
     pub at: String,
     pub duration_ms: i64,
-    /// Null where nothing came back.
+    /// HTTP status of the response; null if there was none.
     pub status: Option<i64>,
     pub error: Option<String>,
 }

@@ -94,39 +94,39 @@ macro_rules! actions {
 }
 
 actions! {
-    OrganizationRead, "organization:read", Viewer, "see the organization";
-    OrganizationWrite, "organization:write", Admin, "rename the organization, choose the network of its steps";
-    MembersRead, "members:read", Viewer, "see who is a member";
-    MembersWrite, "members:write", Admin, "invite, change and remove members up to the own role";
-    TokensOwn, "tokens:own", Viewer, "create, list and revoke the own API tokens";
-    TokensManage, "tokens:manage", Admin, "list and revoke other people's tokens, create tokens of service accounts";
+    OrganizationRead, "organization:read", Viewer, "view the organization";
+    OrganizationWrite, "organization:write", Admin, "rename the organization, set the default network access of its steps";
+    MembersRead, "members:read", Viewer, "view members";
+    MembersWrite, "members:write", Admin, "invite, change and remove members up to your own role";
+    TokensOwn, "tokens:own", Viewer, "create, list and revoke your own API tokens";
+    TokensManage, "tokens:manage", Admin, "list and revoke other members' tokens, create tokens for service accounts";
     PipelinesRead, "pipelines:read", Viewer, "list, view and validate pipelines";
     PipelinesWrite, "pipelines:write", Admin, "create, change and delete pipelines";
     PipelinesOperate, "pipelines:operate", Deployer, "stop and resume pipelines";
-    RepositoriesRead, "repositories:read", Viewer, "see repositories, and what is wrong in them";
-    RepositoriesWrite, "repositories:write", Admin, "register, change, sync and remove repositories";
-    EnvironmentsRead, "environments:read", Viewer, "see environments, who holds them, and their history";
-    EnvironmentsClaim, "environments:claim", Deployer, "claim environments, wait in line, and deploy in the own sessions";
-    EnvironmentsForceClaim, "environments:force_claim", Deployer, "take over environments, and release other people's sessions";
-    DrainOverride, "drain:override", Admin, "deploy before the work of a former session is known to have stopped";
+    RepositoriesRead, "repositories:read", Viewer, "view repositories and their errors";
+    RepositoriesWrite, "repositories:write", Admin, "create, change, sync and delete repositories";
+    EnvironmentsRead, "environments:read", Viewer, "view environments, their locks and lock history";
+    EnvironmentsClaim, "environments:claim", Deployer, "claim environments, join queues, and deploy in your own sessions";
+    EnvironmentsForceClaim, "environments:force_claim", Deployer, "take over environments, and release other members' sessions";
+    DrainOverride, "drain:override", Admin, "deploy before steps of an earlier session are known to have stopped";
     DeploymentsRead, "deployments:read", Viewer, "see deployments";
     DeploymentsOperate, "deployments:operate", Deployer, "start, cancel, retry, roll back and resolve deployments";
-    GatesBypass, "gates:bypass", Admin, "deploy past windows, approvals and pauses, with a reason";
-    ApprovalsRead, "approvals:read", Viewer, "see approvals, and who has answered";
-    ApprovalsDecide, "approvals:decide", Deployer, "approve and reject, where the rule counts them";
-    SecretsRead, "secrets:read", Viewer, "see names and use of secrets, never values";
+    GatesBypass, "gates:bypass", Admin, "bypass windows, approvals and pauses, with a reason";
+    ApprovalsRead, "approvals:read", Viewer, "view approvals and votes";
+    ApprovalsDecide, "approvals:decide", Deployer, "approve and reject, if the approval rule allows it";
+    SecretsRead, "secrets:read", Viewer, "view names and usage of secrets, never values";
     SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
-    WebhooksRead, "webhooks:read", Viewer, "see webhooks and their deliveries, never secrets";
-    WebhooksWrite, "webhooks:write", Admin, "create, change, try and delete webhooks, and deliver again";
-    RegistriesRead, "registries:read", Viewer, "see registries, their steps and their builds";
-    RegistriesWrite, "registries:write", Admin, "add, change, sync and remove registries";
-    RunnersRead, "runners:read", Viewer, "see runners, and what they run";
-    RunnersWrite, "runners:write", Admin, "add and remove runners";
-    AnalysisRead, "analysis:read", Viewer, "see analyses and their settings";
-    AnalysisSource, "analysis:source", Deployer, "see the source in analyses: suggested changes, and what was sent to models";
-    AnalysisRun, "analysis:run", Deployer, "have failures analysed, and propose fixes";
-    AnalysisSettings, "analysis:settings", Admin, "choose who analyses failures, and what it may cost";
-    EventsRead, "events:read", Viewer, "read the audit history";
+    WebhooksRead, "webhooks:read", Viewer, "view webhooks and their deliveries, never their secrets";
+    WebhooksWrite, "webhooks:write", Admin, "create, change, test and delete webhooks, and redeliver";
+    RegistriesRead, "registries:read", Viewer, "view step registries, their steps and builds";
+    RegistriesWrite, "registries:write", Admin, "create, change, sync and delete step registries";
+    RunnersRead, "runners:read", Viewer, "view runners and the steps they run";
+    RunnersWrite, "runners:write", Admin, "create and delete runners";
+    AnalysisRead, "analysis:read", Viewer, "view analyses and their settings";
+    AnalysisSource, "analysis:source", Deployer, "view source code in analyses: suggested fixes and requests to models";
+    AnalysisRun, "analysis:run", Deployer, "analyse failures and create pull requests for fixes";
+    AnalysisSettings, "analysis:settings", Admin, "change the analysis provider and its limits";
+    EventsRead, "events:read", Viewer, "read the audit log";
 }
 
 impl fmt::Display for Action {

@@ -93,8 +93,8 @@ pub enum Refusal {
     NotSessionHolder(Holder),
     /// `None` if the environment is free.
     #[error("{}", match current {
-        Some(fence) => format!("the environment has changed hands since you looked: it is now at fence {fence}"),
-        None => "the environment has changed hands since you looked: nobody holds it now".to_owned(),
+        Some(fence) => format!("the holder of the environment has changed since you read it: it is now at fence {fence}"),
+        None => "the holder of the environment has changed since you read it: it is not held now".to_owned(),
     })]
     FenceMoved { current: Option<Fence> },
 }

@@ -108,7 +108,7 @@ name!(
         if is_text && text.chars().count() <= REASON_CHARS_MAX {
             Ok(text.trim().to_owned())
         } else {
-            Err("must be at most 4,000 characters, without control characters but tabs and line ends")
+            Err("must be at most 4,000 characters, without control characters other than tabs and line breaks")
         }
     }
 );

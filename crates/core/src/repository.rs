@@ -88,7 +88,7 @@ const FORMS: InvalidName = InvalidName(
     "must be like https://host/path, ssh://git@host/path, git@host:path, or an absolute path on the server",
 );
 const NO_USERINFO: InvalidName =
-    InvalidName("must not hold a user or password: create a secret, and name it as the credential");
+    InvalidName("must not contain a user or password; create a secret, and set it as the credential");
 const NO_QUERY: InvalidName = InvalidName("must have no query and no fragment");
 
 impl RemoteUrl {

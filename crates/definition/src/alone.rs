@@ -134,7 +134,9 @@ impl Alone {
                     if let Some(requires) = stage.requires.take() {
                         let noun = if requires.approvals == 1 { "approval" } else { "approvals" };
                         let count = requires.approvals;
-                        self.notes.push(format!("{name} asks for {count} {noun}: nobody is asked here"));
+                        self.notes.push(format!(
+                            "{name} asks for {count} {noun}: approvals are not requested here"
+                        ));
                     }
                     if stage.window.take().is_some() {
                         self.notes.push(format!("{name} has a window: it is always open here"));
@@ -195,7 +197,7 @@ impl Alone {
         let mut left_out = BTreeSet::new();
         for step in self.definition.steps.iter().filter(|step| !skipped.contains(&step.id)) {
             let why = match step.kind {
-                StepType::Builtin(Builtin::Approval) => "nobody is asked here",
+                StepType::Builtin(Builtin::Approval) => "approvals are not requested here",
                 StepType::Builtin(Builtin::Soak) => "nothing is waited for here",
                 _ => continue,
             };

@@ -44,7 +44,7 @@ pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("its metadata cannot be read: {error}"))?;
     if written.status != "SUCCESS" {
         let why = written.error.map(|error| format!(": {error}")).unwrap_or_default();
-        return Err(format!("it answered {:?} when asked for its metadata{why}", written.status));
+        return Err(format!("it responded with {:?} when asked for its metadata{why}", written.status));
     }
     let found = written.data.map(|data| data.metadata).unwrap_or_default();
     if found.is_empty() {

@@ -112,14 +112,13 @@ fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
         let is_cut_off = step.network == Network::None && is_request(&step.kind, &step.params);
         return Vec::from_iter(is_cut_off.then(|| {
             format!(
-                "the step `{id}` asks an address, and steps of this organization have no network unless they say so; \
-                 write `network: host` on it"
+                "the step `{id}` needs the network, but steps of this organization have no network access by default; add `network: host` to it"
             )
         }));
     };
     match offers.get(kind.as_str()) {
         None => vec![format!(
-            "the step `{id}` is of the type {}, and which custom steps there are is known to a server alone",
+            "the step `{id}` is of the type {}, and custom steps are only known to a server",
             quoted(kind)
         )],
         Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
@@ -275,7 +274,7 @@ impl Planning<'_> {
             Ok(false) => Ok(When::Never),
             Err(_) if self.budget.is_spent() => Ok(When::If(text.clone())),
             Err(error) => {
-                let detail = format!("the condition of the step `{}` cannot be decided: {error}", step.id);
+                let detail = format!("the condition of the step `{}` cannot be evaluated: {error}", step.id);
                 Err(not_runnable(detail))
             }
         }

@@ -36,7 +36,7 @@ pub fn schema() -> Value {
         "additionalProperties": false,
         "required": ["version", "pipeline"],
         "properties": {
-            "version": { "const": 1, "description": "Of the format." },
+            "version": { "const": 1, "description": "Version of the format." },
             "pipeline": { "$ref": "#/$defs/pipeline" },
         },
         "$defs": {
@@ -48,9 +48,9 @@ pub fn schema() -> Value {
             "requires": requires(),
             "window": window(),
             "vars": vars(),
-            "skip": list(&word(ID), "Ids of steps that are left out here."),
-            "on_failure": usual("none", choice(&["none", "rollback"], "What happens when the stage fails: `rollback` goes back to the last deployment that succeeded there.")),
-            "duration": { "type": "string", "pattern": DURATION, "description": "A length of time: 90s, 10m, 1h30m, 7d." },
+            "skip": list(&word(ID), "Ids of steps to skip here."),
+            "on_failure": usual("none", choice(&["none", "rollback"], "What to do if the stage fails. `rollback` rolls back to the last successful deployment of the stage.")),
+            "duration": { "type": "string", "pattern": DURATION, "description": "A duration, such as 90s, 10m, 1h30m or 7d." },
         },
     })
 }
@@ -58,31 +58,31 @@ pub fn schema() -> Value {
 fn pipeline() -> Value {
     let steps = |about: &str| json!({ "type": "array", "maxItems": STEPS_MAX, "items": reference("step"), "description": about });
     let mut schema = object(
-        "What is built, where it goes and how.",
+        "What to build, where to deploy it and how.",
         &json!({
-            "name": text("The name for people."),
-            "tracks": text("The branch whose new heads start deployments."),
-            "paths": list(&json!({ "type": "string" }), "Globs from the root of the repository: a head starts a deployment only when one of these changed."),
-            "build": steps("Runs once per commit and definition; its outputs and artifacts serve every stage and environment."),
+            "name": text("Display name."),
+            "tracks": text("Branch whose new commits start deployments."),
+            "paths": list(&json!({ "type": "string" }), "Globs from the root of the repository. A new commit starts a deployment only if a matching file changed."),
+            "build": steps("Runs once per commit and definition; its outputs and artifacts are used by every stage and environment."),
             "stage_defaults": reference("stage_defaults"),
             "stages": {
                 "type": "array", "maxItems": STAGES_MAX, "items": reference("stage"),
-                "description": "In order; each runs the same steps with its own vars and skips.",
+                "description": "Stages in order. Each runs the same steps with its own `vars` and `skip`.",
             },
-            "steps": steps("What every stage and environment runs."),
+            "steps": steps("Steps that every stage and environment runs."),
             "ephemeral_environments": {
                 "type": "object", "maxProperties": ENVIRONMENTS_MAX, "propertyNames": word(SLUG),
                 "additionalProperties": { "anyOf": [reference("environment"), { "type": "null" }] },
-                "description": "Environments that people claim for a while, by name.",
+                "description": "Ephemeral environments by name. Members claim them for exclusive use.",
             },
-            "analysis": object("What is looked into by itself.", &json!({ "on_failure": usual(false, flag("Failed deployments are analysed.")) })),
+            "analysis": object("Which failures are analysed automatically.", &json!({ "on_failure": usual(false, flag("Failed deployments are analysed.")) })),
             "notifications": {
                 "type": "array", "maxItems": NOTIFICATIONS_MAX,
-                "items": required(object("Who is told of what.", &json!({
-                    "webhook": described(word(LABEL), "The name of the webhook."),
-                    "events": list(&json!({ "type": "string" }), "Kinds of events, like deployment_failed."),
+                "items": required(object("Webhooks to notify.", &json!({
+                    "webhook": described(word(LABEL), "Name of the webhook."),
+                    "events": list(&json!({ "type": "string" }), "Event kinds, such as deployment_failed."),
                 })), &["webhook", "events"]),
-                "description": "Who is told of what.",
+                "description": "Webhooks to notify.",
             },
         }),
     );
@@ -92,7 +92,7 @@ fn pipeline() -> Value {
 
 fn stage_defaults() -> Value {
     object(
-        "What every stage has that does not say otherwise. Not for environments.",
+        "Defaults for all stages. Do not apply to environments.",
         &json!({
             "vars": reference("vars"),
             "requires": reference("requires"),
@@ -104,32 +104,32 @@ fn stage_defaults() -> Value {
 
 fn stage() -> Value {
     let fields = json!({
-        "name": described(word(SLUG), "The name of the stage."),
+        "name": described(word(SLUG), "Name of the stage."),
         "vars": reference("vars"),
         "skip": reference("skip"),
         "requires": reference("requires"),
         "window": reference("window"),
         "on_failure": reference("on_failure"),
     });
-    required(object("A place that deployments pass through.", &fields), &["name"])
+    required(object("A stage of the pipeline.", &fields), &["name"])
 }
 
 fn environment() -> Value {
-    let on = |kinds: &[&str]| choice(kinds, "What happened.");
+    let on = |kinds: &[&str]| choice(kinds, "Event that triggers it.");
     object(
-        "An environment that people claim for a while.",
+        "An ephemeral environment.",
         &json!({
-            "triggers": list(&required(object("What claims it; the API always does.", &json!({
+            "triggers": list(&required(object("What can claim the environment, in addition to the API.", &json!({
                 "on": on(&["api", "pull_request"]),
-                "target_branches": list(&json!({ "type": "string" }), "Pull requests into these; any when left out."),
-            })), &["on"]), "What claims it; the API always does."),
-            "release": list(&required(object("What ends a session; the API always does.", &json!({
+                "target_branches": list(&json!({ "type": "string" }), "Target branches of the pull requests. Defaults to any."),
+            })), &["on"]), "What can claim the environment, in addition to the API."),
+            "release": list(&required(object("What ends a session, in addition to the API.", &json!({
                 "on": on(&["api", "pr_closed", "timeout"]),
-                "after_idle": duration(DURATION_S_MAX, "For `timeout`: how long nothing was deployed."),
-            })), &["on"]), "What ends a session; the API always does."),
-            "on_release": usual("none", choice(&["none", "deploy_tracked"], "What happens when a session ends.")),
-            "ttl": duration(DURATION_S_MAX, "How long a session lasts that names no end of its own."),
-            "labels": list(&word(LABEL), "Words to choose environments by."),
+                "after_idle": duration(DURATION_S_MAX, "For `timeout`: time without a deployment after which the session ends."),
+            })), &["on"]), "What ends a session, in addition to the API."),
+            "on_release": usual("none", choice(&["none", "deploy_tracked"], "What to do when a session ends.")),
+            "ttl": duration(DURATION_S_MAX, "Default length of a session."),
+            "labels": list(&word(LABEL), "Labels for claim-any."),
             "vars": reference("vars"),
             "skip": reference("skip"),
         }),
@@ -138,27 +138,27 @@ fn environment() -> Value {
 
 fn requires() -> Value {
     object(
-        "Who must agree before the stage begins.",
+        "Approvals required before the stage starts.",
         &json!({
-            "approvals": { "type": "integer", "minimum": 1, "maximum": APPROVALS_MAX, "default": 1, "description": "How many different people." },
+            "approvals": { "type": "integer", "minimum": 1, "maximum": APPROVALS_MAX, "default": 1, "description": "Number of people who must approve." },
             "from": list(
                 &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "@" }] }),
-                "Roles (this one or higher) and e-mail addresses; everybody who may approve when left out.",
+                "Eligible roles (or higher) and e-mail addresses. Defaults to every member who may approve.",
             ),
-            "self_approval": usual(true, flag("false: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment.")),
-            "timeout": duration(DURATION_S_MAX, "How long to wait for an answer."),
+            "self_approval": usual(true, flag("Whether people who wrote, committed or co-authored part of the change, or started or retried the deployment, may approve it.")),
+            "timeout": duration(DURATION_S_MAX, "How long to wait for the approvals."),
         }),
     )
 }
 
 fn window() -> Value {
     let fields = json!({
-        "timezone": text("A name of the IANA database, like Europe/Vienna."),
-        "days": list(&json!({ "enum": Day::ALL.map(|(name, _)| name) }), "Every day when left out."),
-        "hours": { "type": "string", "pattern": "^[0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2}$", "description": "Like \"09:00-17:00\"; the whole day when left out." },
+        "timezone": text("IANA time zone, such as Europe/Vienna."),
+        "days": list(&json!({ "enum": Day::ALL.map(|(name, _)| name) }), "Defaults to every day."),
+        "hours": { "type": "string", "pattern": "^[0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2}$", "description": "Like \"09:00-17:00\"; defaults to the whole day." },
         "except": list(
             &json!({ "type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}(/[0-9]{4}-[0-9]{2}-[0-9]{2})?$" }),
-            "Days on which it stays shut: 2026-12-24 or 2026-12-24/2027-01-01.",
+            "Days on which the window stays closed: 2026-12-24 or 2026-12-24/2027-01-01.",
         ),
     });
     required(object("When the stage may be deployed to.", &fields), &["timezone"])
@@ -186,32 +186,32 @@ fn step() -> Value {
         "description": "A step of a registry: <registry>/<step> or CUSTOM:<TYPE>.",
     }));
     let fields = json!({
-        "name": text("The name for people."),
-        "id": described(word(ID), "What others call it; the name as a slug when left out."),
-        "type": { "anyOf": types, "description": "What kind of step it is." },
-        "needs": list(&word(ID), "Ids of steps to wait for; without it, the step before."),
-        "needs_artifacts": list(&word(MEMBER), "Artifacts of other steps that it finds in its workspace."),
-        "env": variables(&json!({ "type": ["string", "number", "boolean"] }), "Variables of its environment; the values may hold ${{ … }}."),
-        "secret_files": variables(&json!({ "type": "string", "maxLength": SECRET_NAME_CHARS_MAX, "pattern": VARIABLE }), "Variable = name of a secret: the variable holds the path of a file with it."),
-        "params": { "type": "object", "maxProperties": MAP_ENTRIES_MAX, "description": "Depend on the type." },
-        "outputs": list(&word(MEMBER), "What it writes to $BERTH_OUTPUT as name=value."),
+        "name": text("Display name."),
+        "id": described(word(ID), "Id that other steps refer to. Defaults to the name as a slug."),
+        "type": { "anyOf": types, "description": "Step type." },
+        "needs": list(&word(ID), "Ids of steps to wait for. Defaults to the previous step."),
+        "needs_artifacts": list(&word(MEMBER), "Artifacts of other steps to place in the workspace."),
+        "env": variables(&json!({ "type": ["string", "number", "boolean"] }), "Environment variables. Values may contain ${{ … }}."),
+        "secret_files": variables(&json!({ "type": "string", "maxLength": SECRET_NAME_CHARS_MAX, "pattern": VARIABLE }), "Secret names by variable. The variable holds the path of a file with the secret."),
+        "params": { "type": "object", "maxProperties": MAP_ENTRIES_MAX, "description": "Parameters of the step type." },
+        "outputs": list(&word(MEMBER), "Names of outputs that the step writes to $BERTH_OUTPUT as name=value."),
         "artifacts": {
             "type": "object", "maxProperties": MAP_ENTRIES_MAX, "propertyNames": word(MEMBER),
-            "additionalProperties": required(object("A file or directory that other steps take with `needs_artifacts`.", &json!({ "path": text("Below the workspace.") })), &["path"]),
-            "description": "What it leaves for other steps.",
+            "additionalProperties": required(object("A file or directory that other steps use with `needs_artifacts`.", &json!({ "path": text("Path below the workspace.") })), &["path"]),
+            "description": "Artifacts for other steps.",
         },
-        "timeout": duration(STEP_TIMEOUT_S_MAX, "It fails when it takes longer."),
-        "retry": required(object("After a failure; an unknown outcome is the business of `on_lost`.", &json!({
-            "attempts": { "type": "integer", "minimum": 1, "maximum": RETRY_ATTEMPTS_MAX, "description": "The first try included." },
-            "backoff": duration(RETRY_BACKOFF_S_MAX, "The pause before the next try."),
+        "timeout": duration(STEP_TIMEOUT_S_MAX, "Time limit, after which the step fails."),
+        "retry": required(object("Retries after a failure. For an unknown outcome, see `on_lost`.", &json!({
+            "attempts": { "type": "integer", "minimum": 1, "maximum": RETRY_ATTEMPTS_MAX, "description": "Maximum number of attempts, including the first." },
+            "backoff": duration(RETRY_BACKOFF_S_MAX, "Delay before the next attempt."),
         })), &["attempts"]),
-        "on_lost": choice(&["ask", "retry", "fail"], "When nobody knows whether it took effect. When left out: `retry` for what is idempotent, else as the type says."),
-        "idempotent": flag("Safe to run again, so that a lost run is retried. When left out, as the type is by nature."),
-        "runs_on": list(&word(LABEL), "Labels a runner must have."),
-        "network": choice(&Network::ALL.map(Network::as_str), "What it reaches: `host` the same as its machine, `none` only itself. When left out, as the organization says."),
-        "if": { "type": ["string", "boolean"], "description": "An expression; the step is left out when it is false." },
+        "on_lost": choice(&["ask", "retry", "fail"], "What to do if the outcome is unknown. Defaults to `retry` if the step is idempotent, otherwise to the default of the step type."),
+        "idempotent": flag("Whether the step is safe to run again, so that a lost attempt is retried. Defaults to the step type."),
+        "runs_on": list(&word(LABEL), "Labels that the runner must have."),
+        "network": choice(&Network::ALL.map(Network::as_str), "Network access: `host` for the network of the runner's machine, `none` for loopback only. Defaults to the organization's setting."),
+        "if": { "type": ["string", "boolean"], "description": "An expression. The step is skipped if it is false." },
     });
-    let mut schema = required(object("One thing to do.", &fields), &["name", "type"]);
+    let mut schema = required(object("A step.", &fields), &["name", "type"]);
     schema["allOf"] = BUILTINS.iter().map(|spec| params(spec)).collect();
     schema
 }

@@ -23,7 +23,7 @@ impl Far {
         let deadline = Instant::now() + Duration::from_millis(sent.wait_ms).min(ACQUIRE_WAIT_MAX);
         let slots = usize::try_from(self.who.runner.slots).unwrap_or(0);
         if sent.asked.nonces.len() > slots {
-            return Err(refused(format!("this runner has {slots} places, and asks for more")));
+            return Err(refused(format!("this runner has {slots} slots, but requested more")));
         }
         let nonces = sent.asked.nonces.iter().map(|nonce| self.own(nonce)).collect::<Result<Vec<_>, _>>()?;
         let labels: Vec<String> = self.who.runner.labels.iter().map(ToString::to_string).collect();

@@ -16,7 +16,7 @@ const RESERVED_SLUGS: &[&str] = &["validate", "plan"];
 
 pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
     if RESERVED_SLUGS.contains(&slug.as_str()) {
-        let detail = "is a word of the API; choose another".to_owned();
+        let detail = "is reserved by the API; choose another".to_owned();
         let text = format!("/slug {detail}");
         let error = InputError { pointer: "/slug".to_owned(), code: InputErrorCode::Invalid, detail };
         return Err(Problem::new(Code::InvalidRequest, text).with_errors(vec![error]).into());

@@ -16,8 +16,7 @@ use super::remote::{Far, refused};
 use crate::error::EngineError;
 use crate::events::runner_event;
 
-const LOST: &str = "a runner has seen a higher epoch of fences than this database knows: it may be an older copy that was \
-                    put back. New fences are above all before; look at what really runs";
+const LOST: &str = "a runner has seen a higher fence epoch than this database has: the database may be an older copy. New fences are above all earlier ones; check what is really running";
 /// Retries for 10 minutes; after that, an admin has to raise the epoch.
 const RAISES_MAX: usize = 600;
 const RAISE_PAUSE: Duration = Duration::from_secs(1);
@@ -91,10 +90,8 @@ impl Far {
     /// work it would get is wrong.
     async fn disbelieves(&self, heard: i64, own: i64, most: i64) -> Result<EngineError, EngineError> {
         let detail = format!(
-            "this runner says that it has seen epoch {heard} of fences; this server is in {own}, and believes a runner up to \
-             {most}. If the database is a much older copy, stop every server and run `berth admin raise-epoch` until the \
-             epoch is above {heard}. If it is not, the work directory of this runner is of another installation: give it \
-             an empty one"
+            "this runner reports fence epoch {heard}, but this server is at epoch {own} and accepts at most {most}. If the database is a much older copy, stop every server and run `berth admin raise-epoch` until the \
+             epoch is above {heard}. Otherwise, the work directory of this runner belongs to another installation: use an empty one"
         );
         let runner = &self.who.runner;
         // The runner retries continuously; do not flood the server log and the audit log.

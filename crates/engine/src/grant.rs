@@ -258,7 +258,7 @@ fn secrets(
             Err(KeyError::Store(error)) => return Err(error.into()),
             Err(error) => {
                 tracing::error!(%error, secret = %pinned.id, "decrypting a secret failed");
-                return Ok(Err(format!("the secret {name} does not open; the server's log says why")));
+                return Ok(Err(format!("the secret {name} cannot be decrypted; the server log says why")));
             }
         }
     }

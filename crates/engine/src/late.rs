@@ -75,8 +75,7 @@ impl Late {
         let (plans, named) = (services.engine.plans().clone(), it.clone());
         let found = services.store.read_blocking(Some(it.org), move |db| taken_over(db, &plans, &named))?;
         let Some(by) = found else { return Ok(None) };
-        let line =
-            format!("[berth] stopped: {by}; what it still prints is kept apart (stream after_fence)\n");
+        let line = format!("[berth] stopped: {by}; later output is in the after_fence log\n");
         // The line is informational; without it the log still contains only output from before the takeover.
         if let Err(error) = services.logs.append(key, offset, line.as_bytes()) {
             tracing::warn!(%error, deployment = %key.deployment, "writing the takeover line to a log failed");

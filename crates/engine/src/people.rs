@@ -59,8 +59,7 @@ pub fn voter(db: &mut impl Read, by: Actor, account: UserId, role: Role) -> Resu
         false => match member::by_user(db, person.id)? {
             Some(member) => role.min(member.role),
             None => {
-                let text =
-                    "the owner of this service account is not a member any more, so that it cannot answer";
+                let text = "the owner of this service account is no longer a member, so it cannot vote";
                 return Err(Refusal::NotEligible(text.into()).into());
             }
         },

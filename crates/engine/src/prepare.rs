@@ -54,7 +54,7 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: Wanted) -> 
         Ok::<_, EngineError>((pipeline, organization, pipeline::definition(db, &hash)?))
     });
     let (Some(pipeline), Some(organization), Some(definition)) = read.await? else {
-        return Ok(Outlook::Failed(refused("its pipeline or its definition is gone")));
+        return Ok(Outlook::Failed(refused("its pipeline or its definition was deleted")));
     };
     let source = match source_of(services, org, &pipeline, &wanted).await? {
         Found::Commit(source) => Some(source),
@@ -148,7 +148,7 @@ async fn source_of(
     };
     let read = services.store.read(Some(org), move |db| Ok::<_, EngineError>(repository::by_id(db, id)?));
     let Some(repository) = read.await? else {
-        return Ok(Found::Missing("the repository of this pipeline is gone".into()));
+        return Ok(Found::Missing("the repository of this pipeline was deleted".into()));
     };
     let text = &wanted.commit;
     let is_hash = is_whole_hash(text);
@@ -181,8 +181,9 @@ async fn source_of(
         }
     }
     if let Some(error) = error {
-        let text =
-            format!("there is no commit {text} in the copy of the repository, which cannot be read: {error}");
+        let text = format!(
+            "commit {text} is not in the local copy of the repository, which cannot be updated: {error}"
+        );
         return Ok(Found::Missing(text));
     }
     if is_fresh {

@@ -192,7 +192,7 @@ impl Far {
             // The runner records each attempt before it starts it, so unrecorded ones never started.
             let outcome = match left.begun.contains(&it.nonce) {
                 true => Ended::Lost,
-                false => Ended::never_started("its runner ended before it began".into()),
+                false => Ended::never_started("its runner shut down before it started".into()),
             };
             tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "runner restarted; ending an attempt of its previous process");
             super::lost::report_ended(&self.services, it, outcome).await?;
@@ -212,7 +212,8 @@ impl Far {
         match self.who.runner.mark() {
             Some(mark) if self.who.runner.boot.as_deref() == Some(boot) => Ok(mark),
             _ => Err(refused(
-                "another process speaks for this runner, or it has not said hello; start it again".into(),
+                "another process of this runner is connected, or this one has not said hello; restart it"
+                    .into(),
             )),
         }
     }
@@ -356,7 +357,7 @@ fn answered(error: LinkError) -> EngineError {
         LinkError::Refused(text) => refused(text),
         LinkError::Unavailable(text) => {
             tracing::warn!(text, "runner request failed");
-            EngineError::busy("the server cannot answer this right now; please try again")
+            EngineError::busy("the server cannot process this request right now; try again")
         }
     }
 }

@@ -47,7 +47,9 @@ impl RollbackPlan {
     /// impossible.
     pub fn find(db: &mut impl Read, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
-            return Err(Refusal::InvalidState("its pipeline was deleted: nothing new starts".into()).into());
+            return Err(
+                Refusal::InvalidState("its pipeline was deleted; no new deployments start".into()).into()
+            );
         };
         let is_stopped = matches!(found.status, state::Status::Stopped { .. });
         let line = deployment::unfinished_of_pipeline(db, asked.pipeline)?;
@@ -56,7 +58,7 @@ impl RollbackPlan {
         };
         if let Some(other) = line.iter().find(is_same) {
             let text = format!(
-                "#{} already goes back in this stage: wait until it has ended, or cancel it first",
+                "#{} is already rolling this stage back; wait for it, or cancel it first",
                 other.number
             );
             return Err(Refusal::InvalidState(text).into());
@@ -108,7 +110,7 @@ fn target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, E
         return Ok(stage::way_back(asked.of, &past)?);
     };
     if named == asked.of {
-        let text = "the deployment named in `to` is the one that is to be taken back; name an earlier one";
+        let text = "the deployment named in `to` is the one to roll back; name an earlier one";
         return Err(Refusal::InvalidState(text.into()).into());
     }
     match stage_end::find_origin(db, asked.pipeline, &asked.stage, named)? {
@@ -150,7 +152,7 @@ fn check_artifacts(
 ) -> Result<(), EngineError> {
     if retention::has_given_up(db, to.id)? || retention::has_given_up(db, origin)? {
         let text = format!(
-            "the artifacts of #{} were removed because they were old; deploy {} again instead",
+            "the artifacts of #{} were removed after their retention period; deploy {} again instead",
             to.number, to.commit
         );
         return Err(Refusal::InvalidState(text).into());

@@ -123,9 +123,7 @@ impl Services {
 pub fn check_organizations(isolation: Option<Isolation>, organizations: usize) -> Result<(), String> {
     match isolation {
         Some(level @ (Isolation::Process | Isolation::Landlock)) if organizations > 1 => Err(format!(
-            "there are {organizations} organizations, and the sandbox level {} is no boundary between them: install \
-             bubblewrap, or leave --sandbox away, so that nothing runs on this machine, and give each organization \
-             runners of its own",
+            "there are {organizations} organizations, and the sandbox level {} does not isolate them from each other: install bubblewrap, or omit --sandbox so that no steps run on this machine, and give each organization its own runners",
             wire::isolation(level)
         )),
         Some(_) | None => Ok(()),

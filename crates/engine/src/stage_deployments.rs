@@ -39,7 +39,8 @@ pub fn start(
         return Err(Refusal::InvalidState(text).into());
     }
     if pipeline.retired_at.is_some() {
-        let text = "the definition of this pipeline is gone from its repository: nothing new starts";
+        let text =
+            "the definition of this pipeline was removed from its repository; no new deployments start";
         return Err(Refusal::InvalidState(text.into()).into());
     }
     let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
@@ -47,7 +48,7 @@ pub fn start(
     if line.len() >= UNFINISHED_MAX {
         if asked.trigger == Trigger::Api {
             let text =
-                format!("{UNFINISHED_MAX} deployments of this pipeline have not ended; cancel one first");
+                format!("{UNFINISHED_MAX} deployments of this pipeline have not finished; cancel one first");
             return Err(Refusal::InvalidState(text).into());
         }
         // A push cannot be refused: it supersedes the queued deployments.

@@ -135,8 +135,10 @@ async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io:
     // Compare hashes, so that timing reveals nothing about the password.
     let knows = |asked: &Asked| is_owner && tokens::hash(&asked.pass) == tokens::hash(pass.reveal());
     let answer = match read.ok().and_then(|_| serde_json::from_str::<Asked>(&line).ok()) {
-        None => Answer::Failed("not a command of this version".into()),
-        Some(asked) if !knows(&asked) => Answer::Failed("only the server's own user may ask that".into()),
+        None => Answer::Failed("unknown command in this version".into()),
+        Some(asked) if !knows(&asked) => {
+            Answer::Failed("only the user that runs the server may do this".into())
+        }
         Some(Asked { request: Request::RotateKeys, .. }) if app.services.store.is_shared() => {
             Answer::Failed(SHARED.into())
         }

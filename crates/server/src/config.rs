@@ -177,15 +177,14 @@ impl Config {
         let listen = self.listen;
         if !listen.ip().is_loopback() {
             return Err(format!(
-                "--local is for one person at this machine, and {listen} is reached from others. Leave --local away, or \
-                 listen on 127.0.0.1."
+                "--local is for a single user on this machine, but {listen} can be reached from other machines. Remove --local, or listen on 127.0.0.1."
             ));
         }
         if self.public_url.is_some() {
-            return Err("--local and a public URL do not go together: leave one away.".into());
+            return Err("--local cannot be combined with a public URL; remove one of them.".into());
         }
         if !self.trusted_proxies.is_empty() {
-            return Err("--local and trusted proxies do not go together: leave one away.".into());
+            return Err("--local cannot be combined with trusted proxies; remove one of them.".into());
         }
         Ok(())
     }

@@ -23,13 +23,13 @@ impl AppError {
     }
 
     pub fn not_found(what: &str) -> Self {
-        Self::new(Code::NotFound, format!("there is no such {what} here"))
+        Self::new(Code::NotFound, format!("{what} not found"))
     }
 
     pub fn invalid(errors: Vec<InputError>) -> Self {
         let detail = match errors.as_slice() {
             [one] => format!("{} {}", one.pointer, one.detail),
-            many => format!("{} members are not valid", many.len()),
+            many => format!("{} fields are not valid", many.len()),
         };
         let has_unknown = errors.iter().any(|error| error.code == InputErrorCode::UnknownMember);
         let code = if has_unknown { Code::UnknownMember } else { Code::InvalidRequest };
@@ -48,7 +48,7 @@ impl AppError {
     }
 
     pub fn forbidden(action: Action) -> Self {
-        Problem::new(Code::Forbidden, format!("this needs the permission {action}"))
+        Problem::new(Code::Forbidden, format!("this requires the {action} permission"))
             .with("requiredPermission", action.as_str())
             .into()
     }
@@ -93,25 +93,24 @@ impl AppError {
             }
             AppError::Store(StoreError::Nul) => Problem::new(
                 Code::InvalidRequest,
-                "a text of this request holds the character NUL, which cannot be kept; leave it out",
+                "the request contains a NUL character, which cannot be stored; remove it",
             ),
             AppError::Store(StoreError::Unavailable(inside) | StoreError::Broken(inside)) => {
                 tracing::warn!(%inside, "store unavailable");
-                Problem::new(Code::Unavailable, "the server cannot answer this right now; please try again")
+                Problem::new(Code::Unavailable, "the server cannot process this request right now; try again")
             }
             AppError::Store(StoreError::Unknown(inside)) => {
                 tracing::warn!(%inside, "commit outcome unknown");
                 Problem::new(
                     Code::Unavailable,
-                    "it is not known whether this was done: the database was lost while it was written. \
-                     Repeat the request with the same Idempotency-Key to find out, or look before you repeat it",
+                    "the database connection was lost during the write, so it is unknown whether the change was made. Repeat the request with the same Idempotency-Key to find out, or check the current state first",
                 )
             }
             AppError::Store(StoreError::Bug(inside)) | AppError::Fault(inside) => {
                 tracing::error!(%inside, "request failed");
                 Problem::new(
                     Code::Internal,
-                    "something broke on our side; the log has more under this request id",
+                    "internal error; the server log has details under this request id",
                 )
             }
         }

@@ -34,7 +34,7 @@ pub fn create_organization(
     let hash = passwords::hash(&password, cost);
     store.transact_blocking(Context::system(None), move |tx| {
         if organization::by_slug(tx, &slug)?.is_some() {
-            let text = format!("an organization \"{slug}\" exists already");
+            let text = format!("an organization \"{slug}\" already exists");
             return Err(berth_core::decision::Refusal::AlreadyExists(text).into());
         }
         let org = Organization {

@@ -23,9 +23,9 @@ const CHAIN_MAX: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("{path} holds no certificates in PEM form: {why}")]
+    #[error("{path} contains no certificates in PEM format: {why}")]
     Certificate { path: PathBuf, why: String },
-    #[error("{path} holds no private key in PEM form: {why}")]
+    #[error("{path} contains no private key in PEM format: {why}")]
     Key { path: PathBuf, why: String },
     #[error("the certificate and the key cannot be used: {0}. Do they belong together?")]
     Unfit(#[from] rustls::Error),

@@ -38,6 +38,6 @@ fn password_reset_works_online_and_offline() {
     assert_eq!((set(&link), set(&link)), (200, 404));
     let login = json!({ "email": "ada@acme.test", "password": NEW_PASSWORD });
     assert_eq!(server.api.post("/api/v1/auth/login", &login).status, 200);
-    reset(&home, "x@acme.test").refused(&["no person with the address x@acme.test"]);
+    reset(&home, "x@acme.test").refused(&["no user with the address x@acme.test"]);
     server.stop();
 }

@@ -84,7 +84,7 @@ fn init_json_creates_an_organization_only_once() {
 
     let files = || ["berth.db", "root.key"].map(|name| std::fs::read(dir.join(name)).unwrap());
     let before = files();
-    init(dir, "acme", "eve@acme.test").refused(&["an organization \"acme\" exists already"]);
+    init(dir, "acme", "eve@acme.test").refused(&["an organization \"acme\" already exists"]);
     assert!(files() == before, "a refused init has changed something");
 
     let globex = init(dir, "globex", "ada@acme.test").json();

@@ -133,7 +133,7 @@ fn admin_socket_refuses_a_caller_without_the_password() {
     until(Duration::from_secs(10), "admin socket", || socket.exists().then_some(()));
     let key = std::fs::read(home.path().join("root.key")).expect("the key");
     let asked = [r#"{"command":"rotate_keys"}"#, r#"{"pass":"wrong","request":{"command":"rotate_keys"}}"#];
-    for (asked, answer) in asked.into_iter().zip(["not a command", "only the server's own user"]) {
+    for (asked, answer) in asked.into_iter().zip(["unknown command", "only the user that runs the server"]) {
         let mut stream = UnixStream::connect(&socket).expect("the socket");
         writeln!(stream, "{asked}").expect("sent");
         let mut told = String::new();

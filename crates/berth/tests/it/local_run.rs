@@ -129,7 +129,7 @@ fn local_run_includes_the_build_and_uncommitted_files() {
         0,
         &expect![[r#"
             berth: running production of shop with 4 files from HERE
-            berth: production asks for 2 approvals: nobody is asked here
+            berth: production asks for 2 approvals: approvals are not requested here
             berth: the step watch is left out: nothing is waited for here
             ── build · Build
                succeeded in N s

@@ -158,10 +158,10 @@ fn second_organization_without_sandbox_is_refused() {
         let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--sandbox", level, "--data-dir"]);
         Process::start(command.arg(home.path()))
     };
-    start("off").wait(REFUSAL_MAX).refused(&["there are 2 organizations", "no boundary between them"]);
+    start("off").wait(REFUSAL_MAX).refused(&["there are 2 organizations", "does not isolate them"]);
     let landlock = start("landlock").wait(REFUSAL_MAX);
     let is_missing = landlock.stderr.contains("the sandbox landlock does not work here");
-    assert!(is_missing || landlock.stderr.contains("no boundary between them"), "{}", landlock.stderr);
+    assert!(is_missing || landlock.stderr.contains("does not isolate them"), "{}", landlock.stderr);
     assert_ne!(landlock.code, Some(0));
     let mut auto = start("auto");
     assert!(auto.first_line().starts_with("berth is serving"));

@@ -132,17 +132,15 @@ pub fn ask(
     now: Timestamp,
 ) -> Result<Decision<FixPullRequest>, Refusal> {
     let Some(answer) = analysis.answer().filter(|answer| answer.fix.is_some()) else {
-        return Err(Refusal::InvalidState(
-            "the analysis suggests no fix: there is nothing to propose".into(),
-        ));
+        return Err(Refusal::InvalidState("the analysis suggests no fix".into()));
     };
     let Some(repository) = analysis.repository else {
-        return Err(Refusal::InvalidState("the pipeline has no repository to propose a fix to".into()));
+        return Err(Refusal::InvalidState("the pipeline has no repository to open a pull request in".into()));
     };
     if let Some(open) = open {
         let text = match &open.url {
-            Some(url) => format!("there is a pull request for this failure already: {url}"),
-            None => format!("there is a branch for this failure already: {}", open.branch),
+            Some(url) => format!("there already is a pull request for this failure: {url}"),
+            None => format!("there already is a branch for this failure: {}", open.branch),
         };
         return Err(Refusal::AlreadyExists(text));
     }

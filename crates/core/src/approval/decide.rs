@@ -81,8 +81,7 @@ pub fn vote(
     }
     let person = ballot.voter.person;
     if approval.votes.iter().any(|vote| vote.person == person) {
-        let text =
-            "you have answered already; a second answer, also from another account of yours, does not count";
+        let text = "you have already voted; each person can vote once, whichever account they use";
         return Decision::calm(Err(Refusal::AlreadyVoted(text.into())));
     }
     if let Err(refusal) = may_vote(&approval.rule, ballot, electorate) {
@@ -129,7 +128,7 @@ pub fn vote(
 fn may_vote(rule: &Requires, ballot: &Ballot, electorate: &Electorate) -> Result<(), Refusal> {
     if !admits(rule, &ballot.voter) {
         let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
-        let text = format!("this approval is for {}; you are none of these", from.join(", "));
+        let text = format!("only {} can decide this approval", from.join(", "));
         return Err(Refusal::NotEligible(text));
     }
     if ballot.choice == Choice::Reject || rule.self_approval {
@@ -222,11 +221,11 @@ fn refused(decision: Decision<Approval>) -> Ruling<Approval> {
 fn ended(approval: &Approval) -> Refusal {
     Refusal::ApprovalEnded(match approval.status {
         Status::Pending => "the approval still waits".into(),
-        Status::Approved => "it was approved already; cancel the deployment to stop it".into(),
-        Status::Rejected => "it was rejected already; retry the stage to ask again".into(),
-        Status::Expired => "nobody answered in time; retry the stage to ask again".into(),
+        Status::Approved => "it was already approved; cancel the deployment to stop it".into(),
+        Status::Rejected => "it was already rejected; retry the stage to request a new approval".into(),
+        Status::Expired => "it expired; retry the stage to request a new approval".into(),
         Status::Lapsed(Lapse::Changed) => {
-            "what it was asked for has changed since; look for the approval that took its place".into()
+            "what it was for has changed; use the approval that replaced it".into()
         }
         Status::Lapsed(Lapse::Over) => "nothing waits for it any more".into(),
     })

@@ -77,7 +77,7 @@ pub(super) fn check_room(lock: &Lock) -> Result<(), Refusal> {
     if lock.tickets.len() < TICKETS_WAITING_MAX {
         return Ok(());
     }
-    let text = format!("{TICKETS_WAITING_MAX} are in line already; try again when it is shorter");
+    let text = format!("the queue is full with {TICKETS_WAITING_MAX} tickets; try again later");
     Err(Refusal::InvalidState(text))
 }
 

@@ -112,11 +112,12 @@ fn check(
 fn check_conflict(lock: &Lock, on_conflict: OnConflict) -> Result<(), Refusal> {
     let superseded = if on_conflict == OnConflict::Supersede { queued(lock).count() } else { 0 };
     if on_conflict == OnConflict::Reject && lock.is_busy() {
-        let text = "a deployment of this session has not ended yet; wait for it, or leave out onConflict";
+        let text = "a deployment of this session has not finished yet; wait for it, or omit onConflict";
         return Err(Refusal::InvalidState(text.into()));
     }
     if lock.deployments.len() - superseded >= DEPLOYMENTS_UNFINISHED_MAX {
-        let text = format!("{DEPLOYMENTS_UNFINISHED_MAX} deployments wait here already; cancel one first");
+        let text =
+            format!("{DEPLOYMENTS_UNFINISHED_MAX} deployments are already queued here; cancel one first");
         return Err(Refusal::InvalidState(text));
     }
     Ok(())

@@ -78,7 +78,8 @@ fn check_first(lock: &Lock) -> Result<(), Refusal> {
     let Some((ticket, takeover)) = lock.pending_takeover() else { return Ok(()) };
     let when = takeover.at.map_or("when its deployment has ended".to_owned(), |at| format!("at {at}"));
     let name = &ticket.holder.name;
-    let text = format!("{name} takes it over {when}; wait in line, or take over with \"mode\": \"now\"");
+    let text =
+        format!("{name} will take it over {when}; join the queue, or take over with \"mode\": \"now\"");
     Err(Refusal::InvalidState(text))
 }
 

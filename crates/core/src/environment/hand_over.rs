@@ -32,7 +32,7 @@ pub fn hand_over(
     // A pending takeover is aimed at the current holder; handing over would evade it.
     if let Some((ticket, _)) = draft.lock.pending_takeover() {
         let text = format!(
-            "{} has announced to take it over; it cannot be handed to anybody else",
+            "{} has announced a takeover; it cannot be handed over to another member",
             ticket.holder.name
         );
         return draft.refuse(Refusal::InvalidState(text));

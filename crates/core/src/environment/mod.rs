@@ -86,7 +86,7 @@ fn check_declared(lock: &Lock) -> Result<(), Refusal> {
         return Ok(());
     }
     let text =
-        "the definition no longer has this environment; whoever holds it keeps it until their session ends";
+        "the definition no longer has this environment; the current holder keeps it until their session ends";
     Err(Refusal::InvalidState(text.into()))
 }
 

@@ -51,7 +51,7 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
             format!("{holder} handed {place} over{to}{reason}")
         }
         "ticket_queued" => format!("{holder} joined the queue for {place}"),
-        "ticket_granted" => format!("{holder} was next in the queue and now has {place}"),
+        "ticket_granted" => format!("{holder} was next in the queue and now holds {place}"),
         "ticket_cancelled" => format!("{holder} left the queue for {place}"),
         "ticket_expired" => format!("The ticket of {holder} for {place} expired"),
         "environment_drained" => format!("{place} was drained"),
@@ -107,8 +107,8 @@ pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
             format!("{actor} was denied access{}", facts.first_of(&["requiredPermission", "code"]))
         }
         "events_removed" => match facts.text("through") {
-            Some(last) => format!("Events up to no. {last} were removed: their retention is over"),
-            None => "Old events were removed: their retention is over".to_owned(),
+            Some(last) => format!("Events up to no. {last} were removed after their retention period"),
+            None => "Old events were removed after their retention period".to_owned(),
         },
         kind => facts.summarize_by_name(kind, &reason),
     };

@@ -97,5 +97,5 @@ pub(super) fn within_result(bytes: usize) -> Result<(), EvaluationError> {
 }
 
 fn too_large(bytes_max: usize) -> EvaluationError {
-    EvaluationError::new(format!("brings more than {bytes_max} bytes; hand large values over in a file"))
+    EvaluationError::new(format!("has a result of more than {bytes_max} bytes; pass large values in a file"))
 }

@@ -148,7 +148,7 @@ mod tests {
         let contexts = Contexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
         assert!(fill("${{ vars.large }}", &contexts).is_ok());
         let twice = fill("${{ vars.large }}${{ vars.large }}", &contexts).expect_err("too large");
-        expect!["`vars.large` brings more than 65536 bytes; hand large values over in a file"]
+        expect!["`vars.large` has a result of more than 65536 bytes; pass large values in a file"]
             .assert_eq(&twice.message);
         assert!(fill_value(&json!(["${{ vars.large }}", "${{ vars.large }}"]), &contexts).is_err());
         // Literal text of the definition does not count towards the limit.

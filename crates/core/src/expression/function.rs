@@ -129,7 +129,7 @@ fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut Budget) -> An
             let index = index.ok_or_else(|| EvaluationError::new(LONE))?;
             let value = values.get(index).ok_or_else(|| {
                 EvaluationError::new(format!(
-                    "asks `format` for a value beyond the {} it is given; the first one is `{{0}}`",
+                    "uses a `format` placeholder beyond the {} given values; the first one is `{{0}}`",
                     values.len()
                 ))
             })?;

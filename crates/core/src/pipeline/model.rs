@@ -171,7 +171,7 @@ impl Requires {
         let wanted = usize::try_from(self.approvals).unwrap_or(usize::MAX);
         (!people.is_empty() && people.len() < wanted).then(|| {
             let (wanted, named) = (self.approvals, people.len());
-            format!("{wanted} approvals are asked for, but `from` names {named}; name more people, or ask for fewer")
+            format!("{wanted} approvals are required, but `from` names only {named}; name more people, or require fewer approvals")
         })
     }
 }

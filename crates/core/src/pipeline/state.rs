@@ -97,7 +97,7 @@ pub struct Create {
 /// `holder` is the pipeline that uses this slug, if any.
 pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<Decision<Pipeline>, Refusal> {
     if let Some(holder) = holder {
-        let text = format!("a pipeline with the slug \"{}\" exists already: {}", cmd.slug, holder.id);
+        let text = format!("a pipeline with the slug \"{}\" already exists: {}", cmd.slug, holder.id);
         return Err(Refusal::AlreadyExists(text));
     }
     let pipeline = Pipeline {

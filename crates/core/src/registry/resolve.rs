@@ -139,7 +139,7 @@ fn nothing_built(registry: &Registry) -> String {
     let name = &registry.name;
     match (registry.seen.status, &registry.seen.error) {
         (RegistryStatus::Failed, Some(error)) => {
-            format!("registry \"{name}\" was never built well, so none of its steps can be used: {error}")
+            format!("registry \"{name}\" was never built successfully, so its steps cannot be used: {error}")
         }
         _ => format!("registry \"{name}\" is not built yet; its steps can be used when its status is ready"),
     }
@@ -267,7 +267,7 @@ mod tests {
             ("new/x", "registry \"new\" is not built yet; its steps can be used when its status is ready"),
             (
                 "broken/x",
-                "registry \"broken\" was never built well, so none of its steps can be used: build exited with 1",
+                "registry \"broken\" was never built successfully, so its steps cannot be used: build exited with 1",
             ),
             (
                 "CUSTOM:DEPLOY",

@@ -56,10 +56,10 @@ impl State {
 }
 
 impl Webhook {
-    /// Disables the webhook because the receiver answered 410 Gone.
+    /// Disables the webhook because the receiver responded with 410 Gone.
     #[must_use]
     pub fn gone(&self, now: Timestamp) -> Self {
-        let why = Some("the receiver answered 410: it is gone for good".to_owned());
+        let why = Some("the receiver responded with 410 Gone".to_owned());
         Self {
             state: State::Inactive { since: now, why },
             version: self.version + 1,

@@ -28,7 +28,7 @@ impl Tried {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// Whether the receiver answered 410 Gone.
+    /// Whether the receiver responded with 410 Gone.
     pub fn is_gone(&self) -> bool {
         self.status == Some(410)
     }

@@ -291,7 +291,7 @@ fn evaluation_error_explains_the_expression() {
             error: `vars.a ==` cannot be evaluated: the expression cannot be read: unexpected end of expression
             error: `success()` cannot be evaluated: status functions are not available: a step runs when all it needs succeeded, and `on_failure` of the stage says what happens otherwise
             error: `nope.x` cannot be evaluated: there is no `nope` in expressions; there are stage, pipeline, organization, trigger, vars, build, steps, environment, session and secrets
-            error: `format('{1}', 'a')` asks `format` for a value beyond the 1 it is given; the first one is `{0}`
+            error: `format('{1}', 'a')` uses a `format` placeholder beyond the 1 given values; the first one is `{0}`
             error: `format('{0', 'a')` gives `format` a text with a lone brace; write `{{` and `}}` for braces
             error: `format('}', 'a')` gives `format` a text with a lone brace; write `{{` and `}}` for braces
             error: `format('{a}', 'a')` gives `format` a text with a lone brace; write `{{` and `}}` for braces

@@ -68,7 +68,10 @@ fn in_condition(at: &Cursor<'_>, scope: &Scope<'_>) {
     }
     let secrets = expression::references(&text[inner.clone()]).unwrap_or_default();
     if secrets.iter().any(|reference| reference.context == Context::Secrets) {
-        at.error("secret_in_condition", "a condition may not depend on a secret: what runs would tell it");
+        at.error(
+            "secret_in_condition",
+            "a condition must not depend on a secret: whether the step runs would reveal it",
+        );
     }
     let place = Finder::new(at, text).find(inner.clone());
     in_expression(&Found { at, text, whole: inner.clone(), inner, place }, scope);
@@ -121,7 +124,7 @@ fn no_expression(at: &Cursor<'_>, text: &str) {
     let variable = variable_for(inner);
     let rewrite = format!("env: {{ {variable}: \"${{{{ {inner} }}}}\" }}");
     let message = format!(
-        "`run` may not hold expressions, as their values would become shell code. Hand {} over through the step's {rewrite} and write \"${variable}\" in the script",
+        "`run` must not contain expressions, because their values would become shell code. Pass {} through the step's {rewrite} and write \"${variable}\" in the script",
         quoted(inner)
     );
     at.add_at(

@@ -86,7 +86,7 @@ fn unknown_needs(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) {
             }
             let problem = if ids(others).any(|known| known == id) {
                 let message = format!(
-                    "{} is on the other side: the build always ends before any stage begins, so leave it out",
+                    "{} is not in the same part: the build always finishes before any stage starts, so remove it",
                     quoted(id)
                 );
                 Problem::error("unknown_step", message)

@@ -77,8 +77,7 @@ fn skips(draft: &Draft<'_>) {
     for (at, id) in places.filter_map(|at| at.get("skip")).flat_map(|at| at.texts()) {
         if StepId::parse(id).is_ok() && !draft.steps.iter().any(|step| step.value.id.as_str() == id) {
             let problem = if is_step(&draft.build, id) {
-                let message =
-                    format!("{} is part of the build, which no stage runs; leave it out", quoted(id));
+                let message = format!("{} is part of the build, which no stage runs; remove it", quoted(id));
                 Problem::error("unknown_step", message)
             } else {
                 let problem =
@@ -106,7 +105,7 @@ fn tracked(draft: &Draft<'_>) {
 fn network(Site { value, at }: &Site<'_, Step>) {
     if value.network == Some(Network::None) && is_request(&value.kind, &value.params) {
         let place = at.get("network").unwrap_or_else(|| at.clone());
-        place.error("no_network", "this step asks an address, which needs the network; leave `network` out");
+        place.error("no_network", "this step needs the network; remove `network`");
     }
 }
 

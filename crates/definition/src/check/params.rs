@@ -43,7 +43,8 @@ fn custom(step: &Site<'_, Step>, kind: &str, offers: Option<&Offers>) {
     let at = step.at.get("type").unwrap_or_else(|| step.at.clone());
     match offers.map(|offers| offers.get(kind)) {
         None => {
-            let message = "which custom steps there are is known to a server alone: this one and its params are not checked here";
+            let message =
+                "custom steps are only known to a server: this one and its params are not checked here";
             at.add(Problem::warning("custom_step_unchecked", message));
         }
         Some(Some(Ok(offer))) => {

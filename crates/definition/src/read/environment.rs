@@ -57,7 +57,8 @@ fn trigger(at: &Cursor<'_>) -> Option<Trigger> {
     let branches = fields.get("target_branches");
     match kind {
         On::PullRequest => {
-            let message = "pull request triggers are not active yet: the environment can be claimed through the API meanwhile";
+            let message =
+                "pull request triggers are not active yet: the environment can be claimed through the API";
             on.add(Problem::warning("not_active_yet", message));
             let branches = branches.and_then(|at| at.items("branches", LIST_ITEMS_MAX)).unwrap_or_default();
             Some(Trigger::PullRequest { target_branches: branches.iter().filter_map(branch).collect() })
@@ -80,7 +81,8 @@ fn release_rule(at: &Cursor<'_>) -> Option<ReleaseRule> {
     }
     only_for(fields.get("after_idle").as_ref(), "after_idle", "timeout");
     if let On::PrClosed = kind {
-        let message = "release on a closed pull request is not active yet: sessions end by release, expiry or timeout meanwhile";
+        let message =
+            "release on a closed pull request is not active yet: sessions end by release, expiry or timeout";
         on.add(Problem::warning("not_active_yet", message));
         return Some(ReleaseRule::PrClosed);
     }
@@ -91,7 +93,7 @@ fn only_for(at: Option<&Cursor<'_>>, field: &str, kind: &str) {
     if let Some(at) = at {
         at.add_at_key(Problem::error(
             "unknown_field",
-            format!("`{field}` goes with `on: {kind}` only; remove it"),
+            format!("`{field}` is only allowed with `on: {kind}`; remove it"),
         ));
     }
 }

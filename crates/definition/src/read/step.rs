@@ -123,7 +123,7 @@ impl Read for StepType {
         let problem = if PLANNED.contains(&text) {
             Problem::error(
                 "not_yet",
-                format!("the step type `{text}` is planned and does not work yet; use `script` meanwhile"),
+                format!("the step type `{text}` is not available yet; use `script` instead"),
             )
         } else {
             let problem =

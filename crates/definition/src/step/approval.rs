@@ -10,7 +10,7 @@ use super::spec::StepSpec;
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::Approval,
     name: "approval",
-    summary: "Waits until enough people say yes.",
+    summary: "Waits until enough people have approved.",
     schema: SCHEMA,
     idempotent: false,
     on_lost: OnLost::Ask,
@@ -26,21 +26,21 @@ const SCHEMA: &str = r#"{
       "minimum": 1,
       "maximum": 20,
       "default": 1,
-      "description": "How many different people must approve."
+      "description": "Number of people who must approve."
     },
     "from": {
       "type": "array",
       "maxItems": 500,
       "items": { "type": "string", "format": "berth-approver" },
-      "description": "Roles (this one or higher) and e-mail addresses that may approve; everybody who may approve when left out."
+      "description": "Eligible roles (or higher) and e-mail addresses. Defaults to every member who may approve."
     },
     "self_approval": {
       "type": "boolean",
       "default": true,
-      "description": "false: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment."
+      "description": "Whether people who wrote, committed or co-authored part of the change, or started or retried the deployment, may approve it."
     },
-    "timeout": { "type": "string", "format": "berth-duration", "description": "The step fails when nobody answers in time." },
-    "message": { "type": "string", "maxLength": 1000, "description": "What people should look at before they answer." }
+    "timeout": { "type": "string", "format": "berth-duration", "description": "Time limit for the approvals, after which the step fails." },
+    "message": { "type": "string", "maxLength": 1000, "description": "Instructions for approvers." }
   }
 }"#;
 

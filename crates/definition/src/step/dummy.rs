@@ -10,7 +10,7 @@ use super::spec::StepSpec;
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::Dummy,
     name: "dummy",
-    summary: "Pretends to work, for trying pipelines out and for tests.",
+    summary: "Simulates work, for demos and tests.",
     schema: SCHEMA,
     idempotent: true,
     on_lost: OnLost::Retry,
@@ -24,16 +24,16 @@ const SCHEMA: &str = r#"{
     "outcome": {
       "enum": ["succeed", "fail", "hang"],
       "default": "succeed",
-      "description": "How it ends; `hang` goes on until the timeout or a cancellation."
+      "description": "How the step ends. `hang` runs until the timeout or a cancellation."
     },
-    "duration": { "type": "string", "format": "berth-duration", "description": "How long it seems to work; no time when left out." },
-    "stop_after": { "type": "string", "format": "berth-duration", "description": "How long it takes to stop when it is told to; at once when left out. Like every step it is killed after 10 seconds." },
-    "message": { "type": "string", "maxLength": 1000, "description": "A line for its log." },
+    "duration": { "type": "string", "format": "berth-duration", "description": "How long the step runs. Defaults to zero." },
+    "stop_after": { "type": "string", "format": "berth-duration", "description": "How long the step takes to stop when it is cancelled. Defaults to zero. Like every step, it is killed after 10 seconds." },
+    "message": { "type": "string", "maxLength": 1000, "description": "Line to write to the log." },
     "outputs": {
       "type": "object",
       "maxProperties": 100,
       "additionalProperties": { "type": "string" },
-      "description": "Outputs to write; name them in the step's `outputs` too."
+      "description": "Outputs to write. List them in the step's `outputs` too."
     }
   }
 }"#;

@@ -10,7 +10,7 @@ use super::spec::StepSpec;
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::HttpCheck,
     name: "http_check",
-    summary: "Asks an address until it answers as expected.",
+    summary: "Requests a URL until it responds as expected.",
     schema: SCHEMA,
     idempotent: true,
     on_lost: OnLost::Retry,
@@ -22,20 +22,20 @@ const SCHEMA: &str = r#"{
   "additionalProperties": false,
   "required": ["url"],
   "properties": {
-    "url": { "type": "string", "format": "berth-url", "description": "The address to ask." },
-    "method": { "enum": ["GET", "HEAD"], "default": "GET", "description": "How to ask." },
+    "url": { "type": "string", "format": "berth-url", "description": "URL to request." },
+    "method": { "enum": ["GET", "HEAD"], "default": "GET", "description": "HTTP method." },
     "expect_status": {
       "type": "integer",
       "minimum": 100,
       "maximum": 599,
       "default": 200,
-      "description": "The status that counts as success."
+      "description": "Expected HTTP status."
     },
     "within": {
       "type": "string",
       "format": "berth-duration",
       "default": "60s",
-      "description": "How long to go on asking before the step fails."
+      "description": "Time limit, after which the step fails."
     }
   }
 }"#;
@@ -65,7 +65,7 @@ mod tests {
         check(
             &json!({ "url": "shop.test", "expect_status": 20, "within": "soon" }),
             &expect![[r#"
-            /url bad_url: must be an address that begins with http:// or https://
+            /url bad_url: must be a URL that begins with http:// or https://
             /expect_status out_of_range: must be at least 100
             /within bad_duration: must be a duration like 30s, 10m, 24h or 1h30m"#]],
         );
@@ -78,7 +78,7 @@ mod tests {
         check(
             &json!({ "url": "http://a b", "method": "POST", "within": 60 }),
             &expect![[r#"
-            /url bad_url: must be an address that begins with http:// or https://
+            /url bad_url: must be a URL that begins with http:// or https://
             /method unknown_value: `POST` is not known here; there are GET and HEAD
             /within wrong_type: expected text, found the number 60"#]],
         );

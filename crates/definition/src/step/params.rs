@@ -130,9 +130,7 @@ impl ParamsSchema {
                     "unknown_value",
                     "must be a role (viewer, deployer, admin, owner) or an e-mail address".into(),
                 ),
-                FORMAT_URL => {
-                    problem("bad_url", "must be an address that begins with http:// or https://".into())
-                }
+                FORMAT_URL => problem("bad_url", "must be a URL that begins with http:// or https://".into()),
                 _ => problem("bad_param", format!("must be of the format {}", quoted(format))),
             },
             ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::OneOfMultipleValid { .. } => {

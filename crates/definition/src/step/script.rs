@@ -10,7 +10,7 @@ use super::spec::StepSpec;
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::Script,
     name: "script",
-    summary: "Runs shell text in a fresh checkout.",
+    summary: "Runs a shell script in a fresh checkout.",
     schema: SCHEMA,
     idempotent: false,
     on_lost: OnLost::Ask,
@@ -25,7 +25,7 @@ const SCHEMA: &str = r#"{
     "run": {
       "type": "string",
       "minLength": 1,
-      "description": "What to run. May not hold expressions: values reach it through `env`."
+      "description": "Script to run. Must not contain expressions; pass values through `env`."
     }
   }
 }"#;

@@ -10,7 +10,7 @@ use super::spec::StepSpec;
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::Soak,
     name: "soak",
-    summary: "Lets time pass before the next step.",
+    summary: "Waits for some time before the next step.",
     schema: SCHEMA,
     idempotent: true,
     on_lost: OnLost::Retry,

@@ -10,7 +10,7 @@ use super::spec::StepSpec;
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::WaitFor,
     name: "wait_for",
-    summary: "Tries a command or an address until it succeeds.",
+    summary: "Runs a command or requests a URL until it succeeds.",
     schema: SCHEMA,
     idempotent: true,
     on_lost: OnLost::Retry,
@@ -26,16 +26,16 @@ const SCHEMA: &str = r#"{
     "run": {
       "type": "string",
       "minLength": 1,
-      "description": "Shell text that ends with 0 when the wait is over. May not hold expressions."
+      "description": "Shell command that exits with 0 when the wait is over. Must not contain expressions."
     },
-    "url": { "type": "string", "format": "berth-url", "description": "An address that answers with 2xx when the wait is over." },
+    "url": { "type": "string", "format": "berth-url", "description": "URL that responds with 2xx when the wait is over." },
     "within": {
       "type": "string",
       "format": "berth-duration",
       "default": "10m",
-      "description": "How long to go on trying before the step fails."
+      "description": "Time limit, after which the step fails."
     },
-    "every": { "type": "string", "format": "berth-duration", "default": "5s", "description": "The pause between two tries." }
+    "every": { "type": "string", "format": "berth-duration", "default": "5s", "description": "Delay between two attempts." }
   }
 }"#;
 

@@ -42,7 +42,7 @@ fn local_run_uses_the_first_stage_and_reports_omitted_waiting_steps() {
         staging.notes,
         [
             "staging has a window: it is always open here",
-            "the step ask is left out: nobody is asked here",
+            "the step ask is left out: approvals are not requested here",
             "the step wait is left out: nothing is waited for here",
         ]
     );
@@ -59,7 +59,7 @@ fn local_run_omits_and_reports_approvals_and_rollback() {
     assert_eq!(
         production.notes,
         [
-            "production asks for 2 approvals: nobody is asked here",
+            "production asks for 2 approvals: approvals are not requested here",
             "production has a window: it is always open here",
             "production is rolled back when it fails: nothing is here",
         ]

@@ -15,14 +15,14 @@ fn step_type_must_be_known_or_of_a_registry() {
     check_pipeline(
         "steps:\n    - { name: A, type: terraform }",
         &expect![[r#"
-        5:24: error: the step type `terraform` is planned and does not work yet; use `script` meanwhile [not_yet]
+        5:24: error: the step type `terraform` is not available yet; use `script` instead [not_yet]
     "#]],
     );
     check_pipeline(
         "steps:\n    - { name: A, type: tools/deploy@v2, params: { anything: [goes] } }\n    - { name: B, type: 'custom:DEPLOY' }",
         &expect![[r#"
-            5:24: warning: which custom steps there are is known to a server alone: this one and its params are not checked here [custom_step_unchecked]
-            6:24: warning: which custom steps there are is known to a server alone: this one and its params are not checked here [custom_step_unchecked]
+            5:24: warning: custom steps are only known to a server: this one and its params are not checked here [custom_step_unchecked]
+            6:24: warning: custom steps are only known to a server: this one and its params are not checked here [custom_step_unchecked]
         "#]],
     );
     check_pipeline(
@@ -75,8 +75,8 @@ fn needs_and_skip_must_name_existing_steps() {
         "stages: [{ name: a, skip: [depoy, build-it] }]\nbuild:\n    - { name: Build it, type: dummy }\nsteps:\n    - { name: Deploy, type: dummy, needs: [build-it] }\n    - { name: B, type: dummy, needs: [deplyo] }",
         &expect![[r#"
             4:30: error: there is no step `depoy` to skip; did you mean `deploy`? [unknown_step]
-            4:37: error: `build-it` is part of the build, which no stage runs; leave it out [unknown_step]
-            8:44: error: `build-it` is on the other side: the build always ends before any stage begins, so leave it out [unknown_step]
+            4:37: error: `build-it` is part of the build, which no stage runs; remove it [unknown_step]
+            8:44: error: `build-it` is not in the same part: the build always finishes before any stage starts, so remove it [unknown_step]
             9:39: error: there is no step `deplyo`; did you mean `deploy`? [unknown_step]
         "#]],
     );
@@ -119,7 +119,7 @@ fn invalid_params_are_reported_at_their_position() {
     check_pipeline(
         "steps:\n    - name: A\n      type: http_check\n      params:\n        url: ftp://a\n        expect_status: [200]\n        wihtin: 5m",
         &expect![[r#"
-            8:14: error: must be an address that begins with http:// or https:// (step type `http_check`) [bad_url]
+            8:14: error: must be a URL that begins with http:// or https:// (step type `http_check`) [bad_url]
             9:24: error: expected a whole number, found a list (step type `http_check`) [wrong_type]
             10:9: error: unknown param `wihtin`; did you mean `within`? (step type `http_check`) [unknown_param]
         "#]],
@@ -168,7 +168,7 @@ fn approval_rule_that_cannot_be_fulfilled_is_an_error() {
     check_pipeline(
         "stage_defaults: { requires: { approvals: 3, from: [a@acme.test, b@acme.test, A@acme.test] } }",
         &expect![[r#"
-            4:44: error: 3 approvals are asked for, but `from` names 2; name more people, or ask for fewer [unfulfillable]
+            4:44: error: 3 approvals are required, but `from` names only 2; name more people, or require fewer approvals [unfulfillable]
         "#]],
     );
     check_pipeline(
@@ -178,7 +178,7 @@ fn approval_rule_that_cannot_be_fulfilled_is_an_error() {
     check_pipeline(
         "steps:\n    - { name: A, type: approval, params: { approvals: 2, from: [a@acme.test] } }",
         &expect![[r#"
-            5:42: error: 2 approvals are asked for, but `from` names 1; name more people, or ask for fewer [unfulfillable]
+            5:42: error: 2 approvals are required, but `from` names only 1; name more people, or require fewer approvals [unfulfillable]
         "#]],
     );
 }
@@ -240,10 +240,10 @@ fn environments_are_checked() {
         &expect![[r#"
             4:29: error: the environment name `Qa` must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit [invalid_name]
             4:70: error: `push` is not known here; there are api and pull_request [unknown_value]
-            4:89: error: `target_branches` goes with `on: pull_request` only; remove it [unknown_field]
+            4:89: error: `target_branches` is only allowed with `on: pull_request`; remove it [unknown_field]
             4:124: error: `after_idle` is missing [missing_field]
-            4:147: warning: release on a closed pull request is not active yet: sessions end by release, expiry or timeout meanwhile [not_active_yet]
-            4:158: error: `after_idle` goes with `on: timeout` only; remove it [unknown_field]
+            4:147: warning: release on a closed pull request is not active yet: sessions end by release, expiry or timeout [not_active_yet]
+            4:158: error: `after_idle` is only allowed with `on: timeout`; remove it [unknown_field]
             4:186: error: `-` is not a label; use 1 to 63 letters, digits, ., _ and -, beginning with a letter or digit [invalid_name]
         "#]],
     );

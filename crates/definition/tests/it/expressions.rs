@@ -28,13 +28,13 @@ fn expression_in_shell_text_is_refused_with_a_rewrite() {
     check_step(
         "params:\n  run: |\n    set -e\n    ./deploy.sh \"${{ trigger.commit-id }}\"",
         &expect![[r#"
-        10:24: error: `run` may not hold expressions, as their values would become shell code. Hand `trigger.commit-id` over through the step's env: { COMMIT_ID: "${{ trigger.commit-id }}" } and write "$COMMIT_ID" in the script [expression_in_run]
+        10:24: error: `run` must not contain expressions, because their values would become shell code. Pass `trigger.commit-id` through the step's env: { COMMIT_ID: "${{ trigger.commit-id }}" } and write "$COMMIT_ID" in the script [expression_in_run]
     "#]],
     );
     check_step(
         "params: { run: \"echo ${{ format('{0}', stage.name) }} ${{\" }",
         &expect![[r#"
-        7:28: error: `run` may not hold expressions, as their values would become shell code. Hand `…` over through the step's env: { VALUE: "${{ … }}" } and write "$VALUE" in the script [expression_in_run]
+        7:28: error: `run` must not contain expressions, because their values would become shell code. Pass `…` through the step's env: { VALUE: "${{ … }}" } and write "$VALUE" in the script [expression_in_run]
     "#]],
     );
 }
@@ -164,7 +164,7 @@ fn conditions_are_expressions_with_or_without_braces() {
     check_step(
         "params: { run: a }\nif: secrets.A == 'b'",
         &expect![[r#"
-        8:11: error: a condition may not depend on a secret: what runs would tell it [secret_in_condition]
+        8:11: error: a condition must not depend on a secret: whether the step runs would reveal it [secret_in_condition]
     "#]],
     );
     check_step(

@@ -42,7 +42,7 @@ steps:
     };
     assert_eq!(check("network: host,"), Ok(()));
     let detail = check("").expect_err("refused");
-    assert!(detail.contains("write `network: host` on it"), "{detail}");
+    assert!(detail.contains("add `network: host` to it"), "{detail}");
 }
 
 #[test]

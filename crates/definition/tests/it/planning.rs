@@ -215,7 +215,7 @@ steps:
         wrong,
         "all",
         &expect![
-            "not_runnable: the condition of the step `a` cannot be decided: `fromJSON(stage.name)` gives `fromJSON` a text that is not JSON, at line 1, column 1"
+            "not_runnable: the condition of the step `a` cannot be evaluated: `fromJSON(stage.name)` gives `fromJSON` a text that is not JSON, at line 1, column 1"
         ],
     );
 }
@@ -231,7 +231,7 @@ fn unresolved_step_type_is_refused_unless_skipped() {
         steps,
         "all",
         &expect![
-            "not_runnable: the step `own` is of the type `tools/deploy@v2`, and which custom steps there are is known to a server alone"
+            "not_runnable: the step `own` is of the type `tools/deploy@v2`, and custom steps are only known to a server"
         ],
     );
     let skipped = format!("stages: [{{ name: a, skip: [ask, wait, own] }}]\n{steps}");
@@ -245,7 +245,8 @@ fn unresolved_step_type_is_refused_unless_skipped() {
     );
     let definition = parse(&pipeline(steps)).definition.expect("valid");
     let plan = preview(&definition, &Target::Stages, &facts()).expect("can be looked at");
-    expect!["the step `own` is of the type `tools/deploy@v2`, and which custom steps there are is known to a server alone"].assert_eq(&obstacles(&plan, &Offers::new()).join("\n"));
+    expect!["the step `own` is of the type `tools/deploy@v2`, and custom steps are only known to a server"]
+        .assert_eq(&obstacles(&plan, &Offers::new()).join("\n"));
 }
 
 #[test]

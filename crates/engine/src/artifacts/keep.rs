@@ -50,7 +50,7 @@ pub(super) fn pack(
             let missing = |error| match error {
                 Errno::NOENT => ArtifactError::Missing(path.to_owned()),
                 Errno::LOOP | Errno::NOTDIR | Errno::XDEV => {
-                    ArtifactError::refused(path, "must not lead through a link")
+                    ArtifactError::refused(path, "must not go through a symbolic link")
                 }
                 other => other.into(),
             };
@@ -103,7 +103,7 @@ impl Archive<'_> {
         }
         at.extend_from_slice(name);
         if at.len() > ARCHIVE_PATH_BYTES_MAX || depth >= ARCHIVE_DEPTH_MAX {
-            return Err(ArtifactError::refused(shown(at), "lies too deep"));
+            return Err(ArtifactError::refused(shown(at), "is nested too deeply"));
         }
         let seen = statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)?;
         let refused = |why| Err(ArtifactError::refused(shown(at), why));
@@ -117,7 +117,9 @@ impl Archive<'_> {
                 self.tar.append_data(&mut header, as_path(at), io::empty())?;
                 self.directory(&inside, at, depth + 1)?;
             }
-            FileType::Symlink if depth < self.root_depth => return refused("must not lead through a link"),
+            FileType::Symlink if depth < self.root_depth => {
+                return refused("must not go through a symbolic link");
+            }
             FileType::Symlink => {
                 let target = readlinkat(dir, OsStr::from_bytes(name), Vec::new())?.into_bytes();
                 check_link(at, depth - self.root_depth, &target)?;
@@ -154,7 +156,7 @@ impl Archive<'_> {
         // The file may have been replaced between `statat` and `openat`.
         let seen: Stat = fstat(&file)?;
         if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
-            return Err(ArtifactError::refused(shown(at), "changed while it was kept"));
+            return Err(ArtifactError::refused(shown(at), "changed while it was being stored"));
         }
         let size = u64::try_from(seen.st_size).unwrap_or(0);
         self.count([at, b""], size)?;
@@ -164,7 +166,7 @@ impl Archive<'_> {
         self.tar.append_data(&mut header, as_path(at), &mut content)?;
         match content.limit() {
             0 => Ok(()),
-            _ => Err(ArtifactError::refused(shown(at), "became shorter while it was kept")),
+            _ => Err(ArtifactError::refused(shown(at), "became shorter while it was being stored")),
         }
     }
 

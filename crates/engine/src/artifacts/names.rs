@@ -12,7 +12,7 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
         return refused("must not begin with /");
     }
     if path.contains(&0) {
-        return refused("has a zero byte");
+        return refused("contains a NUL byte");
     }
     let parts: Vec<&[u8]> =
         path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
@@ -20,7 +20,7 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
         return refused("must not contain ..");
     }
     if parts.len() > ARCHIVE_DEPTH_MAX {
-        return refused("lies too deep");
+        return refused("is nested too deeply");
     }
     Ok(parts)
 }
@@ -30,7 +30,7 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
 pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(), ArtifactError> {
     let refused = |why| Err(ArtifactError::refused(shown(path), why));
     if target.is_empty() || target.len() > ARCHIVE_PATH_BYTES_MAX || target.contains(&0) {
-        return refused("is a link to a path that cannot be");
+        return refused("is a link to an invalid path");
     }
     if target.starts_with(b"/") {
         return refused("is a link to an absolute path");
@@ -39,13 +39,13 @@ pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(),
     let (mut up, mut went_down) = (0, false);
     for name in names {
         match name {
-            b".." if went_down => return refused("is a link that goes up again"),
+            b".." if went_down => return refused("is a link with `..` after a name"),
             b".." => up += 1,
             _ => went_down = true,
         }
     }
     if up > depth {
-        return refused("is a link that leads out of the artifact");
+        return refused("is a link that points outside the artifact");
     }
     Ok(())
 }

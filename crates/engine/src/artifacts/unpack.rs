@@ -138,7 +138,7 @@ fn make<R: Read>(
         EntryType::Link => refused("is a hard link"),
         EntryType::Char | EntryType::Block => refused("is a device"),
         EntryType::Fifo => refused("is a pipe"),
-        _ => refused("is of a kind that we do not make"),
+        _ => refused("is of an unsupported type"),
     }
 }
 
@@ -154,7 +154,7 @@ fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, Ar
         dir =
             openat(&dir, part, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| match error {
                 Errno::LOOP | Errno::NOTDIR => {
-                    ArtifactError::refused(shown(name), "leads through something that is no directory")
+                    ArtifactError::refused(shown(name), "goes through something that is not a directory")
                 }
                 other => other.into(),
             })?;

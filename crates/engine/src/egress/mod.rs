@@ -124,7 +124,7 @@ impl Egress {
     ) -> Result<Answered, Failed> {
         let began = Instant::now();
         let failed = |why: String| Failed { why, took: began.elapsed() };
-        let url = self.policy.check(url).map_err(|why| failed(format!("the address {why}")))?;
+        let url = self.policy.check(url).map_err(|why| failed(format!("the URL {why}")))?;
         let sent = match body {
             Some(body) => {
                 let request = self.agent.post(url.as_str()).config().timeout_global(Some(limit)).build();
@@ -152,23 +152,23 @@ impl Egress {
 /// The error text for the delivery log. It reveals nothing about the server's own network.
 fn explained(error: ureq::Error, limit: Duration) -> String {
     match error {
-        ureq::Error::Timeout(_) => format!("no answer within {} s", limit.as_secs_f32()),
+        ureq::Error::Timeout(_) => format!("no response within {} s", limit.as_secs_f32()),
         ureq::Error::HostNotFound => "the host was not found".to_owned(),
-        ureq::Error::ConnectionFailed => "cannot be connected to".to_owned(),
+        ureq::Error::ConnectionFailed => "the connection failed".to_owned(),
         ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
             "the connection was refused".to_owned()
         }
-        ureq::Error::Io(_) => "the connection broke".to_owned(),
+        ureq::Error::Io(_) => "the connection was lost".to_owned(),
         ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
-            "no trusted https connection could be made".to_owned()
+            "no trusted TLS connection could be established".to_owned()
         }
         ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => {
-            "it answered with a redirect, and those are not followed".to_owned()
+            "it responded with a redirect, which is not followed".to_owned()
         }
         ureq::Error::Other(inner) => match inner.downcast::<RefusedAddress>() {
-            Ok(refused) => format!("the address {refused}"),
-            Err(_) => "the request could not be made".to_owned(),
+            Ok(refused) => format!("the URL {refused}"),
+            Err(_) => "the request could not be sent".to_owned(),
         },
-        _ => "the answer is not http as it should be".to_owned(),
+        _ => "the response is not valid HTTP".to_owned(),
     }
 }

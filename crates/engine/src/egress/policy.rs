@@ -76,7 +76,7 @@ impl fmt::Display for Refused {
 }
 
 const PRIVATE: Refused = Refused(
-    "is not on the open network; the server's operator can allow the host or its network with --egress-allow",
+    "is not a public address; the server's operator can allow the host or its network with --egress-allow",
 );
 
 #[derive(Debug, Clone, Default)]
@@ -91,12 +91,12 @@ impl Policy {
             return Err(Refused("must be at most 2,048 bytes long"));
         }
         let mut url =
-            Url::parse(text).map_err(|_| Refused("must be an address like https://hooks.acme.test/berth"))?;
+            Url::parse(text).map_err(|_| Refused("must be a URL like https://hooks.acme.test/berth"))?;
         if !["https", "http"].contains(&url.scheme()) {
             return Err(Refused("must begin with https://"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(Refused("must not hold a user or a password"));
+            return Err(Refused("must not contain a user or password"));
         }
         if url.port() == Some(0) {
             return Err(Refused("must have a port from 1 to 65,535"));
@@ -117,7 +117,7 @@ impl Policy {
     /// Whether a request to this host may connect to this address.
     pub fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
         if is_metadata(address) {
-            return Err(Refused("is an address that is never asked"));
+            return Err(Refused("is an address that is never allowed"));
         }
         let is_allowed = is_public(address)
             || self.names(host)

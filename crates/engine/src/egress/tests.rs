@@ -143,7 +143,7 @@ fn addresses_that_lead_inside_are_refused_however_they_are_written() {
         "",
     ] {
         let failed = post(&strict, url).expect_err(url);
-        assert!(failed.why.starts_with("the address "), "{url}: {}", failed.why);
+        assert!(failed.why.starts_with("the URL "), "{url}: {}", failed.why);
     }
     assert_eq!(receiver.seen.load(Ordering::SeqCst), 0, "nobody was asked");
 }
@@ -174,7 +174,7 @@ fn one_private_address_among_public_ones_spoils_them_all() {
         ],
     ] {
         let failed = post(&egress(&[], all_at(addresses)), "https://hooks.acme.test/").unwrap_err();
-        assert!(failed.why.contains("not on the open network"), "{addresses:?}: {}", failed.why);
+        assert!(failed.why.contains("not a public address"), "{addresses:?}: {}", failed.why);
     }
 }
 
@@ -195,7 +195,7 @@ fn a_name_that_changes_its_address_is_looked_up_once() {
     let first = post(&strict, &url).unwrap_err();
     assert!(!first.why.contains("open network"), "the first address is a good one: {}", first.why);
     assert_eq!(*asked.lock().unwrap(), 1);
-    assert!(post(&strict, &url).unwrap_err().why.contains("not on the open network"));
+    assert!(post(&strict, &url).unwrap_err().why.contains("not a public address"));
     assert_eq!(receiver.seen.load(Ordering::SeqCst), 0);
 }
 
@@ -255,7 +255,7 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
     let local = egress(&["127.0.0.1"], of_the_system());
     let silent = Receiver::answering("");
     let failed = post(&local, &silent.url()).unwrap_err();
-    assert!(failed.why.starts_with("no answer within"), "{}", failed.why);
+    assert!(failed.why.starts_with("no response within"), "{}", failed.why);
     assert!(failed.took < 10 * PATIENCE, "{:?}", failed.took);
 
     let endless =

@@ -58,7 +58,7 @@ impl Mirror {
     pub fn commit(&self, new: NewCommit<'_>) -> Result<Sha, GitError> {
         let NewCommit { parent, changes, message, author_email, at } = new;
         if changes.is_empty() || changes.len() > FILES_MAX {
-            return Err(GitError::Refused(format!("a commit changes from 1 to {FILES_MAX} files")));
+            return Err(GitError::Refused(format!("a commit must change 1 to {FILES_MAX} files")));
         }
         let _held = self.hold()?;
         let index = self.scratch()?;
@@ -100,7 +100,7 @@ impl Mirror {
             }
             Some(_) => {
                 return Err(GitError::Refused(format!(
-                    "the branch {branch} is there already with other content; delete it, or merge it"
+                    "the branch {branch} already exists with other content; delete it, or merge it"
                 )));
             }
             None => {}

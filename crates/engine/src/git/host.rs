@@ -8,7 +8,7 @@ use crate::egress::is_public;
 /// Refuses a host if any of its addresses is not public.
 pub(super) fn check_public(host: &str) -> Result<(), GitError> {
     let found = (host, 443).to_socket_addrs();
-    let found = found.map_err(|_| GitError::Failed(format!("there is no host {host}")))?;
+    let found = found.map_err(|_| GitError::Failed(format!("host {host} not found")))?;
     for address in found {
         if !is_public(address.ip()) {
             return Err(GitError::Refused(format!(

@@ -202,7 +202,7 @@ impl Mirror {
         drop(key);
         let too_large = || {
             let mebibytes = self.bytes_max / (1024 * 1024);
-            GitError::TooLarge(format!("the repository is larger than a mirror may be, {mebibytes} MiB"))
+            GitError::TooLarge(format!("the repository is larger than the limit of {mebibytes} MiB"))
         };
         match fetched {
             Err(GitError::TooLarge(_)) => {

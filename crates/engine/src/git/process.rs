@@ -222,7 +222,7 @@ impl<'a> Git<'a> {
         let number = self.live.begin(tell.clone())?;
         let spawned = self.command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => GitError::Missing(
-                "there is no git on this server: repositories need it; install git 2.39 or newer".into(),
+                "git is not installed on this server; repositories require git 2.39 or newer".into(),
             ),
             _ => GitError::Io { action: "git cannot be run", source: error },
         });
@@ -258,9 +258,11 @@ impl<'a> Git<'a> {
             End::ByItself => {}
             End::TooSlow => return Err(GitError::TooSlow(self.time_max.as_secs())),
             End::TooMuchOutput => {
-                return Err(GitError::TooLarge("git printed more than can be taken in".into()));
+                return Err(GitError::TooLarge("git printed too much output".into()));
             }
-            End::TooLarge => return Err(GitError::TooLarge("it grows larger than a mirror may be".into())),
+            End::TooLarge => {
+                return Err(GitError::TooLarge("the repository grows larger than the limit".into()));
+            }
             End::Stopping => return Err(GitError::Stopping),
         }
         let late = |_| GitError::Failed("a child of git did not end with it".into());

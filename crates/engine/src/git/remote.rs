@@ -84,7 +84,7 @@ impl Access {
                 if self.is_local && is_loopback {
                     Ok(())
                 } else {
-                    Err("must be https: http can be read and changed on its way")
+                    Err("must use https; plain http can be read and modified in transit")
                 }
             }
             (Transport::Https | Transport::Ssh | Transport::Local, _) => Ok(()),

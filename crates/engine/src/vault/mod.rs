@@ -43,7 +43,9 @@ pub enum KeyError {
          key {wanted}). Nothing was changed. Put the right key there, or name it with --root-key-file."
     )]
     WrongKey { path: PathBuf, found: String, wanted: String },
-    #[error("an encrypted key or value does not open: it was changed, moved, or encrypted by another key")]
+    #[error(
+        "an encrypted key or value cannot be decrypted: it was changed, moved, or encrypted with another key"
+    )]
     Damaged,
     #[error("the system gave no random bytes")]
     NoRandomness,

@@ -42,7 +42,7 @@ impl RootKey {
             other => other.map_err(io)?,
         };
         if file.metadata().map_err(io)?.permissions().mode() & 0o077 != 0 {
-            return Err(invalid("others may read it; run chmod 600 on it"));
+            return Err(invalid("other users can read it; run chmod 600 on it"));
         }
         let mut found = Zeroizing::new(Vec::new());
         file.read_to_end(&mut found).map_err(io)?;

@@ -34,7 +34,7 @@ pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<F
         at.push(part);
         let seen = at.symlink_metadata().map_err(|error| refused(format!("{path}: {error}")))?;
         if seen.is_symlink() {
-            return Err(refused(format!("{path}: must not lead through a link")));
+            return Err(refused(format!("{path}: must not go through a symbolic link")));
         }
     }
     let packed = || -> io::Result<File> {

@@ -46,7 +46,9 @@ impl App {
             let plan = plan::by_id(tx, id)?.ok_or_else(nothing_failed)?;
             let failed = failed_step(&run, step.as_deref())?;
             if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
-                return Err(AppError::busy("too many analyses of the organization wait; ask again later"));
+                return Err(AppError::busy(
+                    "too many analyses are queued in this organization; try again later",
+                ));
             }
             let by = tx.actor().clone();
             let found = request(tx, &run, &plan, failed, by)?;
@@ -188,7 +190,7 @@ fn find_deployment(db: &mut impl Read, id: &str) -> Result<DeploymentId, AppErro
 }
 
 fn nothing_failed() -> AppError {
-    AppError::new(Code::InvalidState, "no step of this deployment has failed: there is nothing to look into")
+    AppError::new(Code::InvalidState, "no step of this deployment has failed; there is nothing to analyse")
 }
 
 /// Returns the named step, or by default the step that failed first, because later failures may be a consequence of it.
@@ -203,9 +205,7 @@ fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, App
     let failed = steps().filter(is_meant).filter(|step| step.status == StepStatus::Failed);
     failed.min_by_key(|step| step.finished_at).ok_or_else(|| match meant {
         None => nothing_failed(),
-        Some(_) => {
-            AppError::new(Code::InvalidState, "this step has not failed: there is nothing to look into")
-        }
+        Some(_) => AppError::new(Code::InvalidState, "this step has not failed; there is nothing to analyse"),
     })
 }
 

@@ -83,7 +83,7 @@ pub struct Page<T> {
 }
 
 pub(super) fn key_reused() -> AppError {
-    AppError::new(Code::IdempotencyKeyReused, "this Idempotency-Key was used before with another body")
+    AppError::new(Code::IdempotencyKeyReused, "this Idempotency-Key was already used with a different body")
 }
 
 impl<T> Page<T> {

@@ -87,7 +87,7 @@ impl App {
                 digest => {
                     let voter = voter(tx, by, account, standing.role)?;
                     if choice == Choice::Approve && voter.person != account {
-                        let text = "approvals are given by people: a service account can reject, not approve";
+                        let text = "only people can approve; a service account can only reject";
                         return Ok(Ruled::No(Refusal::NotEligible(text.into()).into()));
                     }
                     let ballot = Ballot { voter, choice, comment };
@@ -159,7 +159,7 @@ impl Count {
     /// Returns the count as it was when the approval ended.
     fn of_ended(it: &Approval) -> Self {
         let counted = it.votes.iter().filter(|vote| !vote.is_void).map(|vote| vote.person);
-        let text = "authors of part of the change were not known as members";
+        let text = "some authors of the change were not members";
         Self {
             required: it.needed,
             raised_because: (it.needed > it.rule.approvals).then(|| text.to_owned()),
@@ -174,26 +174,25 @@ impl Count {
 fn raised_because(electorate: &Electorate) -> String {
     let unknown: Vec<&str> = electorate.unknown_authors().collect();
     if unknown.is_empty() {
-        return "the change has more commits or authors than are read, so that some authors are unknown"
-            .into();
+        return "the change has too many commits or authors to read, so some authors are unknown".into();
     }
     let more = unknown.len().saturating_sub(UNKNOWN_SHOWN_MAX);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let shown =
         |it: &&str| if it.is_empty() { "an author without an address".to_owned() } else { (*it).to_owned() };
     let unknown: Vec<String> = unknown.iter().take(UNKNOWN_SHOWN_MAX).map(shown).collect();
-    format!("part of the change is by {}{more}, an address that no member has", unknown.join(", "))
+    format!("part of the change is by {}{more}, which is not the address of a member", unknown.join(", "))
 }
 
 fn unreachable(tally: &Tally, excluded: &[String], may_bypass: bool) -> String {
     let (needed, can) = (tally.needed, tally.eligible);
     let approvals = if needed == 1 { "approval is" } else { "approvals are" };
-    let others = if excluded.is_empty() { "" } else { "; those who wrote or started it do not count" };
+    let others = if excluded.is_empty() { "" } else { "; people who wrote or started the change cannot" };
     let way_out = match may_bypass {
         true => "Add members who may approve, or deploy again with a bypass, which is recorded",
         false => "Add members who may approve, or cancel the deployment",
     };
-    format!("{needed} {approvals} needed, and {can} of the members can give one{others}. {way_out}.")
+    format!("{needed} {approvals} needed, but only {can} of the members can approve{others}. {way_out}.")
 }
 
 fn shown(db: &mut impl Read, members: &Members, it: &Approval) -> Result<wire::Approval, AppError> {

@@ -25,7 +25,7 @@ pub(super) fn unfulfillable(
         let people = members.voters().iter().filter(|it| admits(rule, it)).count();
         if people < usize::try_from(rule.approvals).unwrap_or(usize::MAX) {
             let text = format!(
-                "{} approvals are asked for, but of the members only {people} can give one; add members or change the rule",
+                "{} approvals are required, but only {people} of the members can approve; add members or change the rule",
                 rule.approvals
             );
             found.push((format!("/pipeline/stages/{index}/requires"), text));

@@ -29,8 +29,7 @@ impl App {
             return Ok(Outcome::Replayed(earlier));
         }
         let turn = self.jobs.notify.take_ping(who.org());
-        let turn =
-            turn.ok_or_else(|| AppError::busy("too many webhooks are being tried at once; try again"))?;
+        let turn = turn.ok_or_else(|| AppError::busy("too many webhook tests are running; try again"))?;
         let (vault, org) = (self.services.vault.clone(), who.org());
         let letter = self.read(who, move |db| {
             let found = find(db, &key)?;
@@ -93,12 +92,12 @@ impl App {
             let found = delivery::by_id(tx, id)?.filter(|found| found.webhook == webhook.id);
             let found = found.ok_or_else(|| AppError::not_found("delivery"))?;
             if !webhook.state.is_active() {
-                let text = "the webhook is switched off; send {\"isActive\": true} to it first";
+                let text = "the webhook is inactive; activate it first with {\"isActive\": true}";
                 return Err(AppError::new(Code::InvalidState, text));
             }
             if found.attempts >= ATTEMPTS_PER_DELIVERY_MAX {
                 let text = format!(
-                    "it was tried {ATTEMPTS_PER_DELIVERY_MAX} times already, which is the most there is"
+                    "the delivery has already had {ATTEMPTS_PER_DELIVERY_MAX} attempts, which is the maximum"
                 );
                 return Err(AppError::new(Code::InvalidState, text));
             }

@@ -45,7 +45,7 @@ impl App {
         // Skip events that retention has removed; continue with the first one still stored.
         let at = last.unwrap_or(head).max(start);
         if at > head {
-            let text = format!("must be the number of an event here, from 0 to {head}");
+            let text = format!("must be the sequence number of an event, from 0 to {head}");
             return Err(AppError::invalid_parameter("Last-Event-ID", text));
         }
         let following = Following {
@@ -66,7 +66,7 @@ impl App {
     pub(super) fn take_stream<P>(&self, who: &Authorized<P>) -> Result<Place, AppError> {
         self.streams.take(who.principal().key_scope()).ok_or_else(|| {
             let most = self.config.streams_per_token_max;
-            let text = format!("this token has {most} streams open, and may not have more; end one first");
+            let text = format!("this token has {most} open streams, which is the maximum; close one first");
             Problem::new(Code::RateLimited, text).with("retryAfterSeconds", 1).into()
         })
     }

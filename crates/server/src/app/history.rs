@@ -80,10 +80,10 @@ impl Export {
 
     async fn part(&mut self) -> Result<Bytes, &'static str> {
         if self.right.app.services.shutdown.is_cancelled() {
-            return Err("the server stops");
+            return Err("the server is stopping");
         }
         if self.right.is_due() && !self.right.holds().await {
-            return Err("the right to read events has ended");
+            return Err("the permission to read events was revoked");
         }
         let (org, at, head) = (self.right.org(), self.at, self.head.clone());
         let start = self.start.take();
@@ -113,9 +113,9 @@ impl Export {
         });
         let page = page.await.map_err(|error| {
             tracing::error!(problem = error.into_problem().code, "audit log export aborted");
-            "the history cannot be read"
+            "the audit log cannot be read"
         })?;
-        let (text, at, is_last) = page.ok_or("old events were removed meanwhile")?;
+        let (text, at, is_last) = page.ok_or("old events were removed during the export")?;
         self.at = at;
         self.ended = is_last;
         Ok(text.into())

@@ -37,7 +37,8 @@ impl App {
                 None => None,
                 Some(key) => {
                     let found = pipeline::find(db, &key)?;
-                    let missing = || AppError::invalid_parameter("pipeline", "names no pipeline here");
+                    let missing =
+                        || AppError::invalid_parameter("pipeline", "is not a pipeline of this organization");
                     Some(found.ok_or_else(missing)?.id)
                 }
             };

@@ -226,10 +226,10 @@ fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> 
         return Err(is_over());
     }
     if member::role_in(tx, user.id, org)?.is_some() {
-        return Err(AppError::new(Code::AlreadyExists, format!("{} is a member already", user.email)));
+        return Err(AppError::new(Code::AlreadyExists, format!("{} is already a member", user.email)));
     }
     if member::organizations(tx, user.id)?.len() as i64 >= ORGANIZATIONS_PER_USER_MAX {
-        let text = format!("a user is in at most {ORGANIZATIONS_PER_USER_MAX} organizations");
+        let text = format!("a user can be in at most {ORGANIZATIONS_PER_USER_MAX} organizations");
         return Err(AppError::new(Code::InvalidState, text));
     }
     tx.set_actor(actor(user));
@@ -259,7 +259,7 @@ fn check_no_account(db: &mut impl Read, email: &Email) -> Result<(), AppError> {
         None => Ok(()),
         Some(_) => Err(AppError::new(
             Code::AlreadyExists,
-            format!("{email} has an account here; log in to accept the invitation"),
+            format!("{email} already has an account; log in to accept the invitation"),
         )),
     }
 }
@@ -270,7 +270,7 @@ fn check_address(tx: &mut Tx<'_>, email: &Email) -> Result<(), AppError> {
     let text = match user.account {
         Account::Service { .. } => format!("{email} is in use by a service account"),
         Account::Person { .. } if member::by_user(tx, user.id)?.is_some() => {
-            format!("{email} is a member already")
+            format!("{email} is already a member")
         }
         Account::Person { .. } => return Ok(()),
     };

@@ -152,7 +152,7 @@ fn find_step(
         return Ok(steps.into_iter().find(|step| stage_of(step) == stage));
     }
     let named: Vec<&str> = steps.iter().map(stage_of).collect();
-    let text = format!("must say which stage is meant, this step is in {}", named.join(", "));
+    let text = format!("is required, because several stages have this step: {}", named.join(", "));
     Err(AppError::invalid_parameter("stage", text))
 }
 
@@ -253,17 +253,17 @@ impl Sending {
 
     async fn part(&mut self) -> Result<Bytes, &'static str> {
         if self.right.app.services.shutdown.is_cancelled() {
-            return Err("the server stops");
+            return Err("the server is stopping");
         }
         if self.right.is_due() && !self.right.holds().await {
-            return Err("the right to read logs has ended");
+            return Err("the permission to read logs was revoked");
         }
         let (at, Some(mut log)) = (self.at, self.log.take()) else { return Err("there is no log") };
         let read = tokio::task::spawn_blocking(move || {
             let bytes = log.read_bytes(at, DOWNLOAD_CHUNK_BYTES);
             (bytes, log)
         });
-        let (bytes, log) = read.await.map_err(|_| "reading broke")?;
+        let (bytes, log) = read.await.map_err(|_| "reading the log failed")?;
         self.log = Some(log);
         bytes.map(Bytes::from).map_err(|error| {
             tracing::error!(%error, "log download aborted");

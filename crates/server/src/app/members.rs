@@ -154,7 +154,7 @@ fn find(db: &mut impl Read, user: UserId) -> Result<MemberView, AppError> {
 /// Refuses to grant, change or remove a role above the caller's own.
 pub(super) fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
     if other > own {
-        let text = format!("only an owner can do this: your role is {own}, this concerns the role {other}");
+        let text = format!("your role is {own}, but this requires at least the role {other}");
         return Err(AppError::new(Code::Forbidden, text));
     }
     Ok(())
@@ -164,7 +164,7 @@ fn check_last_owner(tx: &mut Tx<'_>, found: &MemberView) -> Result<(), AppError>
     if found.role == Role::Owner && member::count_with_role(tx, Role::Owner)? == 1 {
         return Err(AppError::new(
             Code::InvalidState,
-            "the last owner of an organization stays; add another first",
+            "an organization must have an owner; add another owner first",
         ));
     }
     Ok(())

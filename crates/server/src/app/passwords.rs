@@ -70,7 +70,7 @@ impl App {
     /// Records that the user of this browser has just confirmed the password, as sensitive actions require.
     pub async fn confirm_password(&self, who: &Principal, password: Redacted) -> Result<wire::Me, AppError> {
         let Via::SignIn { id } = who.via else {
-            let text = "an API token has no password to confirm; nothing it may do asks for that";
+            let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
         };
         let (user, tried) = self.verify_own_password(who, password, "/password").await?;
@@ -153,9 +153,9 @@ impl App {
 /// of an organization cannot, because the account may belong to other organizations too.
 pub fn issue_reset_link(tx: &mut Tx<'_>, email: &Email) -> Result<ResetLink, AppError> {
     let user = user::by_email(tx, email)?;
-    let user = user.filter(|user| matches!(user.account, Account::Person { .. })).ok_or_else(|| {
-        AppError::new(Code::NotFound, format!("there is no person with the address {email} here"))
-    })?;
+    let user = user
+        .filter(|user| matches!(user.account, Account::Person { .. }))
+        .ok_or_else(|| AppError::new(Code::NotFound, format!("there is no user with the address {email}")))?;
     let token = make(TokenKind::PasswordReset);
     let expires_at = tx.now().plus_seconds(PASSWORD_RESET_HOURS * 60 * 60);
     password_reset::put(tx, user.id, &hash(token.reveal()), expires_at)?;

@@ -228,7 +228,7 @@ fn refuse_followed(db: &mut impl Read, pipeline: &Pipeline) -> Result<(), AppErr
         None => Ok(()),
         Some(origin) => {
             let text = format!(
-                "the definition of {} comes from {} in {}: change it there, and it is taken over with the next sync",
+                "the definition of {} comes from {} in {}: change it there, and the next sync applies it",
                 pipeline.slug, origin.path, origin.url
             );
             Err(AppError::new(Code::InvalidState, text))

@@ -118,7 +118,7 @@ impl App {
         let org = who.org();
         let created = self.change(who, once, move |tx, _| {
             if let Some(taken) = registry::by_name(tx, &new.name)? {
-                let text = format!("there is a registry of this name already: {}", taken.id);
+                let text = format!("a registry with this name already exists: {}", taken.id);
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
             check_credential(tx, new.credential.as_ref())?;
@@ -329,11 +329,10 @@ fn used_text(users: &[wire::StepUser]) -> String {
     let slugs: Vec<_> = users.iter().take(NAMED_MAX).map(|it| it.slug.as_str()).collect();
     match slugs.as_slice() {
         [one] => format!(
-            "the pipeline {one} names its steps; change its definition, or send ?force=true: it then cannot be deployed"
+            "the pipeline {one} uses its steps; change its definition, or send ?force=true, after which it cannot be deployed"
         ),
         some => format!(
-            "{} pipelines name its steps, for example {}; change their definitions, or send ?force=true: they then \
-             cannot be deployed",
+            "{} pipelines use its steps, for example {}; change their definitions, or send ?force=true, after which they cannot be deployed",
             users.len(),
             some.join(", ")
         ),

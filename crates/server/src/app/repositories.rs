@@ -160,8 +160,7 @@ impl App {
             if !force && !last.pipelines.is_empty() {
                 let slugs: Vec<_> = last.pipelines.iter().take(5).map(|it| it.slug.as_str()).collect();
                 let text = format!(
-                    "{} of its pipelines exist, for example {}; delete them, or send ?force=true to let them keep \
-                     the definitions they have",
+                    "pipelines are defined in it ({}), for example {}; delete them, or send ?force=true to keep them with their current definitions",
                     last.pipelines.len(),
                     slugs.join(", ")
                 );
@@ -227,7 +226,7 @@ fn find(db: &mut impl Read, key: &str) -> Result<Repository, AppError> {
 fn check_free(tx: &mut Tx<'_>, url: &RemoteUrl) -> Result<(), AppError> {
     match repository::by_url(tx, url)? {
         Some(taken) => {
-            let text = format!("this repository is registered already: {}", taken.id);
+            let text = format!("this repository already exists: {}", taken.id);
             Err(AppError::new(Code::AlreadyExists, text))
         }
         None => Ok(()),

@@ -28,7 +28,7 @@ impl App {
     pub(crate) async fn by_credential(&self, text: &str) -> Result<RunnerCaller, AppError> {
         let unknown = || {
             AppError::unauthenticated(
-                "this is no runner's credential, or the runner was removed; register it again with a new token",
+                "this is not a valid runner credential, or the runner was removed; register it again with a new token",
             )
         };
         if !is_well_formed(TokenKind::Runner, text) {
@@ -53,17 +53,17 @@ impl App {
         };
         let Some(((org, runner), now)) = found else {
             return Err(AppError::unauthenticated(
-                "this is no registration token, or its runner was removed; add the runner again",
+                "this is not a valid registration token, or its runner was removed; add the runner again",
             ));
         };
         if runner.registered_at.is_some() {
             return Err(AppError::unauthenticated(
-                "this registration token was used already, and each can be used once; add another runner",
+                "this registration token was already used and works only once; add another runner",
             ));
         }
         if runner.token_expires_at <= now {
             return Err(AppError::unauthenticated(
-                "this registration token is older than an hour and has expired; add the runner again",
+                "this registration token has expired after an hour; add the runner again",
             ));
         }
         Ok(RunnerCaller { org, runner })
@@ -82,7 +82,7 @@ impl App {
                 Slug::parse(wanted).map_err(|error| AppError::invalid_member("/name", error.to_string()))?
             }
             (None, None) => {
-                return Err(AppError::invalid_member("/name", "is missing: say what it is called"));
+                return Err(AppError::invalid_member("/name", "is required: the runner has no name yet"));
             }
         };
         let credential = make(TokenKind::Runner);
@@ -91,7 +91,7 @@ impl App {
         let named = self.services.store.transact(Context::system(Some(who.org)), move |tx| {
             check_free(tx, &name, Some(id))?;
             if !runner::register(tx, id, &name, &hashed)? {
-                return Err(AppError::unauthenticated("this registration token was used up just now"));
+                return Err(AppError::unauthenticated("this registration token was just used"));
             }
             let now = Runner { name: Some(name.clone()), ..who.runner };
             tx.record(runner_event(EventKind::RunnerRegistered, &now))?;
@@ -168,7 +168,7 @@ fn narrowed(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError>
         said.into_iter().partition(|label| SYSTEM_LABELS.contains(&label.as_str()));
     if let Some(other) = named.iter().find(|label| !allowed.contains(label)) {
         let text = format!(
-            "the label {other} is not among those this runner was created with: leave it away, or create a runner with it"
+            "the label {other} is not allowed for this runner; remove it, or create a runner with this label"
         );
         return Err(AppError::invalid_member("/labels", text));
     }
@@ -186,10 +186,10 @@ pub(super) fn parse_labels(said: &[String]) -> Result<Vec<Label>, AppError> {
     let mut labels = Vec::with_capacity(said.len());
     for text in said {
         if text == LOCAL_LABEL {
-            return Err(bad(format!("the label {LOCAL_LABEL} belongs to the runner inside the server")));
+            return Err(bad(format!("the label {LOCAL_LABEL} is reserved for the embedded runner")));
         }
         if looks_like_token(text) {
-            return Err(bad("one of them looks like a token; a label can be read by every member".into()));
+            return Err(bad("one of them looks like a token; labels are visible to every member".into()));
         }
         labels.push(Label::parse(text).map_err(|error| bad(error.to_string()))?);
     }

@@ -159,7 +159,7 @@ pub(crate) fn check_free(db: &mut impl Read, name: &Slug, without: Option<Runner
     let is_taken = name.as_str() == EMBEDDED
         || runner::by_name(db, name)?.is_some_and(|found| Some(found.id) != without);
     if is_taken {
-        let text = "there is a runner with this name already; choose another one, or delete that one first";
+        let text = "a runner with this name already exists; choose another name, or delete that runner first";
         return Err(AppError::new(Code::AlreadyExists, text));
     }
     Ok(())

@@ -83,7 +83,7 @@ impl App {
             standing.check_confirmed(tx.now())?;
             let scope = scope(tx, new.scope)?;
             if let Some(taken) = secret::by_name(tx, &new.name, &scope)? {
-                let text = format!("a secret {} exists already in this scope: {}", new.name, taken.id);
+                let text = format!("a secret {} already exists in this scope: {}", new.name, taken.id);
                 return Err(AppError::new(Code::AlreadyExists, text));
             }
             if secret::total(tx)? >= SECRETS_PER_ORGANIZATION_MAX {
@@ -159,7 +159,7 @@ impl App {
             if !force && !last.used_by.is_empty() {
                 let slugs: Vec<_> = last.used_by.iter().map(|user| user.slug.as_str()).collect();
                 let text = format!(
-                    "{} is used by {}; delete it all the same with ?force=true",
+                    "{} is used by {}; send ?force=true to delete it anyway",
                     found.name,
                     slugs.join(", ")
                 );
@@ -207,8 +207,9 @@ fn scope(db: &mut impl Read, asked: NewScope) -> Result<Scope, AppError> {
         NewScope::Stage(key, stage) => (key, Some(stage)),
     };
     let found = pipeline::find(db, &key)?;
-    let found =
-        found.ok_or_else(|| AppError::invalid_member("/scope/pipelineId", "is not a pipeline here"))?;
+    let found = found.ok_or_else(|| {
+        AppError::invalid_member("/scope/pipelineId", "is not a pipeline of this organization")
+    })?;
     let Some(stage) = stage else { return Ok(Scope::Pipeline(found.id)) };
     let outline = &found.outline;
     if !outline.stages.iter().chain(&outline.environments).any(|name| name == stage.as_str()) {
@@ -240,7 +241,7 @@ fn shown(db: &mut impl Read, secret: &Secret, value: Option<&Redacted>) -> Resul
     let warning = || wire::SecretWarning {
         code: "not_maskable".to_owned(),
         detail: format!(
-            "the value is shorter than {MASKED_BYTES_MIN} bytes or a common word: it cannot be hidden in logs"
+            "the value is shorter than {MASKED_BYTES_MIN} bytes or a common word: it cannot be masked in logs"
         ),
     };
     let (kind, stage) = match &secret.scope {

@@ -93,7 +93,10 @@ impl App {
     /// Ends the login of this browser. Refused for API tokens, which are revoked instead.
     pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
         let Via::SignIn { id } = who.via else {
-            return Err(AppError::new(Code::InvalidState, "you came with an API token; revoke it to end it"));
+            return Err(AppError::new(
+                Code::InvalidState,
+                "you authenticated with an API token; revoke the token instead of logging out",
+            ));
         };
         let user = self.user(who.user).await?;
         self.services

@@ -70,7 +70,7 @@ impl App {
             if count(tx, &tried.pair)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX
                 || count(tx, &tried.network)? >= LOGIN_FAILURES_PER_NETWORK_MAX
             {
-                let text = "too many failed sign-ins; wait a minute and try again";
+                let text = "too many failed logins; wait a minute and try again";
                 return Err(Problem::new(Code::RateLimited, text)
                     .with("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
                     .into());

@@ -109,7 +109,7 @@ impl App {
             if found.user != own && owner_role.is_some_and(|owner| owner > role) {
                 return Err(AppError::new(
                     Code::Forbidden,
-                    "this token belongs to somebody with a higher role",
+                    "this token belongs to a member with a higher role",
                 ));
             }
             token::revoke(tx, id)?;
@@ -129,7 +129,9 @@ pub fn issue(
     expires_at: Option<Timestamp>,
 ) -> Result<(Token, berth_engine::credential::Redacted), AppError> {
     if token::count_of_user(tx, user, tx.now())? >= TOKENS_PER_USER_MAX {
-        let text = format!("a user has at most {TOKENS_PER_USER_MAX} live tokens here; revoke one first");
+        let text = format!(
+            "a user can have at most {TOKENS_PER_USER_MAX} active tokens in an organization; revoke one first"
+        );
         return Err(AppError::new(Code::InvalidState, text));
     }
     let secret = make(TokenKind::Api);

@@ -14,8 +14,7 @@ use super::{Answer, App};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
-const CUT_OFF: &str = "this step asks an address, and steps of this organization have no network unless they say so; \
-    write `network: host` on it";
+const CUT_OFF: &str = "this step needs the network, but steps of this organization have no network access by default; add `network: host` to it";
 
 impl App {
     /// Validates a definition without storing it. Also warns about missing secrets and webhooks, and about approvals

@@ -208,7 +208,7 @@ pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Webhook, AppError> {
 fn check_free(tx: &mut Tx<'_>, name: &Slug) -> Result<(), AppError> {
     match webhook::by_name(tx, name)? {
         Some(taken) => {
-            let text = format!("a webhook with this name exists already: {}", taken.id);
+            let text = format!("a webhook with this name already exists: {}", taken.id);
             Err(AppError::new(Code::AlreadyExists, text))
         }
         None => Ok(()),
@@ -329,5 +329,5 @@ pub(super) fn unknown(
 }
 
 fn missing(name: &Label) -> String {
-    format!("there is no webhook {name} yet; nobody is told until it is created")
+    format!("there is no webhook {name} yet; no notifications are sent until it is created")
 }

@@ -143,7 +143,7 @@ pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> 
             }),
         },
     };
-    found.ok_or_else(|| AppError::unauthenticated("your access has ended while the request was sent"))
+    found.ok_or_else(|| AppError::unauthenticated("your access was revoked while the request was sent"))
 }
 
 impl Grant {

@@ -130,14 +130,14 @@ pub fn weakness(password: &str, names: &[&str]) -> Option<String> {
     }
     let distinct: std::collections::BTreeSet<char> = password.chars().collect();
     if distinct.len() < DISTINCT_CHARS_MIN {
-        return Some("repeats too few characters; a sentence is a good password".into());
+        return Some("has too few different characters; a sentence is a good password".into());
     }
     let rest = names
         .iter()
         .chain(&["berth", "password"])
         .fold(password.to_lowercase(), |rest, name| rest.replace(&name.to_lowercase(), ""));
     (rest.chars().filter(|c| c.is_alphanumeric()).count() < OWN_CHARS_MIN)
-        .then(|| "is little more than the name of the account, the organization or the product".into())
+        .then(|| "is too similar to the name of the account, the organization or the product".into())
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ async fn read_up_to(request: Request, most: usize) -> Result<Vec<u8>, AppError> 
 pub(super) async fn next_frame(body: &mut Body) -> Result<Option<axum::body::Bytes>, AppError> {
     loop {
         let frame = tokio::time::timeout(BODY_IDLE_MAX, body.frame()).await.map_err(|_| {
-            let text = format!("the body paused for more than {} s", BODY_IDLE_MAX.as_secs());
+            let text = format!("no part of the body arrived for more than {} s", BODY_IDLE_MAX.as_secs());
             AppError::new(Code::RequestTimeout, text)
         })?;
         match frame {
@@ -215,7 +215,7 @@ fn unknown_member(pointer: &str, text: &str) -> InputError {
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     let sent = pointer.rsplit('/').next().unwrap_or_default();
     let hint = nearest(sent, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    let detail = format!("is not a member of this request{hint}");
+    let detail = format!("is not a field of this request{hint}");
     InputError { code: InputErrorCode::UnknownMember, ..input_error(pointer, detail) }
 }
 
@@ -285,10 +285,10 @@ mod tests {
     #[test]
     fn an_unknown_member_is_told_the_near_one() {
         for (sent, detail) in [
-            (r#"{"repositoryUrl": "x"}"#, "is not a member of this request; did you mean `url`?"),
-            (r#"{"nmae": "x"}"#, "is not a member of this request; did you mean `name`?"),
-            (r#"{"poll": "x"}"#, "is not a member of this request"),
-            (r#"{"x`, expected `s3cret": "x"}"#, "is not a member of this request"),
+            (r#"{"repositoryUrl": "x"}"#, "is not a field of this request; did you mean `url`?"),
+            (r#"{"nmae": "x"}"#, "is not a field of this request; did you mean `name`?"),
+            (r#"{"poll": "x"}"#, "is not a field of this request"),
+            (r#"{"x`, expected `s3cret": "x"}"#, "is not a field of this request"),
         ] {
             let problem = parse::<StepRegistryNew>(sent.as_bytes()).expect_err("refused").into_problem();
             assert_eq!((&*problem.code, &*problem.errors[0].detail), ("unknown_member", detail));

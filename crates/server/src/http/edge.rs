@@ -122,8 +122,7 @@ impl Edge {
             // The transaction may still commit, so the response must not claim that the request failed.
             Err(_) => {
                 let text = format!(
-                    "the request took longer than {} s; it may have had its effect or not. \
-                     Repeat it with the same Idempotency-Key to learn which.",
+                    "the request took longer than {} s; it may or may not have taken effect. Repeat it with the same Idempotency-Key to find out.",
                     limit.as_secs()
                 );
                 AppError::new(Code::Unavailable, text).into_response()
@@ -229,7 +228,7 @@ impl Asked {
 fn check_host(request: &Request<Body>) -> Result<(), AppError> {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
-        return Err(AppError::new(Code::InvalidRequest, "a request has exactly one Host header"));
+        return Err(AppError::new(Code::InvalidRequest, "a request must have exactly one Host header"));
     }
     Ok(())
 }
@@ -237,7 +236,7 @@ fn check_host(request: &Request<Body>) -> Result<(), AppError> {
 fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
     let bad = |detail: &str| AppError::new(Code::InvalidRequest, detail);
     if uri.path_and_query().map_or(0, |whole| whole.as_str().len()) > URI_BYTES_MAX {
-        return Err(bad(&format!("the address is longer than {URI_BYTES_MAX} bytes")));
+        return Err(bad(&format!("the URL is longer than {URI_BYTES_MAX} bytes")));
     }
     let path = canonical(uri.path()).map_err(bad)?;
     if path == uri.path() && uri.authority().is_none() {
@@ -247,7 +246,7 @@ fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
         Some(query) => format!("{path}?{query}"),
         None => path.into_owned(),
     };
-    whole.parse().map_err(|_| bad("the address is not valid"))
+    whole.parse().map_err(|_| bad("the URL is not valid"))
 }
 
 /// A 304 with the caching headers of the full response.
@@ -300,11 +299,11 @@ fn for_status(status: StatusCode, method: &Method) -> Problem {
     match status {
         StatusCode::NOT_FOUND => Problem::new(Code::NotFound, "there is nothing at this path"),
         StatusCode::METHOD_NOT_ALLOWED => {
-            Problem::new(Code::MethodNotAllowed, format!("{method} is not possible here"))
+            Problem::new(Code::MethodNotAllowed, format!("{method} is not allowed here"))
         }
         other => {
             tracing::error!(status = other.as_u16(), "error response without a problem body");
-            Problem::new(Code::Internal, "something broke on our side")
+            Problem::new(Code::Internal, "internal error")
         }
     }
 }

@@ -98,12 +98,12 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
         Credentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
         Credentials::Token(token) => app.by_token(token, id.clone()).await?.ok_or_else(|| {
             AppError::unauthenticated(
-                "the token is wrong, expired or revoked, or its user left the organization",
+                "the token is invalid, expired or revoked, or its user has left the organization",
             )
         }),
         Credentials::Cookie(cookie) => {
             let principal = app.by_cookie(cookie, id.clone()).await?;
-            principal.ok_or_else(|| AppError::unauthenticated("your sign-in has ended; please sign in again"))
+            principal.ok_or_else(|| AppError::unauthenticated("your login has expired; log in again"))
         }
     };
     let principal = match found {
@@ -187,7 +187,7 @@ pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Ap
     if site_is_ours && origin_is_ours {
         return Ok(());
     }
-    Err(AppError::new(Code::Forbidden, "this request comes from another site's page"))
+    Err(AppError::new(Code::Forbidden, "this request was sent by a page of another site"))
 }
 
 /// Returns the URL of the dashboard if the request was sent to another name of this machine.

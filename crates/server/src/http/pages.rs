@@ -11,9 +11,9 @@ use super::{dashboard, docs};
 use crate::app::App;
 use crate::error::AppError;
 
-/// Get the front page.
+/// Get the dashboard.
 #[utoipa::path(get, operation_id = "getFrontPage", path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String),
-        (status = 307, description = "The dashboard has another address")))]
+        (status = 307, description = "The dashboard is served at another URL")))]
 pub(super) async fn index(State(app): State<Arc<App>>, request: Request) -> Response {
     dashboard::front(&app, &request)
 }
@@ -30,7 +30,7 @@ pub(super) fn without_dashboard() -> Html<String> {
     )
 }
 
-/// List every problem code.
+/// List the problem codes.
 #[utoipa::path(get, operation_id = "listErrorPages", path = "/docs/errors", tag = "pages",
     responses((status = 200, content_type = "text/html", body = String)))]
 pub(super) async fn error_list() -> Html<String> {
@@ -45,7 +45,7 @@ pub(super) async fn error_list() -> Html<String> {
     page("Errors", &format!("<table>{rows}</table>"))
 }
 
-/// Get what one problem code means.
+/// Get the documentation of a problem code.
 #[utoipa::path(get, operation_id = "getErrorPage", path = "/docs/errors/{code}", tag = "pages",
     responses((status = 200, content_type = "text/html", body = String)))]
 pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>, AppError> {

@@ -19,11 +19,11 @@ pub(crate) fn canonical(raw: &str) -> Result<Cow<'_, str>, &'static str> {
     };
     match path.strip_suffix('/') {
         Some("") | None => {}
-        Some(trimmed) if trimmed.ends_with('/') => return Err("a path has no empty segments"),
+        Some(trimmed) if trimmed.ends_with('/') => return Err("a path must not have empty segments"),
         Some(trimmed) => path = Cow::from(trimmed.to_owned()),
     }
     if path != "/" {
-        let segments = path.strip_prefix('/').ok_or("a path begins with a slash")?;
+        let segments = path.strip_prefix('/').ok_or("a path must begin with a slash")?;
         segments.split('/').try_for_each(check_segment)?;
     }
     if path == "/organizations" || path.starts_with("/organizations/") {
@@ -39,18 +39,19 @@ fn is_after_base(raw: &str, rest: &str) -> bool {
 
 fn check_segment(segment: &str) -> Result<(), &'static str> {
     if segment.is_empty() {
-        return Err("a path has no empty segments");
+        return Err("a path must not have empty segments");
     }
     // Fast path: most segments are names and ids.
     if segment.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
         return Ok(());
     }
-    let decoded = decode(segment).ok_or("a percent sign is followed by two hex digits that give UTF-8")?;
+    let decoded = decode(segment)
+        .ok_or("a percent sign must be followed by two hex digits, and the result must be UTF-8")?;
     if decoded == "." || decoded == ".." {
-        return Err("a path has no . or .. segments");
+        return Err("a path must not have . or .. segments");
     }
     if decoded.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | ';')) {
-        return Err("a path segment has no slash, backslash, semicolon or control character");
+        return Err("a path segment must not contain a slash, backslash, semicolon or control character");
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
             return Ok(Self { pairs: Vec::new(), preferred_wait });
         }
         let pairs = Query::from_request_parts(parts, state).await;
-        let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "is not readable"))?;
+        let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "cannot be decoded"))?;
         let pairs: Vec<(String, String)> = pairs;
         let param = |(name, value)| Param { name, value, is_read: AtomicBool::new(false) };
         Ok(Self { pairs: pairs.into_iter().map(param).collect(), preferred_wait })
@@ -180,7 +180,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Paging {
         let offset = params.whole("offset", 0, OFFSET_MAX)?;
         let cursor = params.get("cursor")?.map(str::to_owned);
         if offset.is_some() && cursor.is_some() {
-            return Err(AppError::invalid_parameter("cursor", "replaces offset: send one of them"));
+            return Err(AppError::invalid_parameter("cursor", "cannot be combined with offset"));
         }
         let path = parts.uri.path().to_owned();
         Ok(Self { limit, params, offset: offset.unwrap_or(0), cursor, path })

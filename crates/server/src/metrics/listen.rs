@@ -58,7 +58,7 @@ async fn answer(metrics: Metrics, request: Request<Incoming>) -> Result<Response
                 (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}\n"))
             }
         },
-        _ => (StatusCode::NOT_FOUND, "only GET /metrics is answered here\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, "only GET /metrics is served here\n".to_owned()),
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;

@@ -82,9 +82,9 @@ impl Requests {
     }
 
     pub(super) fn register(&self, registry: &mut Registry) {
-        let help = "Requests that were answered, by route and status";
+        let help = "HTTP requests, by route and status";
         registry.register("berth_http_requests", help, self.answered.clone());
-        let help = "Time until the response began; long polls with their wait";
+        let help = "Time until the response started, including the wait of long polls";
         registry.register("berth_http_request_duration_seconds", help, self.durations.clone());
         let help = "Operations on environments, by outcome";
         registry.register("berth_lock_operations", help, self.locks.clone());

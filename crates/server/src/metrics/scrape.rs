@@ -32,21 +32,21 @@ const RUNNER_STATES: [(State, &str); 5] = [
 pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-    registry.register("berth_build", "The version that runs", build);
+    registry.register("berth_build", "Version of the server", build);
     let mut gauge =
         |name: &str, help: &str, value: u64| registry.register(name, help, ConstGauge::new(value));
-    gauge("berth_leader", "Whether this server does the background work", jobs.lead.leads().into());
+    gauge("berth_leader", "Whether this server runs the background jobs", jobs.lead.leads().into());
     if let Ok(info) = rustix::fs::statvfs(&jobs.config.data_dir) {
         let free = info.f_bavail * info.f_frsize;
-        gauge("berth_data_free_bytes", "Free space where the data directory is", free);
+        gauge("berth_data_free_bytes", "Free space on the file system of the data directory", free);
     }
     let looked = jobs.services.store.read(None, |db| Ok::<_, AppError>((gauges::load(db)?, db.now()))).await;
-    gauge("berth_database_up", "Whether the database answers", looked.is_ok().into());
+    gauge("berth_database_up", "Whether the database responds", looked.is_ok().into());
     let counted = jobs.services.store.commits();
-    gauge("berth_database_queue_length", "Changes that wait for a writer", counted.waiting);
-    let help = "Changes that were committed, or rolled back; several share a commit";
+    gauge("berth_database_queue_length", "Write jobs waiting for the writer", counted.waiting);
+    let help = "Write jobs that were committed or rolled back; several share a commit";
     registry.register("berth_database_changes", help, ConstCounter::new(counted.jobs));
-    let help = "How long commits took, with everything that was in them";
+    let help = "Duration of commits, including the write jobs in them";
     registry.register("berth_database_commit_duration_seconds", help, CommitDurations(counted));
     requests.register(&mut registry);
     match looked {
@@ -58,7 +58,7 @@ pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, f
                     found.runners.iter().filter(|it| it.state(now, &jobs.config.runner_times) == state);
                 runners.get_or_create(&[("state", word)]).inc_by(is_in.map(|_| 1).sum());
             }
-            registry.register("berth_runners", "Runners on other machines, by state", runners);
+            registry.register("berth_runners", "Remote runners, by state", runners);
         }
         Err(error) => tracing::warn!(?error, "cannot read metrics from the database"),
     }
@@ -69,17 +69,17 @@ pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, f
 
 fn register_measured(registry: &mut Registry, found: &InstanceGauges) {
     for (name, help, value) in [
-        ("berth_sessions_held", "Environments that are claimed", found.open_sessions),
+        ("berth_sessions_held", "Environments that are held", found.open_sessions),
         ("berth_tickets_waiting", "Tickets in the queues of environments", found.waiting_tickets),
-        ("berth_steps_running", "Steps that run now", found.running_steps),
+        ("berth_steps_running", "Running steps", found.running_steps),
         (
             "berth_deployments_ready",
-            "Deployments with a step that waits for a runner or its time",
+            "Deployments with a step that waits for a runner or for its start time",
             found.ready_deployments,
         ),
         ("berth_deployments_queued", "Deployments that wait to enter a stage", found.queued_deployments),
         ("berth_webhooks_failing", "Webhooks whose last delivery failed", found.failing_webhooks),
-        ("berth_webhooks_inactive", "Webhooks that are switched off", found.inactive_webhooks),
+        ("berth_webhooks_inactive", "Inactive webhooks", found.inactive_webhooks),
     ] {
         registry.register(name, help, ConstGauge::new(value));
     }

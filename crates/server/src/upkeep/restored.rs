@@ -15,7 +15,7 @@ use berth_store::{Context, Store};
 
 use crate::error::AppError;
 
-const WHY: &str = "the database was restored from a backup; look at what really runs, then resume";
+const WHY: &str = "the database was restored from a backup; check what is really running, then resume";
 const WEBHOOKS_PAGE: i64 = 200;
 
 /// The new epoch, and counts of what was changed.

@@ -151,7 +151,7 @@ pipeline:
 
     let (words, obstacles) = networks().await;
     assert_eq!(words, [json!("none"), json!("host"), json!("none")]);
-    assert!(obstacles[0].as_str().unwrap().contains("write `network: host` on it"), "{obstacles}");
+    assert!(obstacles[0].as_str().unwrap().contains("add `network: host` to it"), "{obstacles}");
     let found = validate().await;
     assert_eq!(found["valid"], true, "{found}");
     assert_eq!(

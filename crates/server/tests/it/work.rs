@@ -282,7 +282,7 @@ async fn shutdown_interrupts_running_steps() {
     running.end().await;
     assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
     let outcome = yard.outcome(id).await;
-    assert_eq!(outcome, "lost: its runner went away; how far it came is not known");
+    assert_eq!(outcome, "lost: its runner was lost; the outcome is unknown");
     assert_eq!(yard.lock("shop").await.state(), State::Unknown);
 }
 
@@ -329,7 +329,7 @@ fn crash_loses_running_attempts_and_the_next_deployment_starts() {
         assert_eq!(yard.outcome(id).await, "running");
         let running = yard.go_to_work();
         let lost = yard.end_of(id).await;
-        assert_eq!(lost, "lost: its runner went away; how far it came is not known");
+        assert_eq!(lost, "lost: its runner was lost; the outcome is unknown");
         assert_eq!(yard.lock("shop").await.state(), State::Unknown);
         let next = yard.take_over("shop").await;
         let started = yard.hear(&["deployment_started"]).await;

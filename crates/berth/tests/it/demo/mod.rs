@@ -140,7 +140,7 @@ fn demo_errors_name_what_is_missing() {
     let demo = || berth(&["serve", "--demo", "--listen"]);
     check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "the port is in use"]);
     check(demo().arg("127.0.0.1:0").env("TMPDIR", temp.path().join("gone")), &["gone", "set TMPDIR"]);
-    check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["there is no git", "2.39 or newer"]);
+    check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["git is not installed", "2.39 or newer"]);
     assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
     Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
         .wait(STOP_MAX)

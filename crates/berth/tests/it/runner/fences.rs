@@ -135,7 +135,7 @@ fn runner_refuses_a_lower_fence_until_a_take_over() {
     let alarm = events(&yard, "environment_fence_refused");
     assert_eq!(alarm.len(), 1, "{alarm:?}");
     assert_eq!((&alarm[0]["data"]["knownFence"], &alarm[0]["data"]["fence"]), (&json!(9), &json!(2)));
-    assert!(text(&alarm[0]["data"]["detail"]).contains("force claim"), "{alarm:?}");
+    assert!(text(&alarm[0]["data"]["detail"]).contains("force-claim"), "{alarm:?}");
     until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
 
     let force = format!("{ORG}{QA}/force-claim");

@@ -114,8 +114,8 @@ fn runner_start_errors_explain_what_to_do() {
     };
     let unnamed = yard.token(None);
     start(&unnamed, &["--name", "far"]).refused(&["a runner with this name already"]);
-    start(&yard.server.api.token, &[]).refused(&["no registration token"]);
-    start(&unnamed, &["--labels", "local"]).refused(&["belongs to the runner inside the server"]);
+    start(&yard.server.api.token, &[]).refused(&["not a valid registration token"]);
+    start(&unnamed, &["--labels", "local"]).refused(&["is reserved for the embedded runner"]);
     let token = yard.token(Some("odd"));
     run(&[
         "runner",
@@ -128,9 +128,9 @@ fn runner_start_errors_explain_what_to_do() {
         "--labels",
         "gpu,prod",
     ])
-    .refused(&["the label prod is not among those this runner was created with"]);
+    .refused(&["the label prod is not allowed for this runner"]);
     run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("thief")])
-        .refused(&["this registration token was used"]);
+        .refused(&["this registration token was already used"]);
     run(&["runner", "--server", &server, "--work-dir", &dir("none")]).refused(&["not registered", "--token"]);
     run(&["runner", "--server", &server, "--work-dir", &dir("far")]).refused(&["in use by another runner"]);
     run(&["runner", "--server", "http://berth.acme.test", "--work-dir", &dir("none")])
@@ -147,5 +147,5 @@ fn runner_start_errors_explain_what_to_do() {
     let mut first = Process::start(yard.command("once").args(["--token", &token]));
     first.first_line();
     let again = run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("twice")]);
-    again.refused(&["used already"]);
+    again.refused(&["already used"]);
 }

@@ -177,6 +177,6 @@ fn artifact_retention_keeps_rollback_targets() {
     let back = format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", back["id"].as_str().unwrap());
     let refused = server.api.post(&back, &json!({ "to": first["id"] }));
     assert_eq!(refused.status, 409, "{}", refused.text());
-    assert!(refused.text().contains("were removed because they were old"), "{}", refused.text());
+    assert!(refused.text().contains("were removed after their retention period"), "{}", refused.text());
     server.stop();
 }

@@ -79,9 +79,7 @@ pub fn refused(lock: &Lock, own: Fence, known: Fence, moment: &Moment) -> Option
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.condition = Condition::Unknown;
     let detail = format!(
-        "a runner has executed work of another holder with fence {known}, and {given} is the last that was given here: the database \
-         may be an older copy. The runner has refused to begin. Nobody knows what is in the environment; look at it, and \
-         take it over with a force claim"
+        "a runner has executed work of another session with fence {known}, but the last fence issued here is {given}: the database may be an older copy. The runner refused to start. The state of the environment is unknown; check it, and take it over with force-claim"
     );
     let event = crate::environment::fence_refused(&draft.lock)
         .with("knownFence", known.number())
@@ -100,13 +98,13 @@ fn ended(deployment: &EnvironmentDeployment, outcome: &Outcome) -> DeploymentSta
         }
         (Outcome::Stopped, _) => DeploymentStatus::Failed(Failure {
             cause: Cause::Lost,
-            detail: "it stopped before its end".into(),
+            detail: "it stopped before it finished".into(),
         }),
     }
 }
 
 fn lost() -> Failure {
-    Failure { cause: Cause::Lost, detail: "its runner went away; how far it came is not known".into() }
+    Failure { cause: Cause::Lost, detail: "its runner was lost; the outcome is unknown".into() }
 }
 
 /// Ends a cancelled deployment. A success reported after the cancel comes too late.

@@ -107,7 +107,7 @@ fn decide(draft: &mut Draft<'_>, stage: usize, at: usize) {
         Ok(true) => draft.step(at).status = StepStatus::Ready,
         Ok(false) => draft.step(at).status = StepStatus::Skipped,
         Err(error) => {
-            let detail = format!("its condition cannot be decided: {error}");
+            let detail = format!("its condition cannot be evaluated: {error}");
             report::fail(draft, at, Failure { cause: Cause::NotRunnable, detail });
         }
     }
@@ -152,7 +152,7 @@ fn leave(draft: &mut Draft<'_>, at: usize) {
         draft.step(at).status = StepStatus::Skipped;
         return;
     }
-    let unsaid = || Failure { cause: Cause::Lost, detail: "how far it came is not known".into() };
+    let unsaid = || Failure { cause: Cause::Lost, detail: "the outcome is unknown".into() };
     let failure = step.failure.clone().unwrap_or_else(unsaid);
     report::fail(draft, at, failure);
 }

@@ -62,7 +62,7 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     let stage = run.steps[at].stage;
     let is_shut = || run.unbegun() == Some(stage) && plan.stages[stage].shut_until(now).is_some();
     if !cmd.passes_gates && run.steps[at].live.is_none() && is_shut() {
-        return Err(refused("the window of its stage is shut"));
+        return Err(refused("the deployment window of its stage is closed"));
     }
     let mut draft = Draft::of(run, plan, now);
     let attempt = draft.open(at, cmd);

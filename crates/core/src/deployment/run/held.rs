@@ -216,7 +216,7 @@ fn asking(run: &Run, plan: &Plan, step: StepRunId) -> Option<usize> {
 
 fn soaking(run: &Run, plan: &Plan, step: StepRunId) -> Result<usize, Refusal> {
     let found = run.held().find(|at| run.steps[*at].id == step && plan.step(&run.steps[*at]).is_soak());
-    found.ok_or_else(|| Refusal::InvalidState("this step does not soak; there is nothing to end".into()))
+    found.ok_or_else(|| Refusal::InvalidState("this step is not soaking".into()))
 }
 
 fn tell_end(draft: &mut Draft<'_>, at: usize, outcome: &str, reason: Option<&Reason>) {

@@ -127,9 +127,9 @@ fn pause_before_retry(draft: &Draft<'_>, at: usize) -> Option<i64> {
 fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
     draft.step(at).losses += 1;
     let detail = match outcome {
-        Outcome::Lost => "its runner went away; how far it came is not known".to_owned(),
-        Outcome::Unanswered { detail } => format!("{detail}; how far it came is not known"),
-        _ => "it was interrupted because its runner stopped; how far it came is not known".to_owned(),
+        Outcome::Lost => "its runner was lost; the outcome is unknown".to_owned(),
+        Outcome::Unanswered { detail } => format!("{detail}; the outcome is unknown"),
+        _ => "it was interrupted because its runner stopped; the outcome is unknown".to_owned(),
     };
     let failure = Failure { cause: Cause::Lost, detail: detail.clone() };
     let step = &draft.run.steps[at];
@@ -178,7 +178,7 @@ impl StepRun {
 }
 
 pub(super) fn too_often() -> Failure {
-    Failure { cause: Cause::NotRunnable, detail: format!("it was tried {ATTEMPTS_MAX} times") }
+    Failure { cause: Cause::NotRunnable, detail: format!("it failed {ATTEMPTS_MAX} attempts") }
 }
 
 fn planned<'a>(draft: &Draft<'a>, at: usize) -> &'a PlannedStep {

@@ -24,7 +24,7 @@ pub fn resolve(
         it.status == StepStatus::Waiting && !it.is_held() && !is_stopping
     };
     let Some(at) = run.position(step).filter(waiting) else {
-        let text = "nothing about this step is unknown; there is nothing to resolve";
+        let text = "the outcome of this step is known; there is nothing to resolve";
         return Err(Refusal::InvalidState(text.into()));
     };
     let mut draft = Draft::of(run, plan, now);
@@ -45,7 +45,7 @@ pub fn resolve(
             report::again(&mut draft, at, now, unknown);
         }
         Resolution::Fail => {
-            let detail = "its outcome was unknown, and somebody said that it failed".to_owned();
+            let detail = "its outcome was unknown and was resolved as failed".to_owned();
             report::fail(&mut draft, at, Failure { cause: Cause::Lost, detail });
         }
     }

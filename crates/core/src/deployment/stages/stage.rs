@@ -109,7 +109,7 @@ pub fn way_back(of: DeploymentId, past: &[Past]) -> Result<DeploymentId, Refusal
         .find(|it| it.end.is_success && it.end.deployment != of && !it.is_taken_back && !is_same(it));
     good.map(|it| it.end.deployment).ok_or_else(|| {
         Refusal::NothingToRollBackTo(
-            "no other deployment that succeeded in this stage is left to go back to; deploy an earlier commit instead"
+            "no other successful deployment of this stage is available to roll back to; deploy an earlier commit instead"
                 .into(),
         )
     })

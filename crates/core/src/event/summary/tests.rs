@@ -48,7 +48,12 @@ fn summary_of_an_event_names_actor_place_and_reason() {
             "ada took qa-1 of web over from bob: hotfix",
         ),
         ("session_claimed", qa, json!({"holder": "gil", "context": ""}), "gil claimed qa-1 of web"),
-        ("ticket_granted", qa, json!({"holder": "gil"}), "gil was next in the queue and now has qa-1 of web"),
+        (
+            "ticket_granted",
+            qa,
+            json!({"holder": "gil"}),
+            "gil was next in the queue and now holds qa-1 of web",
+        ),
         (
             "deployment_failed",
             dep,

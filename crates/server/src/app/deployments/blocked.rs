@@ -31,7 +31,7 @@ pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
         Blocked::EnvironmentContested { pending } => BlockedBy {
             kind: BlockedKind::EnvironmentContested,
             detail: format!(
-                "waits until {} of a former session is known to have stopped",
+                "waits until {} of an earlier session has stopped",
                 if pending.len() == 1 {
                     "a deployment".to_owned()
                 } else {
@@ -76,7 +76,7 @@ pub(super) fn by_build(db: &mut impl Read, it: &Deployment) -> Result<Option<Blo
     Ok(match found {
         Some(Build::Begun(other)) if other != it.id => Some(BlockedBy {
             kind: BlockedKind::Queue,
-            detail: "waits for the build of the same commit, which another deployment does".into(),
+            detail: "waits for another deployment to build the same commit".into(),
             cleared_by: Some(format!("the end of the build of {other}")),
             clears_at: None,
         }),
@@ -104,8 +104,8 @@ pub(super) fn in_run(
     for step in waits(StepStatus::Waiting).filter(|step| !step.is_held()) {
         found.push(BlockedBy {
             kind: BlockedKind::UnknownOutcome,
-            detail: format!("nobody knows whether step \"{}\" took effect", step.step),
-            cleared_by: Some(format!("somebody who may operate deployments and resolves {}", step.id)),
+            detail: format!("the outcome of step \"{}\" is unknown", step.step),
+            cleared_by: Some(format!("a member with deployments:operate who resolves {}", step.id)),
             clears_at: None,
         });
     }
@@ -167,7 +167,7 @@ fn without_runner(
         BlockedBy {
             kind: BlockedKind::NoRunner,
             detail,
-            cleared_by: Some("a runner that has them".to_owned()).filter(|_| !wanted.is_empty()),
+            cleared_by: Some("a runner with these labels".to_owned()).filter(|_| !wanted.is_empty()),
             clears_at: None,
         }
     });
@@ -191,7 +191,7 @@ fn gated(
     if let Some(until) = gates::shut_until(aggregate, stage, db.now()) {
         found.push(BlockedBy {
             kind: BlockedKind::Window,
-            detail: format!("the window of stage \"{name}\" is shut"),
+            detail: format!("the deployment window of stage \"{name}\" is closed"),
             cleared_by: until.is_some().then(|| "time".to_owned()),
             clears_at: until.map(|at| at.to_string()),
         });
@@ -211,8 +211,8 @@ fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<Block
         } else if let Some(until) = step.not_before {
             found.push(BlockedBy {
                 kind: BlockedKind::Soak,
-                detail: format!("step \"{}\" lets time pass", step.step),
-                cleared_by: Some(format!("time, or somebody who ends the soak of {}", step.id)),
+                detail: format!("step \"{}\" is soaking", step.step),
+                cleared_by: Some(format!("time, or a member who ends the soak of {}", step.id)),
                 clears_at: Some(until.to_string()),
             });
         }
@@ -223,7 +223,7 @@ fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<Block
 fn unapproved(db: &mut impl Read, what: &str, approval: &Approval) -> Result<BlockedBy, AppError> {
     let tally = tally(db, approval)?;
     let many = if tally.needed == 1 { "approval" } else { "approvals" };
-    let short = if tally.is_reachable() { "" } else { "; too few members can give one" };
+    let short = if tally.is_reachable() { "" } else { "; too few members can approve" };
     let detail = format!("{what} needs {} {many}; {} so far{short}", tally.needed, tally.counted.len());
     Ok(BlockedBy {
         kind: BlockedKind::Approval,
@@ -237,7 +237,7 @@ fn unread(stage: &str) -> BlockedBy {
     BlockedBy {
         kind: BlockedKind::Approval,
         detail: format!(
-            "stage \"{stage}\" needs approvals; people are asked once the authors of the change are read from its repository"
+            "stage \"{stage}\" needs approvals; they are requested once the authors of the change have been read from its repository"
         ),
         cleared_by: None,
         clears_at: None,
@@ -246,8 +246,8 @@ fn unread(stage: &str) -> BlockedBy {
 
 fn people(rule: &Requires) -> String {
     let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
-    let who = if from.is_empty() { "anybody who may decide".to_owned() } else { from.join(", ") };
-    let except = if rule.self_approval { "" } else { " (not those who wrote, started or retried it)" };
+    let who = if from.is_empty() { "any member who may decide".to_owned() } else { from.join(", ") };
+    let except = if rule.self_approval { "" } else { " (except people who wrote, started or retried it)" };
     format!("{who}{except}")
 }
 

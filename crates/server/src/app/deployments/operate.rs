@@ -59,7 +59,7 @@ impl App {
             doubt.map_or(Ok(()), Err)?;
             let head = found.head.as_deref().and_then(|head| CommitId::parse(head).ok());
             let Some(commit) = new.commit.or(head) else {
-                let text = "is needed: this pipeline has no repository whose tracked branch could tell it";
+                let text = "is required: this pipeline has no repository with a tracked branch";
                 return Err(AppError::invalid_member("/commitId", text));
             };
             let asked =
@@ -148,7 +148,9 @@ impl App {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
             let (mut aggregate, step) = step_of(tx, plans, found, &step)?;
             if !aggregate.goes_on() {
-                return Err(Refusal::InvalidState("this deployment does not go on any more".into()).into());
+                return Err(
+                    Refusal::InvalidState("this deployment has ended or is being cancelled".into()).into()
+                );
             }
             let (run, plan, reason) = (&aggregate.run, &aggregate.plan, reason.as_ref());
             let decision = match end {

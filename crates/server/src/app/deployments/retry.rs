@@ -65,7 +65,7 @@ fn in_stages(
         let since = schedule::entered_since(tx, deployment, &aggregate.run.stages, stage, SINCE_MAX)?;
         if let Some(other) = since {
             let text = format!(
-                "#{other} has been in this stage since; deploy {} again if that is what you want",
+                "#{other} has since been deployed to this stage; deploy {} again if that is what you want",
                 deployment.commit
             );
             return Err(Refusal::InvalidState(text).into());

@@ -43,7 +43,7 @@ impl App {
                     return Err(Refusal::NoSuchStage.into());
                 }
                 Ok(_) => {
-                    let text = "an environment is not rolled back: deploy the earlier commit there instead";
+                    let text = "environments cannot be rolled back; deploy the earlier commit there instead";
                     return Err(Refusal::InvalidState(text.into()).into());
                 }
             };
@@ -67,13 +67,13 @@ fn check_is_latest(db: &mut impl Read, of: &StagesDeployment, stage: &str) -> Re
     let found = stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage);
     let found = found.ok_or(Refusal::NoSuchStage)?;
     if found.tries == 0 {
-        let text = "this deployment has not been in the stage: there is nothing of it to take back";
+        let text = "this deployment was not in the stage; there is nothing to roll back";
         return Err(Refusal::InvalidState(text.into()).into());
     }
     match schedule::entered_since(db, of, &stages, stage, SINCE_MAX)? {
         None => Ok(()),
         Some(other) => {
-            let text = format!("#{other} has been in this stage since; roll that one back instead");
+            let text = format!("#{other} has since been deployed to this stage; roll back that one instead");
             Err(Refusal::InvalidState(text).into())
         }
     }

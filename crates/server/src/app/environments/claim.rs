@@ -104,7 +104,7 @@ impl App {
                 lock.environment.is_declared && labels.iter().any(|it| it.as_str() == label)
             });
             if locks.is_empty() {
-                let text = "is the label of no environment of this pipeline";
+                let text = "is not the label of any environment of this pipeline";
                 return Ok(Ruled::No(AppError::invalid_member("/label", text)));
             }
             locks.sort_by_key(|lock| lock.tickets.len());

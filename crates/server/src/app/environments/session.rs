@@ -201,7 +201,7 @@ fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<Holder, AppError> {
     let member = id.map(|id| member::one(tx, id)).transpose()?.flatten();
     let member = member.ok_or_else(|| refused("is not a member of this organization"))?;
     if !member.role.may(Action::EnvironmentsClaim) {
-        return Err(refused("may not claim environments; their role would have to be deployer or higher"));
+        return Err(refused("may not claim environments; they need the role deployer or higher"));
     }
     let kind = if member.is_service { ActorKind::Service } else { ActorKind::User };
     Ok(Holder { kind, id: member.user, name: member.name.to_string() })

@@ -255,12 +255,12 @@ fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) 
     let end = until.map(|at| format!(", until {at}")).unwrap_or_default();
     let text = if locked.is_self {
         format!(
-            "you hold environment \"{name}\" yourself since {}: session {}",
+            "you already hold environment \"{name}\", since {}: session {}",
             session.claimed_at, session.id
         )
     } else {
         format!(
-            "environment \"{name}\" is held by {} since {}{why}{end}. Wait in line with \"queue\": true, \
+            "environment \"{name}\" has been held by {} since {}{why}{end}. Join the queue with \"queue\": true, \
              or take over with force-claim.",
             session.holder.name, session.claimed_at
         )
@@ -293,7 +293,7 @@ pub(in crate::app) fn session_not_active(it: &NotActive) -> Problem {
     let text = match (by, end) {
         (Some(end), _) => {
             let why = end.why.as_ref().map(|why| format!(": \"{why}\"")).unwrap_or_default();
-            format!("{} took the environment over at {}{why}", end.by.name, end.at)
+            format!("{} took over the environment at {}{why}", end.by.name, end.at)
         }
         (None, Some(end)) => format!("the session ended at {}: {}", end.at, end.reason.as_str()),
         (None, None) => "the session is not active".to_owned(),

@@ -41,11 +41,11 @@ fn split(text: &str) -> (String, String) {
 
 fn access(access: Access) -> String {
     match access {
-        Access::Open => "Needs no authentication.".to_owned(),
-        Access::Caller => "Needs any valid token or sign-in.".to_owned(),
-        Access::Runner => "Needs the credential of a runner.".to_owned(),
-        Access::NewRunner => "Needs the registration token of a runner.".to_owned(),
-        Access::Permission(action) => format!("Needs the permission `{action}`."),
+        Access::Open => "No authentication required.".to_owned(),
+        Access::Caller => "Requires a valid API token or login.".to_owned(),
+        Access::Runner => "Requires the credential of a runner.".to_owned(),
+        Access::NewRunner => "Requires the registration token of a runner.".to_owned(),
+        Access::Permission(action) => format!("Requires the `{action}` permission."),
     }
 }
 

@@ -9,27 +9,24 @@ use super::{Documents, RUNNER_PATHS, describe, examples, headers, parameters, pr
 use crate::http::router::RouteInfo;
 
 const TAGS: &[(&str, &str)] = &[
-    ("analyses", "Why a step failed, and pull requests that would fix it."),
-    ("api tokens", "Bearer tokens. Each is for one organization and speaks for one user."),
-    ("approvals", "What waits for people to agree, and their answers."),
-    ("deployments", "Commits on their way through the stages of a pipeline, or in an environment."),
-    (
-        "environments",
-        "Ephemeral environments: claim one, deploy in the session, release it. One session holds it.",
-    ),
-    ("events", "The audit log. Each event carries the hash of the one before it."),
+    ("analyses", "Failure analyses and pull requests for suggested fixes."),
+    ("api tokens", "Bearer tokens. A token belongs to one organization and has the permissions of one user."),
+    ("approvals", "Pending approvals and votes."),
+    ("deployments", "Deployments through the stages of a pipeline or to an environment."),
+    ("environments", "Ephemeral environments and the sessions that hold their locks."),
+    ("events", "The audit log. Each event contains the hash of the previous one."),
     ("members", "People and service accounts of an organization, their roles, and invitations."),
     ("organizations", "Every other record belongs to one organization."),
-    ("pages", "Pages for people."),
+    ("pages", "HTML pages."),
     ("pipelines", "Pipelines and their definitions."),
-    ("repositories", "Git repositories that definitions of pipelines come from."),
-    ("runner protocol", "What runners on other machines say to the server. They must be of its version."),
+    ("repositories", "Git repositories with pipeline definitions."),
+    ("runner protocol", "Requests of remote runners, which must have the same version as the server."),
     ("runners", "Machines that execute steps."),
-    ("secrets", "Values that steps get and that are never shown."),
+    ("secrets", "Values for steps, never returned by the API."),
     ("server", "Health, readiness and these documents."),
-    ("sign-in", "The browser's session, the caller's account and password."),
+    ("sign-in", "Login, and the current user's account and password."),
     ("step registries", "Git repositories of custom step types."),
-    ("webhooks", "Who is notified of which events, and every delivery."),
+    ("webhooks", "Event notifications and their deliveries."),
 ];
 
 /// Completes the generated document with what operations have in common.
@@ -59,12 +56,12 @@ pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> Documents {
     Documents {
         api: part(
             &document,
-            &json!({"title": "Berth", "description": "Continuous delivery: pipelines, deployments, shared environments. Send an API token as bearer token."}),
+            &json!({"title": "Berth", "description": "Continuous delivery with pipelines, deployments and shared environments. Authenticate with an API token as bearer token."}),
             |path| !of_runners(path),
         ),
         runner: part(
             &document,
-            &json!({"title": "Berth runner protocol", "description": "What runners on other machines say to the server. Clients need nothing of it."}),
+            &json!({"title": "Berth runner protocol", "description": "Protocol between remote runners and the server. API clients do not need it."}),
             of_runners,
         ),
     }

@@ -93,7 +93,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     // The embedded dashboard has an `ETag`; the placeholder page of a build without dashboard has none.
     let is_front_page = id == "getFrontPage";
     if is_front_page || (!tagged.is_empty() && route.method == "GET") {
-        operation["responses"]["304"] = json!({"description": "What the caller has is current"});
+        operation["responses"]["304"] = json!({"description": "Not modified"});
     }
     for (status, response) in
         members(&mut operation["responses"]).filter(|(status, _)| status.starts_with(['2', '3']))
@@ -111,38 +111,38 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
         let mut add = |name: &str, header: Value| response["headers"][name] = header;
         add("X-Request-Id", request_id());
         if status == "304" || tagged.contains(&&**status) {
-            let text = "Version of the record, for `If-Match` and `If-None-Match`";
+            let text = "Version of the record, for use in `If-Match` and `If-None-Match`";
             add("ETag", header(text, &json!({"type": "string", "example": "\"7\""}), !has_stream));
         }
         if is_front_page && status == "200" {
             add("ETag", header("Version of the page", &json!({"type": "string"}), false));
         }
         if lists {
-            let text = "The first, previous, next and last page, as far as they are known (RFC 8288)";
+            let text = "Links to the first, previous, next and last page, if known (RFC 8288)";
             add("Link", header(text, &json!({"type": "string"}), false));
         }
         let location = match (&**status, &*id) {
             ("201", _) | ("200", "handOverSession") => Some("Path of the new record"),
-            ("202", _) => Some("Path where the outcome can be read"),
-            ("307", _) => Some("Address of the dashboard"),
+            ("202", _) => Some("Path of the record to poll for the result"),
+            ("307", _) => Some("URL of the dashboard"),
             _ => None,
         };
         if let Some(text) = location {
             add("Location", header(text, &json!({"type": "string", "format": "uri-reference"}), true));
         }
         if is_keyed {
-            let text = "Present where the response is the stored one of an earlier request with the same key";
+            let text = "Present if this is the stored response of an earlier request with the same key";
             add("Idempotent-Replayed", header(text, &json!({"type": "string", "enum": ["true"]}), false));
         }
         if COOKIES.contains(&&*id) {
-            let text = "The cookie of the sign-in: set, or removed";
+            let text = "Sets or removes the session cookie";
             add("Set-Cookie", header(text, &json!({"type": "string"}), false));
         }
     }
 }
 
 pub(super) fn request_id() -> Value {
-    header("Id of the request, as it is in the log", &json!({"type": "string"}), true)
+    header("Id of the request, as in the server log", &json!({"type": "string"}), true)
 }
 
 pub(super) fn header(description: &str, schema: &Value, is_required: bool) -> Value {

@@ -60,14 +60,15 @@ impl Served {
     }
 }
 
-/// Get this document. It describes every operation but those of runners.
+/// Get the OpenAPI document of this API. The runner protocol has its own.
 #[utoipa::path(get, operation_id = "getOpenapi", path = "/api/v1/openapi.json", tag = "server",
     responses((status = 200, description = "The OpenAPI document", body = Object)))]
 pub(super) async fn openapi_json(Extension(served): Extension<Served>) -> Response {
     served.respond(0)
 }
 
-/// Get the OpenAPI document of the runner protocol. Runners have to be of the server's version, so it changes with it.
+/// Get the OpenAPI document of the runner protocol. It may change with every version, because runners must have the
+/// server's version.
 #[utoipa::path(get, operation_id = "getOpenapiRunner", path = "/api/v1/openapi-runner.json", tag = "server",
     responses((status = 200, description = "The OpenAPI document of the runner protocol", body = Object)))]
 pub(super) async fn openapi_runner_json(Extension(served): Extension<Served>) -> Response {

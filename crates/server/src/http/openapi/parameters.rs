@@ -39,7 +39,7 @@ const PARTS: &[(&str, &str, Part)] = &[
     ("registryId", "Id or name of the step registry", IdOr(RegistryId::PREFIX, REGISTRY, "tools")),
     (
         "runnerId",
-        "Id or name of the runner; `embedded` for the one inside the server",
+        "Id or name of the runner; `embedded` for the embedded runner",
         IdOr(RunnerId::PREFIX, SLUG, "build-1"),
     ),
     ("buildNumber", "Number of the build", Number),
@@ -56,13 +56,13 @@ const PARTS: &[(&str, &str, Part)] = &[
     ("invitationId", "Id of the invitation", Id(InvitationId::PREFIX)),
     (
         "secretId",
-        "Id of the secret, or its name if the whole organization has it",
+        "Id of the secret, or its name if its scope is the organization",
         IdOr(SecretId::PREFIX, SECRET, "DEPLOY_TOKEN"),
     ),
     ("webhookId", "Id or name of the webhook", IdOr(WebhookId::PREFIX, SLUG, "ops")),
     ("deliveryId", "Id of the delivery", Id(DeliveryId::PREFIX)),
     ("eventId", "Id of the event", Id(EventId::PREFIX)),
-    ("code", "Code of a problem", ProblemCode),
+    ("code", "Problem code", ProblemCode),
 ];
 
 /// Operations that accept `If-Match`.
@@ -107,16 +107,16 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
         all.extend(paging().map(without_null));
     }
     if waits {
-        let text = "`wait=N`, in place of the parameter `wait`. It is never an error (RFC 7240).";
+        let text = "`wait=N`, an alternative to the `wait` parameter. Invalid values are ignored (RFC 7240).";
         all.push(header("Prefer", text, &json!({"type": "string", "example": "wait=30"})));
     }
     if is_tagged(operation, "200") && route.method == "GET" {
         let text =
-            "ETags of what the caller has. If one of them is current, the response is a 304 without a body.";
+            "ETags of cached responses. If one of them is current, the response is a 304 without a body.";
         all.push(header("If-None-Match", text, &json!({"type": "string", "example": "\"7\""})));
     }
     if CONDITIONAL.contains(&&*id) {
-        let text = "The ETag of the version that the change is meant for. If it is not the current one, the response is a 412.";
+        let text = "ETag of the version to change. If it is not the current one, the response is a 412.";
         let schema =
             json!({"type": "string", "pattern": r#"^(\*|"[0-9]{1,18}(\.[^"]*)?")$"#, "example": "\"7\""});
         all.push(header("If-Match", text, &schema));
@@ -124,8 +124,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     // Runners use nonces instead.
     let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
     if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
-        let text =
-            "Requests with the same key and body have one effect, and get the same response, for 7 days.";
+        let text = "Unique key of the request. For 7 days, requests with the same key and body are executed once and get the same response.";
         let pattern = format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$");
         let schema = json!({"type": "string", "pattern": pattern, "example": "6f1c2a9b-deploy-9fceb02"});
         all.push(header("Idempotency-Key", text, &schema));
@@ -159,17 +158,17 @@ fn paging() -> [Value; 3] {
     [
         query(
             "limit",
-            format!("Records on a page: {PAGE_SIZE_DEFAULT} unless given, at most {PAGE_SIZE_MAX}"),
+            format!("Page size. Defaults to {PAGE_SIZE_DEFAULT}, at most {PAGE_SIZE_MAX}"),
             json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": PAGE_SIZE_MAX, "default": PAGE_SIZE_DEFAULT}),
         ),
         query(
             "offset",
-            "Records to skip".to_owned(),
+            "Number of records to skip".to_owned(),
             json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": OFFSET_MAX}),
         ),
         query(
             "cursor",
-            "`nextCursor` of the page before, in place of `offset`".to_owned(),
+            "`nextCursor` of the previous page, instead of `offset`".to_owned(),
             json!({"type": "string", "pattern": "^[A-Za-z0-9_-]*$"}),
         ),
     ]

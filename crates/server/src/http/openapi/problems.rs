@@ -12,14 +12,14 @@ use crate::http::router::{Access, RouteInfo};
 const RESPONSES: &[(u16, &str, Code, &str)] = &[
     (400, "BadRequest", Code::InvalidParameter, "parameter limit must be a whole number from 1 to 1000"),
     (401, "Unauthenticated", Code::Unauthenticated, "send Authorization: Bearer <token>"),
-    (403, "Forbidden", Code::Forbidden, "this needs the permission environments:claim"),
-    (404, "NotFound", Code::NotFound, "there is no such pipeline here"),
-    (408, "RequestTimeout", Code::RequestTimeout, "the body paused for more than 10 s"),
+    (403, "Forbidden", Code::Forbidden, "this requires the environments:claim permission"),
+    (404, "NotFound", Code::NotFound, "pipeline not found"),
+    (408, "RequestTimeout", Code::RequestTimeout, "no part of the body arrived for more than 10 s"),
     (
         409,
         "Conflict",
         Code::EnvironmentLocked,
-        "environment \"qa-1\" is held by Ada since 2026-11-15T09:30:00.000Z",
+        "environment \"qa-1\" has been held by Ada since 2026-11-15T09:30:00.000Z",
     ),
     (412, "PreconditionFailed", Code::PreconditionFailed, "it has changed since you read it"),
     (413, "BodyTooLarge", Code::BodyTooLarge, "the body is larger than 1048576 bytes"),
@@ -28,10 +28,10 @@ const RESPONSES: &[(u16, &str, Code, &str)] = &[
         422,
         "Unprocessable",
         Code::IdempotencyKeyReused,
-        "this Idempotency-Key was used before with another body",
+        "this Idempotency-Key was already used with a different body",
     ),
     (429, "RateLimited", Code::RateLimited, "too many requests; wait 2 s"),
-    (500, "Internal", Code::Internal, "something broke on our side; the log has more under this request id"),
+    (500, "Internal", Code::Internal, "internal error; the server log has details under this request id"),
     (503, "Unavailable", Code::Unavailable, "the server is stopping"),
 ];
 
@@ -112,18 +112,18 @@ fn response(status: u16, code: Code, detail: &str) -> Value {
         ),
         409 => add(
             "Retry-After",
-            "With `environment_locked`: seconds until the session ends by itself, where it does",
+            "With `environment_locked`: seconds until the session expires, if it does",
             seconds,
             false,
         ),
-        429 | 503 => add("Retry-After", "Seconds to wait before the next try", seconds, true),
+        429 | 503 => add("Retry-After", "Seconds to wait before retrying", seconds, true),
         _ => {}
     }
     if status == 429 {
         let schema = json!({"type": "string", "example": "\"default\";r=0;t=2"});
         add(
             "RateLimit",
-            "The limit that was reached, requests left, and seconds until there are more",
+            "The limit that was reached, the remaining requests, and the seconds until it resets",
             schema,
             true,
         );

@@ -21,7 +21,7 @@ use crate::http::check::Check;
 use crate::http::guard::Allowed;
 use crate::http::query::{IfMatch, Listed, Paging};
 
-/// Have a failed step looked into. Asked for again, the answer is the analysis there is.
+/// Analyse a failed step. If an analysis of it exists, returns that one.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses", tag = "analyses",
     request_body = Option<AnalysisNew>,
     responses((status = 202, body = Data<Analysis>), (status = 200, body = Data<AnalysisPreview>)))]
@@ -51,7 +51,7 @@ pub(crate) async fn list_analyses(
     Ok(paging.list(page))
 }
 
-/// View an analysis.
+/// Get an analysis.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}", tag = "analyses",
     responses((status = 200, body = Data<Analysis>)))]
 pub(crate) async fn view_analysis(
@@ -62,7 +62,7 @@ pub(crate) async fn view_analysis(
     app.view_analysis(&who, id).await
 }
 
-/// View how failures are analysed.
+/// Get the analysis settings.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analysis-settings", tag = "analyses",
     responses((status = 200, body = Data<AnalysisSettings>)))]
 pub(crate) async fn view_analysis_settings(
@@ -72,7 +72,7 @@ pub(crate) async fn view_analysis_settings(
     app.view_analysis_settings(&who).await
 }
 
-/// Choose how failures are analysed.
+/// Replace the analysis settings.
 #[utoipa::path(put, path = "/api/v1/organizations/{orgId}/analysis-settings", tag = "analyses",
     request_body = AnalysisSettingsPut, responses((status = 200, body = Data<AnalysisSettings>)))]
 pub(crate) async fn put_analysis_settings(

@@ -21,10 +21,10 @@ use crate::http::query::{Listed, Paging};
 
 const STATUSES: &[&str] = &["pending", "approved", "rejected", "expired", "lapsed", "all"];
 
-/// List approvals, newest first: those that wait for an answer, or others.
+/// List approvals, newest first. Only pending ones unless `status` is given.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/approvals", tag = "approvals",
-    params(("status" = Option<ApprovalStatusFilter>, Query, description = "only those of this status, or `all`; `pending` when left out"),
-           ("deployment" = Option<String>, Query, description = "only those of this deployment, by its id")),
+    params(("status" = Option<ApprovalStatusFilter>, Query, description = "Only approvals with this status, or `all`. Defaults to `pending`"),
+           ("deployment" = Option<String>, Query, description = "Only approvals of this deployment (id)")),
     responses((status = 200, body = List<Approval>)))]
 pub(crate) async fn list_approvals(
     State(app): State<Arc<App>>,
@@ -39,7 +39,7 @@ pub(crate) async fn list_approvals(
     Ok(paging.list(page))
 }
 
-/// View an approval: what it is for, who may answer, and who has.
+/// Get an approval. Shows what it is for, who is eligible and who has voted.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}", tag = "approvals",
     responses((status = 200, body = Data<Approval>)))]
 pub(crate) async fn view_approval(
@@ -50,7 +50,7 @@ pub(crate) async fn view_approval(
     app.view_approval(&who, id).await
 }
 
-/// Approve what waits: when enough people have, the work starts at once.
+/// Approve a pending approval. When enough people have approved, the deployment continues immediately.
 #[utoipa::path(post, operation_id = "approveApproval", path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", tag = "approvals",
     request_body = Option<Approve>, responses((status = 200, body = Data<Approval>)))]
 pub(crate) async fn approve(
@@ -64,7 +64,7 @@ pub(crate) async fn approve(
     app.answer_approval(&who, id, Choice::Approve, check.done(Some(comment))?, posted.once).await
 }
 
-/// Reject what waits: one no ends it, and what waited for it fails.
+/// Reject a pending approval. One rejection is final; the step or stage that waits for it fails.
 #[utoipa::path(post, operation_id = "rejectApproval", path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", tag = "approvals",
     request_body = Option<Because>, responses((status = 200, body = Data<Approval>)))]
 pub(crate) async fn reject(

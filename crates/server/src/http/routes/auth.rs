@@ -24,7 +24,8 @@ use crate::http::guard::{self, Caller};
 /// Lifetime of the cookie that identifies a browser in which an account has logged in.
 const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 
-/// Sign in. Answers who you are and sets the cookie; send `csrfToken` as `X-Berth-CSRF` with every change.
+/// Log in. Returns the current user and sets a session cookie. Send `csrfToken` as `X-Berth-CSRF` with every request
+/// that changes something.
 #[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = Login,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
@@ -40,7 +41,7 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     Ok(respond_signed_in(signed_in, cookie))
 }
 
-/// Sign out: ends this browser's sign-in.
+/// Log out of this browser.
 #[utoipa::path(post, path = "/api/v1/auth/logout", tag = "sign-in", responses((status = 200, body = Data<SignedOut>)))]
 pub(crate) async fn log_out(
     State(app): State<Arc<App>>,
@@ -55,13 +56,13 @@ pub(crate) async fn log_out(
     Ok(response)
 }
 
-/// Get who you are, and which organizations you can reach.
+/// Get the current user and their organizations.
 #[utoipa::path(get, operation_id = "getMe", path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn me(State(app): State<Arc<App>>, Caller(who): Caller) -> Result<Answer<Me>, AppError> {
     app.me(&who).await.map(Answer::ok)
 }
 
-/// Change your password. Ends your other sign-ins, and your API tokens if you ask for it.
+/// Change your password. Logs out your other browsers and, on request, revokes your API tokens.
 #[utoipa::path(post, path = "/api/v1/me/password", tag = "sign-in", request_body = PasswordChange,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn change_password(
@@ -74,7 +75,8 @@ pub(crate) async fn change_password(
     app.change_password(&who, current, new, body.revoke_tokens, posted.once).await
 }
 
-/// Confirm your password in this browser. Creating tokens and changing roles and secrets ask for it after an hour.
+/// Confirm your password in this browser. Creating tokens and changing roles or secrets requires a confirmation less
+/// than an hour old.
 #[utoipa::path(post, path = "/api/v1/auth/confirm", tag = "sign-in", request_body = PasswordConfirmation,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn confirm_password(
@@ -85,7 +87,7 @@ pub(crate) async fn confirm_password(
     app.confirm_password(&who, Redacted::new(body.password)).await.map(Answer::ok)
 }
 
-/// Set a new password with the token of a reset link. Ends every sign-in of the account.
+/// Set a new password with the token from a reset link. Logs the account out everywhere.
 #[utoipa::path(post, path = "/api/v1/auth/reset-password", tag = "sign-in", request_body = PasswordReset,
     responses((status = 200, body = Data<PasswordResetDone>)))]
 pub(crate) async fn reset_password(

@@ -16,7 +16,7 @@ use crate::error::AppError;
 use crate::http::guard::Allowed;
 use crate::http::query::{Listed, Paging, Params};
 
-/// List what is where: pipelines, each with what its stages and environments have.
+/// List what is currently deployed. Returns each pipeline with what its stages and environments run.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployed", tag = "deployments",
     responses((status = 200, body = List<Deployed>)))]
 pub(crate) async fn list_deployed(
@@ -28,11 +28,11 @@ pub(crate) async fn list_deployed(
     Ok(paging.list(page))
 }
 
-/// Get how often, how fast and how safely changes reach the last stage: DORA's four measures.
+/// Get DORA metrics. Shows how often, how fast and how safely changes reach the last stage.
 #[utoipa::path(get, operation_id = "getDeliveryInsights", path = "/api/v1/organizations/{orgId}/insights", tag = "deployments",
-    params(("from" = Option<String>, Query, format = DateTime, description = "from this time on, RFC 3339: 30 days before `to` unless given, at most 366"),
-           ("to" = Option<String>, Query, format = DateTime, description = "before this time, RFC 3339: now unless given"),
-           ("pipeline" = Option<String>, Query, description = "id or slug; all pipelines unless given")),
+    params(("from" = Option<String>, Query, format = DateTime, description = "Start of the period. Defaults to 30 days before `to`, at most 366 days before it"),
+           ("to" = Option<String>, Query, format = DateTime, description = "End of the period. Defaults to now"),
+           ("pipeline" = Option<String>, Query, description = "Id or slug of the pipeline. Defaults to all pipelines")),
     responses((status = 200, body = Data<Insights>)))]
 pub(crate) async fn view_delivery(
     State(app): State<Arc<App>>,

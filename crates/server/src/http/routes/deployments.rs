@@ -28,12 +28,12 @@ use crate::http::check::Check;
 use crate::http::guard::Allowed;
 use crate::http::query::{Listed, Paging, Params};
 
-/// View a deployment. With `wait`, the answer comes when it changes or has ended; with `Accept: text/event-stream`,
-/// follow what happens to it.
+/// Get a deployment. With `wait`, responds when it changes or has finished. With `Accept: text/event-stream`, streams
+/// its events.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}", tag = "deployments",
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for something new, at most 50"),
-           ("Last-Event-ID" = Option<i64>, Header, description = "follow from after this sequence on")),
-    responses((status = 200, description = "the deployment, or a stream of its events", content(
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for a change, at most 50"),
+           ("Last-Event-ID" = Option<i64>, Header, description = "Stream events after this sequence number")),
+    responses((status = 200, description = "The deployment, or a stream of its events", content(
         (Data<Deployment> = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn view_deployment(
     State(app): State<Arc<App>>,
@@ -57,7 +57,8 @@ pub(crate) async fn view_deployment(
     }
 }
 
-/// Cancel a deployment: what has not started never will, what runs is told to stop. Again changes nothing.
+/// Cancel a deployment. Steps that have not started are cancelled, running steps are stopped. Cancelling again has no
+/// effect.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/cancel", tag = "deployments",
     request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
 pub(crate) async fn cancel_deployment(
@@ -71,7 +72,7 @@ pub(crate) async fn cancel_deployment(
     app.cancel_deployment(&who, id, check.done(Some(reason))?, posted.once).await
 }
 
-/// Cancel a stage: the deployment ends with it, later stages are skipped. Again changes nothing.
+/// Cancel a stage. The deployment ends with it and later stages are skipped. Cancelling again has no effect.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/cancel",
     tag = "deployments", request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
 pub(crate) async fn cancel_stage(
@@ -85,13 +86,13 @@ pub(crate) async fn cancel_stage(
     app.cancel_stage(&who, id, stage, check.done(Some(reason))?, posted.once).await
 }
 
-/// Retry a failed stage: steps that did not succeed, or all of them; same commit, definition and secrets. In an
-/// environment, a new deployment of the same commit is started in the session that asked for the failed one, which has to
-/// be active.
+/// Retry a failed stage. Runs the steps that did not succeed, or all steps, with the same commit, definition and
+/// secrets. In an environment, starts a new deployment of the same commit in the session of the failed one, which must
+/// still be active.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/retry",
     tag = "deployments", request_body = Option<Retry>,
     responses((status = 200, body = Data<Deployment>),
-              (status = 202, description = "in an environment: the new deployment", body = Data<Deployment>)))]
+              (status = 202, description = "In an environment: the new deployment", body = Data<Deployment>)))]
 pub(crate) async fn retry_stage(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::DeploymentsOperate>,
@@ -106,8 +107,9 @@ pub(crate) async fn retry_stage(
     app.retry_stage(&who, id, stage, from, posted.once).await
 }
 
-/// Roll a stage back to what it had before this deployment, or to an earlier one: same commit, definition, secrets,
-/// outputs and artifacts. Promotion into the stage is paused until the pipeline is resumed.
+/// Roll back a stage. Redeploys what the stage had before this deployment, or the given earlier deployment, with the
+/// same commit, definition, secrets, outputs and artifacts. Promotion into the stage is paused until the pipeline is
+/// resumed.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/rollback",
     tag = "deployments", request_body = Option<RollbackNew>, responses((status = 202, body = Data<Deployment>)))]
 pub(crate) async fn rollback_stage(
@@ -125,7 +127,7 @@ pub(crate) async fn rollback_stage(
     app.rollback_stage(&who, id, stage, new, posted.once).await
 }
 
-/// Say what became of a step whose outcome is unknown.
+/// Resolve a step whose outcome is unknown.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/resolve",
     tag = "deployments", request_body = Resolve, responses((status = 200, body = Data<Deployment>)))]
 pub(crate) async fn resolve_step(
@@ -143,7 +145,7 @@ pub(crate) async fn resolve_step(
     app.resolve_step(&who, id, step, resolution, posted.once).await
 }
 
-/// End a soak before its time: the deployment goes on.
+/// End a soak early. The deployment continues.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/end-soak",
     tag = "deployments", request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
 pub(crate) async fn end_soak(
@@ -157,7 +159,7 @@ pub(crate) async fn end_soak(
     app.end_soak(&who, id, step, SoakEnd::Passed, check.done(Some(reason))?, posted.once).await
 }
 
-/// Reject a soak: the step fails, and its stage with it.
+/// Reject a soak. The step and its stage fail.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/reject-soak",
     tag = "deployments", request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
 pub(crate) async fn reject_soak(
@@ -173,16 +175,16 @@ pub(crate) async fn reject_soak(
 
 /// List deployments, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments", tag = "deployments",
-    params(("pipeline" = Option<String>, Query, description = "only those of this pipeline: its id or slug"),
-           ("environment" = Option<String>, Query, description = "only those in this environment: its name or id"),
-           ("session" = Option<String>, Query, description = "only those of this session"),
-           ("stage" = Option<String>, Query, description = "only those that have this stage, or are in the environment of this name"),
-           ("commit" = Option<String>, Query, description = "only those of this commit: as it was sent, or the beginning of its id"),
-           ("status" = Option<DeploymentStatus>, Query, description = "only those of this status"),
-           ("actor" = Option<String>, Query, description = "only those that this user asked for: their id"),
-           ("from" = Option<String>, Query, format = DateTime, description = "only those asked for at this time or later"),
-           ("to" = Option<String>, Query, format = DateTime, description = "only those asked for before this time"),
-           ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
+    params(("pipeline" = Option<String>, Query, description = "Only deployments of this pipeline (id or slug)"),
+           ("environment" = Option<String>, Query, description = "Only deployments to this environment (name or id)"),
+           ("session" = Option<String>, Query, description = "Only deployments of this session (id)"),
+           ("stage" = Option<String>, Query, description = "Only deployments through this stage, or to the environment with this name"),
+           ("commit" = Option<String>, Query, description = "Only deployments of this commit: as given in the request, or a prefix of its hash"),
+           ("status" = Option<DeploymentStatus>, Query, description = "Only deployments with this status"),
+           ("actor" = Option<String>, Query, description = "Only deployments started by this user (id)"),
+           ("from" = Option<String>, Query, format = DateTime, description = "Only deployments created at or after this time"),
+           ("to" = Option<String>, Query, format = DateTime, description = "Only deployments created before this time"),
+           ("total" = Option<bool>, Query, description = "Return the total number of records, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_deployments(
     State(app): State<Arc<App>>,
@@ -193,17 +195,17 @@ pub(crate) async fn list_deployments(
     listed(&app, &who, pipeline.map(OfPipeline::Parameter), paging).await
 }
 
-/// List the deployments of a pipeline, through its stages and in its environments, newest first.
+/// List the deployments of a pipeline, newest first. Includes those through its stages and in its environments.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", tag = "deployments",
-    params(("environment" = Option<String>, Query, description = "only those in this environment: its name or id"),
-           ("session" = Option<String>, Query, description = "only those of this session"),
-           ("stage" = Option<String>, Query, description = "only those that have this stage, or are in the environment of this name"),
-           ("commit" = Option<String>, Query, description = "only those of this commit: as it was sent, or the beginning of its id"),
-           ("status" = Option<DeploymentStatus>, Query, description = "only those of this status"),
-           ("actor" = Option<String>, Query, description = "only those that this user asked for: their id"),
-           ("from" = Option<String>, Query, format = DateTime, description = "only those asked for at this time or later"),
-           ("to" = Option<String>, Query, format = DateTime, description = "only those asked for before this time"),
-           ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
+    params(("environment" = Option<String>, Query, description = "Only deployments to this environment (name or id)"),
+           ("session" = Option<String>, Query, description = "Only deployments of this session (id)"),
+           ("stage" = Option<String>, Query, description = "Only deployments through this stage, or to the environment with this name"),
+           ("commit" = Option<String>, Query, description = "Only deployments of this commit: as given in the request, or a prefix of its hash"),
+           ("status" = Option<DeploymentStatus>, Query, description = "Only deployments with this status"),
+           ("actor" = Option<String>, Query, description = "Only deployments started by this user (id)"),
+           ("from" = Option<String>, Query, format = DateTime, description = "Only deployments created at or after this time"),
+           ("to" = Option<String>, Query, format = DateTime, description = "Only deployments created before this time"),
+           ("total" = Option<bool>, Query, description = "Return the total number of records, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_pipeline_deployments(
     State(app): State<Arc<App>>,
@@ -267,7 +269,7 @@ pub(crate) async fn start_deployment(
     let reference = check.optional("/ref", body.reference.as_deref(), CommitId::parse);
     let reason = check.optional("/reason", body.reason.as_deref(), Reason::parse);
     if commit.is_some() && reference.is_some() {
-        return Err(AppError::invalid_member("/ref", "and commitId cannot both be given"));
+        return Err(AppError::invalid_member("/ref", "cannot be combined with commitId"));
     }
     let pointer = if reference.is_some() { "/ref" } else { "/commitId" };
     let commit = commit.or(reference);

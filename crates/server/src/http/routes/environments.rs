@@ -17,7 +17,7 @@ use crate::http::guard::Allowed;
 use crate::http::query::{PageNumber, Params};
 use crate::limits::{INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
 
-/// List the environments of a pipeline, each with who holds it.
+/// List the ephemeral environments of a pipeline with their lock status.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments",
     tag = "environments", responses((status = 200, body = All<Environment>)))]
 pub(crate) async fn list_environments(
@@ -28,11 +28,11 @@ pub(crate) async fn list_environments(
     Ok(Json(All { data: app.list_environments(&who, pipeline).await? }))
 }
 
-/// View an environment: its configuration and its lock. With `Accept: text/event-stream`, follow what happens in it.
+/// Get an environment. Returns its configuration and lock status. With `Accept: text/event-stream`, streams its events.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}",
     tag = "environments",
-    params(("Last-Event-ID" = Option<i64>, Header, description = "follow from after this sequence on")),
-    responses((status = 200, description = "the environment, or a stream of its events", content(
+    params(("Last-Event-ID" = Option<i64>, Header, description = "Stream events after this sequence number")),
+    responses((status = 200, description = "The environment, or a stream of its events", content(
         (Data<Environment> = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn view_environment(
     State(app): State<Arc<App>>,
@@ -50,12 +50,12 @@ pub(crate) async fn view_environment(
     follow(&app, who.also()?, filter, last, &headers).await
 }
 
-/// List who held an environment, newest first.
+/// List the lock history of an environment, newest first.
 #[utoipa::path(get, operation_id = "getEnvironmentHistory",
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/history",
     tag = "environments",
-    params(("page" = Option<i64>, Query, minimum = 1, description = "from 1"),
-           ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "sessions on a page: 50 unless given, at most 1,000")),
+    params(("page" = Option<i64>, Query, minimum = 1, description = "Page number, starting at 1"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "Page size. Defaults to 50, at most 1,000")),
     responses((status = 200, body = Numbered<HistoryEntry>)))]
 pub(crate) async fn view_history(
     State(app): State<Arc<App>>,
@@ -68,11 +68,11 @@ pub(crate) async fn view_history(
     Ok(number.list(page).into_response())
 }
 
-/// Get how an environment was used: waiting, holding, takeovers.
+/// Get usage statistics of an environment. Shows session durations, waiting times and takeovers.
 #[utoipa::path(get, operation_id = "getEnvironmentInsights",
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/insights",
     tag = "environments",
-    params(("days" = Option<i64>, Query, minimum = 1, maximum = 366, description = "how far back to look: 30 unless given, at most 366")),
+    params(("days" = Option<i64>, Query, minimum = 1, maximum = 366, description = "Length of the period until now. Defaults to 30, at most 366")),
     responses((status = 200, body = Data<Insights>)))]
 pub(crate) async fn view_insights(
     State(app): State<Arc<App>>,

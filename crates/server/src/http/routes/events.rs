@@ -27,19 +27,19 @@ use crate::http::query::{Paging, Params};
 
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
-/// List events, newest first; with `Accept: text/event-stream`, follow them as they happen.
+/// List events, newest first. With `Accept: text/event-stream`, streams new events.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events", tag = "events",
-    params(("kind" = Option<EventKind>, Query, description = "only events of this kind"),
-           ("actor" = Option<String>, Query, description = "a user's id"),
-           ("pipeline" = Option<String>, Query, description = "id or slug"),
-           ("deployment" = Option<String>, Query, description = "id"),
-           ("environment" = Option<String>, Query, description = "id"),
-           ("from" = Option<String>, Query, format = DateTime, description = "from this time on, RFC 3339"),
-           ("to" = Option<String>, Query, format = DateTime, description = "before this time, RFC 3339"),
-           ("total" = Option<bool>, Query, description = "true: tell how many there are, without filters"),
-           ("Last-Event-ID" = Option<i64>, Header, description = "follow from after this sequence on"),
-           ("lastEventId" = Option<i64>, Query, description = "the same, for clients that cannot set the header")),
-    responses((status = 200, description = "a page, or a stream without an end", content(
+    params(("kind" = Option<EventKind>, Query, description = "Only events of this kind"),
+           ("actor" = Option<String>, Query, description = "Only events caused by this user (id)"),
+           ("pipeline" = Option<String>, Query, description = "Only events of this pipeline (id or slug)"),
+           ("deployment" = Option<String>, Query, description = "Only events of this deployment (id)"),
+           ("environment" = Option<String>, Query, description = "Only events of this environment (id)"),
+           ("from" = Option<String>, Query, format = DateTime, description = "Only events at or after this time"),
+           ("to" = Option<String>, Query, format = DateTime, description = "Only events before this time"),
+           ("total" = Option<bool>, Query, description = "Return the total number of events, if no filter is given"),
+           ("Last-Event-ID" = Option<i64>, Header, description = "Stream events after this sequence number"),
+           ("lastEventId" = Option<i64>, Query, description = "Same as the `Last-Event-ID` header, for clients that cannot set it")),
+    responses((status = 200, description = "A page of events, or an endless event stream", content(
         (List<Event> = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn list_events(
     State(app): State<Arc<App>>,
@@ -104,9 +104,10 @@ pub(super) fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Opti
     last.map(Some).ok_or_else(|| AppError::invalid_parameter("Last-Event-ID", wanted))
 }
 
-/// Export the whole history as JSON Lines, oldest first. The last line is its head: keep it elsewhere.
+/// Export the audit log as JSON Lines, oldest first. The last line is the head of the hash chain; store it outside
+/// Berth.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events/export", tag = "events",
-    responses((status = 200, description = "an event a line, then the head", body = String,
+    responses((status = 200, description = "One event per line, then the head", body = String,
         content_type = "application/x-ndjson")))]
 pub(crate) async fn export_events(
     State(app): State<Arc<App>>,
@@ -119,7 +120,7 @@ pub(crate) async fn export_events(
     Ok((headers, Body::from_stream(stream)).into_response())
 }
 
-/// Check the whole history: any edit, removal, insertion or swap is found, and where.
+/// Verify the audit log. Detects edited, removed, inserted and swapped events and reports the first one.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/events/verify", tag = "events",
     request_body = Option<EventsVerify>, responses((status = 200, body = Data<Verification>)))]
 pub(crate) async fn verify_events(
@@ -128,11 +129,11 @@ pub(crate) async fn verify_events(
     posted: Posted<EventsVerify>,
 ) -> Result<Answer<Verification>, AppError> {
     let kept = posted.body.head.map(|ChainHead { sequence, hash }| Head::parse(sequence, &hash)).transpose();
-    let wanted = "must be a head: sequence from 0, and hash as sha256: and 64 digits";
+    let wanted = "must have a sequence from 0, and a hash of sha256: and 64 hex digits";
     app.verify_events(&who, kept.map_err(|_| AppError::invalid_member("/head", wanted))?).await
 }
 
-/// View an event.
+/// Get an event.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events/{eventId}", tag = "events",
     responses((status = 200, body = Data<Event>)))]
 pub(crate) async fn view_event(

@@ -13,7 +13,7 @@ use crate::http::body::Posted;
 use crate::http::guard::Allowed;
 use crate::http::routes::auth::Nothing;
 
-/// View the pull request of an analysis, or of another analysis of the same failure.
+/// Get the pull request for a suggested fix. If another analysis of the same failure has one, returns that.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}/pull-request", tag = "analyses",
     responses((status = 200, body = Data<FixPullRequest>)))]
 pub(crate) async fn view_fix_pull_request(
@@ -24,8 +24,9 @@ pub(crate) async fn view_fix_pull_request(
     app.view_fix_pull_request(&who, key).await
 }
 
-/// Propose the fix that an analysis suggests: one commit on a new branch, and a pull request where the forge is known. A
-/// person merges it. 202 while it is being made; asked again, the answer is the one there is.
+/// Create a pull request for a suggested fix. Pushes one commit to a new branch and opens a pull request if the forge
+/// is supported. A person has to merge it. Returns 202 while it is being created; if there already is one, returns
+/// that.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}/pull-request", tag = "analyses",
     responses((status = 200, body = Data<FixPullRequest>), (status = 202, body = Data<FixPullRequest>)))]
 pub(crate) async fn create_fix_pull_request(

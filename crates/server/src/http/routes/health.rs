@@ -30,19 +30,20 @@ pub(crate) struct Readiness {
     health: Health,
     /// Whether this server runs steps itself.
     runs_steps: bool,
-    /// How steps and builds are kept apart from its machine; null where it runs neither.
+    /// How steps and builds are isolated from the server's machine; null if it runs neither.
     isolation: Option<Isolation>,
 }
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// Get whether the process is alive.
+/// Check that the process is alive.
 #[utoipa::path(get, operation_id = "getHealth", path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
 pub(crate) async fn healthz() -> Answer<Health> {
     Answer::ok(HEALTHY)
 }
 
-/// Get whether the server can answer requests: its database is readable and writable, and it is not stopping.
+/// Check that the server can serve requests. Its database must be readable and writable, and it must not be shutting
+/// down.
 #[utoipa::path(get, operation_id = "getReadiness", path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readiness>, AppError> {
     if app.services.shutdown.is_cancelled() {
@@ -56,7 +57,7 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readine
     // Writes nothing, but proves that the writer can start a write transaction.
     let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
-    both.map_err(|_| AppError::busy("the database does not answer"))??;
+    both.map_err(|_| AppError::busy("the database does not respond"))??;
     let config = app.config();
     Ok(Answer::ok(Readiness {
         health: HEALTHY,

@@ -40,8 +40,8 @@ pub(crate) async fn list_invitations(
     Ok(paging.list(page))
 }
 
-/// Invite a person. The link works once, for seven days, and is never shown again; an earlier link for the same
-/// address stops working.
+/// Invite a person. The link works once, expires after seven days, and is returned only here. An earlier link for the
+/// same address stops working.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/invitations", tag = "members",
     request_body = InvitationNew, responses((status = 201, body = Data<InvitationCreated>)))]
 pub(crate) async fn create_invitation(
@@ -60,7 +60,7 @@ pub(crate) async fn create_invitation(
     app.invite(&who, new, posted.once).await
 }
 
-/// View an open invitation, without its link.
+/// Get an open invitation, without its link.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/invitations/{invitationId}", tag = "members",
     responses((status = 200, body = Data<Invitation>)))]
 pub(crate) async fn view_invitation(
@@ -71,7 +71,7 @@ pub(crate) async fn view_invitation(
     app.view_invitation(&who, invitation_id(&id)?).await
 }
 
-/// Revoke an invitation. Its link stops working at once.
+/// Revoke an invitation. Its link stops working immediately.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/invitations/{invitationId}", tag = "members",
     responses((status = 200, body = Data<Invitation>)))]
 pub(crate) async fn revoke_invitation(
@@ -82,7 +82,7 @@ pub(crate) async fn revoke_invitation(
     app.revoke_invitation(&who, invitation_id(&id)?).await
 }
 
-/// View what an invitation offers, with the token of its link.
+/// Get the details of an invitation by the token of its link.
 #[utoipa::path(post, operation_id = "getInvitationOffer", path = "/api/v1/auth/invitation", tag = "sign-in", request_body = InvitationToken,
     responses((status = 200, body = Data<InvitationOffer>)))]
 pub(crate) async fn view_offer(
@@ -94,7 +94,7 @@ pub(crate) async fn view_offer(
     app.view_offer(&Redacted::new(token)).await.map(Answer::ok)
 }
 
-/// Accept an invitation with a new account. Answers who you are and sets the cookie, as logging in does.
+/// Accept an invitation and create an account. Returns the current user and sets a session cookie, like logging in.
 #[utoipa::path(post, path = "/api/v1/auth/sign-up", tag = "sign-in", request_body = SignUpBody,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
@@ -111,7 +111,7 @@ pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Re
     Ok(respond_signed_in(signed_in, cookie))
 }
 
-/// Accept an invitation with the account you are logged in to. The address must be the invited one.
+/// Accept an invitation with the account you are logged in to. Its e-mail address must be the invited one.
 #[utoipa::path(post, path = "/api/v1/me/organizations", tag = "sign-in", request_body = InvitationToken,
     responses((status = 201, body = Data<Organization>)))]
 pub(crate) async fn join_organization(

@@ -26,21 +26,22 @@ const MATCHES_DEFAULT: i64 = 200;
 /// Content security policy for raw logs, which may contain any HTML or script.
 const RAW_POLICY: &str = "sandbox; default-src 'none'";
 
-/// Get what a step printed: a page of lines, the last ones, those that contain a text, or the raw bytes. With
-/// `Accept: text/event-stream`, follow it as it grows.
+/// Get the log of a step. Returns a range of lines, the last lines, the lines that match a search, or the raw bytes.
+/// With
+/// `Accept: text/event-stream`, streams the log as it grows.
 #[utoipa::path(get, operation_id = "getStepLog", path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", tag = "deployments",
-    params(("stage" = Option<String>, Query, description = "name of the stage, where steps of several have this id"),
-           ("attempt" = Option<i64>, Query, minimum = 1, description = "the latest, if not given"),
-           ("stream" = Option<LogStreamName>, Query, description = "`step`, or `after_fence`: what it still printed after its environment was taken over"),
-           ("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
-           ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),
-           ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "so many of the last lines, in place of fromLine and toLine"),
-           ("q" = Option<String>, Query, description = "lines that contain this text, in any case"),
-           ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "with q: so many lines at most"),
-           ("raw" = Option<bool>, Query, description = "true: all bytes as they were printed"),
-           ("offset" = Option<i64>, Query, minimum = 0, description = "with q, raw or a stream: from this byte on"),
-           ("Last-Event-ID" = Option<i64>, Header, description = "follow from this byte on")),
-    responses((status = 200, description = "a part of the log, its bytes, or a stream until it ends", content(
+    params(("stage" = Option<String>, Query, description = "Name of the stage, if several stages have a step with this id"),
+           ("attempt" = Option<i64>, Query, minimum = 1, description = "Attempt number. Defaults to the latest"),
+           ("stream" = Option<LogStreamName>, Query, description = "`step`, or `after_fence` for what the step printed after its environment was taken over"),
+           ("fromLine" = Option<i64>, Query, minimum = 1, description = "First line to return, starting at 1"),
+           ("toLine" = Option<i64>, Query, minimum = 1, description = "Last line to return"),
+           ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "Return this many of the last lines, instead of `fromLine` and `toLine`"),
+           ("q" = Option<String>, Query, description = "Return only lines that contain this text, ignoring case"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "With `q`: maximum number of lines to return"),
+           ("raw" = Option<bool>, Query, description = "Return the raw bytes of the log"),
+           ("offset" = Option<i64>, Query, minimum = 0, description = "With `q`, `raw` or a stream: start at this byte offset"),
+           ("Last-Event-ID" = Option<i64>, Header, description = "Stream from this byte offset")),
+    responses((status = 200, description = "Part of the log, its raw bytes, or an event stream until the log is complete", content(
         (Data<Log> = "application/json"), (String = "text/plain"), (String = "text/event-stream")))))]
 pub(crate) async fn view_log(
     State(app): State<Arc<App>>,
@@ -93,7 +94,7 @@ fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
     let limit = params.whole("limit", 1, LOG_MATCHES_MAX as i64)?.unwrap_or(MATCHES_DEFAULT);
     let text = params.text("q")?;
     if tail.is_some() && (from.is_some() || to.is_some() || text.is_some()) {
-        return Err(AppError::invalid_parameter("tail", "replaces fromLine, toLine and q: send one of them"));
+        return Err(AppError::invalid_parameter("tail", "cannot be combined with fromLine, toLine or q"));
     }
     if let (Some(from), Some(to)) = (from, to)
         && to < from

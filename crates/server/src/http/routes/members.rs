@@ -29,7 +29,7 @@ pub(crate) async fn list_members(
     Ok(paging.list(page))
 }
 
-/// Add a service account. People are invited instead.
+/// Add a service account. To add a person, create an invitation.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/members", tag = "members", request_body = MemberNew,
     responses((status = 201, body = Data<Member>)))]
 pub(crate) async fn add_member(
@@ -53,7 +53,7 @@ pub(crate) async fn add_member(
     app.add_service_account(&who, NewServiceAccount { email, name, role }, posted.once).await
 }
 
-/// View a member.
+/// Get a member.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
     responses((status = 200, body = Data<Member>)))]
 pub(crate) async fn view_member(
@@ -64,7 +64,7 @@ pub(crate) async fn view_member(
     app.view_member(&who, user_id(&user)?).await
 }
 
-/// Give a member another role.
+/// Change the role of a member.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
     request_body = Option<MemberPatch>, responses((status = 200, body = Data<Member>)))]
 pub(crate) async fn update_member(
@@ -80,7 +80,7 @@ pub(crate) async fn update_member(
     app.change_member(&who, user_id(&user)?, role, expected).await
 }
 
-/// Remove a member. Their tokens for this organization are revoked at once.
+/// Remove a member. Their API tokens for this organization are revoked immediately.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
     responses((status = 200, body = Data<Member>)))]
 pub(crate) async fn remove_member(

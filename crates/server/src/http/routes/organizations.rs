@@ -17,7 +17,7 @@ use crate::http::check::Check;
 use crate::http::guard::{Allowed, Caller};
 use crate::http::query::{IfMatch, Listed, Paging};
 
-/// List the organizations you can reach: all of yours when signed in, the one of your token.
+/// List your organizations. An API token sees only the organization it belongs to.
 #[utoipa::path(get, path = "/api/v1/organizations", tag = "organizations",
     responses((status = 200, body = List<Organization>)))]
 pub(crate) async fn list_organizations(
@@ -31,7 +31,7 @@ pub(crate) async fn list_organizations(
     })))
 }
 
-/// View an organization.
+/// Get an organization.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}", tag = "organizations",
     responses((status = 200, body = Data<Organization>)))]
 pub(crate) async fn view_organization(
@@ -41,7 +41,7 @@ pub(crate) async fn view_organization(
     app.view_organization(&who).await
 }
 
-/// Rename an organization, or choose the network of its steps.
+/// Update an organization. Changes its name or the default network access of its steps.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}", tag = "organizations", request_body = Option<OrganizationPatch>,
     responses((status = 200, body = Data<Organization>)))]
 pub(crate) async fn update_organization(

@@ -22,8 +22,8 @@ use crate::http::query::{IfMatch, Listed, Paging, Params};
 
 /// List pipelines, oldest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines", tag = "pipelines",
-    params(("search" = Option<String>, Query, description = "part of the slug or the name"),
-           ("status" = Option<PipelineStatus>, Query, description = "only those of this status")),
+    params(("search" = Option<String>, Query, description = "Only pipelines whose slug or name contains this text"),
+           ("status" = Option<PipelineStatus>, Query, description = "Only pipelines with this status")),
     responses((status = 200, body = List<Pipeline>)))]
 pub(crate) async fn list_pipelines(
     State(app): State<Arc<App>>,
@@ -55,7 +55,7 @@ pub(crate) async fn create_pipeline(
     app.create_pipeline(&who, NewPipeline { slug, name, source }, posted.once).await
 }
 
-/// Check a definition without keeping it.
+/// Validate a definition without saving it.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/validate", tag = "pipelines",
     request_body = DefinitionNew, responses((status = 200, body = Data<Validation>)))]
 pub(crate) async fn validate_pipeline(
@@ -68,7 +68,8 @@ pub(crate) async fn validate_pipeline(
     app.validate_definition(&who, check.done(source)?).await
 }
 
-/// Plan a definition, or a pipeline's present one: which steps would run where, and with what. Nothing is kept.
+/// Plan a definition, or a pipeline's current one. Shows which steps would run where and with which values. Nothing is
+/// saved.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/plan", tag = "pipelines",
     request_body = PlanNew, responses((status = 200, body = Data<Plan>)))]
 pub(crate) async fn plan_pipeline(
@@ -90,7 +91,7 @@ pub(crate) async fn plan_pipeline(
     app.plan_pipeline(&who, PlanAsked { of, environment, commit }).await
 }
 
-/// View a pipeline, by id or slug.
+/// Get a pipeline by id or slug.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}", tag = "pipelines",
     responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn view_pipeline(
@@ -101,9 +102,10 @@ pub(crate) async fn view_pipeline(
     app.view_pipeline(&who, key).await
 }
 
-/// Delete a pipeline. Its history stays. Refused while one of its environments is held, unless forced.
+/// Delete a pipeline. Its events and deployments are kept. Fails while one of its environments is held, unless `force`
+/// is true.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}", tag = "pipelines",
-    params(("force" = Option<bool>, Query, description = "true: end the sessions in its environments too")),
+    params(("force" = Option<bool>, Query, description = "End active sessions in its environments")),
     responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn delete_pipeline(
     State(app): State<Arc<App>>,
@@ -116,7 +118,7 @@ pub(crate) async fn delete_pipeline(
     app.delete_pipeline(&who, key, expected, while_held).await
 }
 
-/// View a pipeline's definition, as it was sent.
+/// Get the source of a pipeline's definition.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/definition", tag = "pipelines",
     responses((status = 200, body = Data<Definition>)))]
 pub(crate) async fn view_definition(
@@ -127,7 +129,7 @@ pub(crate) async fn view_definition(
     app.view_definition(&who, key).await
 }
 
-/// Give a pipeline another definition.
+/// Replace a pipeline's definition.
 #[utoipa::path(put, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/definition", tag = "pipelines",
     request_body = DefinitionNew, responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn put_definition(
@@ -142,7 +144,7 @@ pub(crate) async fn put_definition(
     app.redefine_pipeline(&who, key, check.done(source)?, expected).await
 }
 
-/// Stop a pipeline: nothing new starts, what runs may finish. Stopping it again changes nothing.
+/// Stop a pipeline. No new deployments start; running ones finish. Stopping again has no effect.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/stop", tag = "pipelines",
     request_body = Option<Because>, responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn stop_pipeline(
@@ -155,8 +157,8 @@ pub(crate) async fn stop_pipeline(
     app.stop_pipeline(&who, key, reason(&posted.body)?, expected, posted.once).await
 }
 
-/// Resume a stopped pipeline, and promotion into stages that were rolled back. Where there is nothing to resume nothing
-/// changes.
+/// Resume a pipeline. Deployments start again, and promotion into stages that were rolled back continues. Has no effect
+/// if nothing is stopped or paused.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/resume", tag = "pipelines",
     request_body = Option<Because>, responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn resume_pipeline(

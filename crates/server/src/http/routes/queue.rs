@@ -16,7 +16,7 @@ use crate::error::AppError;
 use crate::http::guard::Allowed;
 use crate::http::query::Params;
 
-/// List who waits for an environment, the next one first.
+/// List the tickets in the queue for an environment, next first.
 #[utoipa::path(get, operation_id = "listQueue",
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue",
     tag = "environments", responses((status = 200, body = All<Ticket>)))]
@@ -28,12 +28,12 @@ pub(crate) async fn view_queue(
     Ok(Json(All { data: app.view_queue(&who, Place { pipeline, env_name }).await? }))
 }
 
-/// View a ticket. With `wait`, the answer comes when it changes or no longer waits. Of a claim-any, once another ticket of
-/// the group was granted: that one.
+/// Get a ticket. With `wait`, responds when it changes or has ended. For a claim-any, returns the granted ticket once
+/// one of the group was granted.
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue/{ticketId}",
     tag = "environments",
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for something new, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for a change, at most 50")),
     responses((status = 200, body = Data<Ticket>)))]
 pub(crate) async fn view_ticket(
     State(app): State<Arc<App>>,
@@ -53,7 +53,7 @@ pub(crate) async fn view_ticket(
     }
 }
 
-/// Leave the queue; with a ticket of a claim-any, all of its queues. Leaving again changes nothing.
+/// Leave the queue. With a ticket of a claim-any, leaves all its queues. Leaving again has no effect.
 #[utoipa::path(delete,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue/{ticketId}",
     tag = "environments", responses((status = 200, body = Data<Ticket>)))]

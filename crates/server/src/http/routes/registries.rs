@@ -37,7 +37,7 @@ pub(crate) async fn list_registries(
     Ok(paging.list(page))
 }
 
-/// Add a step registry. It is fetched and built at once; its steps can be used when its status is `ready`.
+/// Create a step registry. It is fetched and built immediately; its steps can be used once its status is `ready`.
 #[utoipa::path(post, operation_id = "createStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
     request_body = StepRegistryNew, responses((status = 201, body = Data<StepRegistry>)))]
 pub(crate) async fn create_registry(
@@ -55,7 +55,7 @@ pub(crate) async fn create_registry(
     app.create_registry(&who, NewRegistry { name, url, reference, credential }, posted.once).await
 }
 
-/// View a step registry: what was last built, what is wrong with it, and who uses it.
+/// Get a step registry. Shows its last build, errors, and the pipelines that use it.
 #[utoipa::path(get, operation_id = "getStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
     responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn view_registry(
@@ -66,7 +66,7 @@ pub(crate) async fn view_registry(
     app.view_registry(&who, key).await
 }
 
-/// Change a step registry's ref or credential. A sync follows at once.
+/// Update a step registry's ref or credential. Starts a sync.
 #[utoipa::path(patch, operation_id = "updateStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
     request_body = Option<StepRegistryPatch>, responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn update_registry(
@@ -88,9 +88,10 @@ pub(crate) async fn update_registry(
     app.change_registry(&who, key, change, expected).await
 }
 
-/// Remove a step registry. Refused while definitions name its steps, unless forced. What runs already goes on.
+/// Delete a step registry. Fails while definitions use its steps, unless `force` is true. Running steps are not
+/// affected.
 #[utoipa::path(delete, operation_id = "deleteStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
-    params(("force" = Option<bool>, Query, description = "true: also if pipelines use it")),
+    params(("force" = Option<bool>, Query, description = "Delete it even if definitions use its steps")),
     responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn delete_registry(
     State(app): State<Arc<App>>,
@@ -103,7 +104,7 @@ pub(crate) async fn delete_registry(
     app.delete_registry(&who, key, force, expected).await
 }
 
-/// Sync a step registry now. A commit that was built already is not built again; one that could not be built is.
+/// Sync a step registry. A commit that is already built is not built again; one whose build failed is.
 #[utoipa::path(post, operation_id = "syncStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/sync", tag = "step registries",
     responses((status = 202, body = Data<StepRegistry>)))]
 pub(crate) async fn sync_registry(
@@ -115,7 +116,8 @@ pub(crate) async fn sync_registry(
     app.sync_registry(&who, key, posted.once).await
 }
 
-/// List the steps of a registry's last good version, with their schemas, docs and users.
+/// List the steps of a registry. Returns the steps of its last good version with their schemas, documentation and
+/// users.
 #[utoipa::path(get, operation_id = "listStepRegistrySteps", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/steps", tag = "step registries",
     responses((status = 200, body = List<StepRegistryStep>)))]
 pub(crate) async fn list_registry_steps(
@@ -141,12 +143,12 @@ pub(crate) async fn list_registry_builds(
     Ok(paging.list(page))
 }
 
-/// Get what a build printed, also while it is under way.
+/// Get the log of a build, even while it is running.
 #[utoipa::path(get, operation_id = "getStepRegistryBuildLog", tag = "step registries",
     path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/builds/{buildNumber}/logs",
-    params(("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
-           ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),
-           ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "so many of the last lines, in place of fromLine and toLine")),
+    params(("fromLine" = Option<i64>, Query, minimum = 1, description = "First line to return, starting at 1"),
+           ("toLine" = Option<i64>, Query, minimum = 1, description = "Last line to return"),
+           ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "Return this many of the last lines, instead of `fromLine` and `toLine`")),
     responses((status = 200, body = Data<StepRegistryBuildLog>)))]
 pub(crate) async fn view_registry_build_log(
     State(app): State<Arc<App>>,
@@ -162,10 +164,7 @@ pub(crate) async fn view_registry_build_log(
     let part = match (line("tail", BUILD_LOG_LINES_MAX as i64)?, from, to) {
         (Some(lines), None, None) => BuildLogPart::Tail(lines),
         (Some(_), _, _) => {
-            return Err(AppError::invalid_parameter(
-                "tail",
-                "replaces fromLine and toLine: send one of them",
-            ));
+            return Err(AppError::invalid_parameter("tail", "cannot be combined with fromLine or toLine"));
         }
         (None, Some(from), Some(to)) if to < from => {
             return Err(AppError::invalid_parameter("toLine", "must not be before fromLine"));

@@ -31,7 +31,7 @@ pub(crate) async fn list_repositories(
     Ok(paging.list(page))
 }
 
-/// Register a repository. Its pipelines appear with the first sync, which begins at once.
+/// Create a repository. The first sync starts immediately and creates its pipelines.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/repositories", tag = "repositories",
     request_body = RepositoryNew, responses((status = 201, body = Data<Repository>)))]
 pub(crate) async fn create_repository(
@@ -48,7 +48,7 @@ pub(crate) async fn create_repository(
     app.create_repository(&who, NewRepository { url, credential, poll_seconds }, posted.once).await
 }
 
-/// View a repository: what was last seen there, and what is wrong in it.
+/// Get a repository. Shows the result of its last sync.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}", tag = "repositories",
     responses((status = 200, body = Data<Repository>)))]
 pub(crate) async fn view_repository(
@@ -59,7 +59,7 @@ pub(crate) async fn view_repository(
     app.view_repository(&who, key).await
 }
 
-/// Change a repository's address, credential or poll. A sync follows at once.
+/// Update a repository's URL, credential or poll interval. Starts a sync.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}", tag = "repositories",
     request_body = Option<RepositoryPatch>, responses((status = 200, body = Data<Repository>)))]
 pub(crate) async fn update_repository(
@@ -79,9 +79,10 @@ pub(crate) async fn update_repository(
     app.change_repository(&who, key, RepositoryChange { url, credential, poll_seconds }, expected).await
 }
 
-/// Remove a repository. Refused while pipelines come from it, unless forced: then they keep the definitions they have.
+/// Delete a repository. Fails while pipelines are defined in it, unless `force` is true; those pipelines then keep
+/// their current definitions.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}", tag = "repositories",
-    params(("force" = Option<bool>, Query, description = "true: also if pipelines come from it")),
+    params(("force" = Option<bool>, Query, description = "Delete it even if pipelines are defined in it")),
     responses((status = 200, body = Data<Repository>)))]
 pub(crate) async fn delete_repository(
     State(app): State<Arc<App>>,
@@ -94,7 +95,7 @@ pub(crate) async fn delete_repository(
     app.delete_repository(&who, key, force, expected).await
 }
 
-/// Sync a repository now; `lastSyncedAt` tells when it is done.
+/// Sync a repository. `lastSyncedAt` changes when the sync has finished.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}/sync", tag = "repositories",
     responses((status = 202, body = Data<Repository>)))]
 pub(crate) async fn sync_repository(

@@ -32,7 +32,7 @@ pub(crate) const TRANSFERS: &[&str] =
 const PIECE_BYTES: usize = 64 * 1024;
 const ARCHIVE: &str = "application/zstd";
 
-/// Register: the token of a new runner becomes a credential.
+/// Register a runner. Exchanges its registration token for a credential.
 #[utoipa::path(post, path = "/api/v1/runner/register", tag = "runner protocol",
     request_body = Register, responses((status = 200, body = Data<Registered>)))]
 pub(crate) async fn register_runner(
@@ -43,7 +43,7 @@ pub(crate) async fn register_runner(
     app.register_runner(who, said).await
 }
 
-/// Hello: the first word of every process of a runner. What the one before it held is over.
+/// Start a runner process. First request of every process; ends the leases of the previous one.
 #[utoipa::path(post, path = "/api/v1/runner/hello", tag = "runner protocol",
     request_body = Hello, responses((status = 200, body = Data<Welcome>)))]
 pub(crate) async fn runner_hello(
@@ -54,7 +54,7 @@ pub(crate) async fn runner_hello(
     app.runner_hello(&far, said).await.map(Answer::ok)
 }
 
-/// Ask for work, and wait for some. The same nonces again are the same work.
+/// Acquire work, waiting until there is some. Repeating the same nonces returns the same work.
 #[utoipa::path(post, path = "/api/v1/runner/acquire", tag = "runner protocol",
     request_body = AcquireAsked, responses((status = 200, body = Data<Acquired>)))]
 pub(crate) async fn runner_acquire(
@@ -64,7 +64,7 @@ pub(crate) async fn runner_acquire(
     Ok(Answer::ok(Acquired { assignments: far.acquire(asked).await? }))
 }
 
-/// A sign of life. Answered at once when something has to stop.
+/// Send a heartbeat. Responds immediately if a step has to stop.
 #[utoipa::path(post, path = "/api/v1/runner/heartbeat", tag = "runner protocol",
     request_body = HeartbeatSent, responses((status = 200, body = Data<HeartbeatHeard>)))]
 pub(crate) async fn runner_heartbeat(
@@ -74,10 +74,10 @@ pub(crate) async fn runner_heartbeat(
     Ok(Answer::ok(HeartbeatHeard { told: far.heartbeat(sent).await? }))
 }
 
-/// A piece of a log: the body's bytes, from `offset`. What is there already is not written twice.
+/// Append to a log. The body is written at `offset`; bytes that are already stored are not written again.
 #[utoipa::path(post, path = "/api/v1/runner/log", tag = "runner protocol",
-    params(("attempt" = String, Query, description = "nonce of the attempt"),
-        ("offset" = i64, Query, minimum = 0, description = "where in the log the bytes begin")),
+    params(("attempt" = String, Query, description = "Nonce of the attempt"),
+        ("offset" = i64, Query, minimum = 0, description = "Offset in the log of the first byte of the body")),
     responses((status = 200, body = Data<LogTaken>)))]
 pub(crate) async fn runner_log(
     RunnerRequest(far): RunnerRequest,
@@ -92,7 +92,7 @@ pub(crate) async fn runner_log(
     Ok(Answer::ok(LogTaken { order }))
 }
 
-/// How an attempt ended. What comes next of the same deployment may be in the answer.
+/// Report how an attempt ended. The response may contain the next step of the same deployment.
 #[utoipa::path(post, path = "/api/v1/runner/report", tag = "runner protocol",
     request_body = Report, responses((status = 200, body = Data<Reported>)))]
 pub(crate) async fn runner_report(
@@ -102,10 +102,10 @@ pub(crate) async fn runner_report(
     Ok(Answer::ok(far.report(report).await?))
 }
 
-/// The pinned commit of an attempt, as a tar archive compressed with zstd.
+/// Download the pinned commit of an attempt as a tar archive compressed with zstd.
 #[utoipa::path(get, path = "/api/v1/runner/source", tag = "runner protocol",
-    params(("attempt" = String, Query, description = "nonce of the attempt")),
-    responses((status = 200, description = "the archive", content_type = "application/zstd")))]
+    params(("attempt" = String, Query, description = "Nonce of the attempt")),
+    responses((status = 200, description = "The archive", content_type = "application/zstd")))]
 pub(crate) async fn runner_source(
     RunnerRequest(far): RunnerRequest,
     params: Params,
@@ -113,11 +113,11 @@ pub(crate) async fn runner_source(
     sent(far.source(&required(&params, "attempt")?).await?)
 }
 
-/// An artifact that an earlier step has kept, as a tar archive compressed with zstd.
+/// Download an artifact of an earlier step as a tar archive compressed with zstd.
 #[utoipa::path(get, path = "/api/v1/runner/artifact", tag = "runner protocol",
-    params(("attempt" = String, Query, description = "nonce of the attempt"),
-        ("name" = String, Query, description = "name of the artifact")),
-    responses((status = 200, description = "the archive", content_type = "application/zstd")))]
+    params(("attempt" = String, Query, description = "Nonce of the attempt"),
+        ("name" = String, Query, description = "Name of the artifact")),
+    responses((status = 200, description = "The archive", content_type = "application/zstd")))]
 pub(crate) async fn runner_artifact(
     RunnerRequest(far): RunnerRequest,
     params: Params,
@@ -126,10 +126,10 @@ pub(crate) async fn runner_artifact(
     sent(far.artifact(&required(&params, "attempt")?, name).await?)
 }
 
-/// Keep an artifact: the body is a tar archive compressed with zstd, with paths as in the workspace.
+/// Upload an artifact. The body is a tar archive compressed with zstd; paths are relative to the workspace.
 #[utoipa::path(post, path = "/api/v1/runner/artifact", tag = "runner protocol",
-    params(("attempt" = String, Query, description = "nonce of the attempt"),
-        ("name" = String, Query, description = "name of the artifact")),
+    params(("attempt" = String, Query, description = "Nonce of the attempt"),
+        ("name" = String, Query, description = "Name of the artifact")),
     responses((status = 200, body = Data<ArtifactKept>)))]
 pub(crate) async fn runner_keep_artifact(
     RunnerRequest(far): RunnerRequest,
@@ -142,11 +142,11 @@ pub(crate) async fn runner_keep_artifact(
     Ok(Answer::ok(ArtifactKept { digest: far.keep_artifact(&nonce, name, packed).await? }))
 }
 
-/// A built registry that a step of the deployment is of, as a tar archive compressed with zstd.
+/// Download a built step registry that the deployment uses, as a tar archive compressed with zstd.
 #[utoipa::path(get, path = "/api/v1/runner/registry", tag = "runner protocol",
-    params(("attempt" = String, Query, description = "nonce of the attempt"),
-        ("digest" = String, Query, description = "digest of the registry")),
-    responses((status = 200, description = "the archive", content_type = "application/zstd")))]
+    params(("attempt" = String, Query, description = "Nonce of the attempt"),
+        ("digest" = String, Query, description = "Digest of the registry")),
+    responses((status = 200, description = "The archive", content_type = "application/zstd")))]
 pub(crate) async fn runner_registry(
     RunnerRequest(far): RunnerRequest,
     params: Params,
@@ -155,7 +155,7 @@ pub(crate) async fn runner_registry(
     sent(far.registry(&required(&params, "attempt")?, digest).await?)
 }
 
-/// Goodbye: the process ends in order, and nothing of it runs.
+/// End a runner process. Sent on a clean shutdown, when none of its steps run any more.
 #[utoipa::path(post, path = "/api/v1/runner/goodbye", tag = "runner protocol",
     request_body = Goodbye, responses((status = 200, body = Data<Farewell>)))]
 pub(crate) async fn runner_goodbye(
@@ -201,7 +201,7 @@ async fn received(artifacts: &Artifacts, mut body: Body) -> Result<File, AppErro
     while let Some(piece) = next_frame(&mut body).await? {
         length += piece.len() as u64;
         if length > ARTIFACT_UPLOAD_BYTES_MAX {
-            let text = format!("an artifact may have {ARTIFACT_UPLOAD_BYTES_MAX} bytes");
+            let text = format!("an artifact may have at most {ARTIFACT_UPLOAD_BYTES_MAX} bytes");
             return Err(AppError::new(Code::BodyTooLarge, text));
         }
         let written = tokio::task::spawn_blocking(move || file.write_all(&piece).map(|()| file));

@@ -19,7 +19,7 @@ use crate::http::check::Check;
 use crate::http::guard::Allowed;
 use crate::http::query::{IfMatch, Listed, Paging};
 
-/// List runners: the one inside the server first, then the others, oldest first.
+/// List runners, oldest first. The embedded runner comes first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/runners", tag = "runners",
     responses((status = 200, body = List<Runner>)))]
 pub(crate) async fn list_runners(
@@ -31,7 +31,7 @@ pub(crate) async fn list_runners(
     Ok(paging.list(page))
 }
 
-/// Add a runner. The token it registers with is shown here and never again; it can be used once, within an hour.
+/// Create a runner. Its registration token is returned only here, works once and expires after an hour.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/runners", tag = "runners",
     request_body = Option<RunnerNew>, responses((status = 201, body = Data<RunnerCreated>)))]
 pub(crate) async fn create_runner(
@@ -45,7 +45,7 @@ pub(crate) async fn create_runner(
     app.create_runner(&who, name, &posted.body.labels, posted.once).await
 }
 
-/// View a runner and what it runs.
+/// Get a runner and the steps it is running.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/runners/{runnerId}", tag = "runners",
     responses((status = 200, body = Data<Runner>)))]
 pub(crate) async fn view_runner(
@@ -56,7 +56,7 @@ pub(crate) async fn view_runner(
     app.view_runner(&who, key).await
 }
 
-/// Remove a runner. Its credential is refused at once, and it stops what it runs.
+/// Delete a runner. Its credential is revoked immediately, and it stops its running steps.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/runners/{runnerId}", tag = "runners",
     responses((status = 200, body = Data<Runner>)))]
 pub(crate) async fn delete_runner(

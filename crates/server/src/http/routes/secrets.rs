@@ -20,7 +20,7 @@ use crate::http::check::Check;
 use crate::http::guard::Allowed;
 use crate::http::query::{IfMatch, Listed, Paging, Params};
 
-/// List secrets, without values.
+/// List secrets, without their values.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/secrets", tag = "secrets",
     responses((status = 200, body = List<Secret>)))]
 pub(crate) async fn list_secrets(
@@ -32,7 +32,7 @@ pub(crate) async fn list_secrets(
     Ok(paging.list(page))
 }
 
-/// Create a secret. Its value never comes back.
+/// Create a secret. Its value is never returned.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/secrets", tag = "secrets", request_body = SecretNew,
     responses((status = 201, body = Data<Secret>)))]
 pub(crate) async fn create_secret(
@@ -50,7 +50,7 @@ pub(crate) async fn create_secret(
     app.create_secret(&who, NewSecret { name, value, description, scope }, posted.once).await
 }
 
-/// View a secret without its value, by id, or by name if the whole organization has it.
+/// Get a secret by id, or by name if its scope is the organization. Its value is never returned.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
     responses((status = 200, body = Data<Secret>)))]
 pub(crate) async fn view_secret(
@@ -61,7 +61,7 @@ pub(crate) async fn view_secret(
     app.view_secret(&who, key).await
 }
 
-/// Give a secret a new value.
+/// Set the value of a secret.
 #[utoipa::path(put, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
     request_body = SecretPut, responses((status = 200, body = Data<Secret>)))]
 pub(crate) async fn put_secret(
@@ -75,7 +75,7 @@ pub(crate) async fn put_secret(
     app.change_secret(&who, key, change, expected).await
 }
 
-/// Change a secret's value, its description, or both.
+/// Update the value or description of a secret.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
     request_body = Option<SecretPatch>, responses((status = 200, body = Data<Secret>)))]
 pub(crate) async fn update_secret(
@@ -89,9 +89,9 @@ pub(crate) async fn update_secret(
     app.change_secret(&who, key, change, expected).await
 }
 
-/// Delete a secret and its values. Refused while a definition uses it, unless forced.
+/// Delete a secret and its values. Fails while a definition uses it, unless `force` is true.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
-    params(("force" = Option<bool>, Query, description = "true: also if it is used")),
+    params(("force" = Option<bool>, Query, description = "Delete it even if definitions use it")),
     responses((status = 200, body = Data<Secret>)))]
 pub(crate) async fn delete_secret(
     State(app): State<Arc<App>>,
@@ -122,14 +122,15 @@ fn new_scope(check: &mut Check, sent: ScopeNew) -> Option<NewScope> {
     match sent.kind {
         ScopeKind::Organization => {
             let nothing = if pipeline.is_ok() || sent.stage.is_some() {
-                Err("has no pipeline or stage")
+                Err("of type organization must not have a pipeline or stage")
             } else {
                 Ok(())
             };
             check.required("/scope", nothing).map(|()| NewScope::Organization)
         }
         ScopeKind::Pipeline => {
-            let nothing = if sent.stage.is_some() { Err("is only for the type stage") } else { Ok(()) };
+            let nothing =
+                if sent.stage.is_some() { Err("is only allowed with the type stage") } else { Ok(()) };
             let pipeline = check.required("/scope/pipelineId", pipeline);
             check.required("/scope/stage", nothing).and(pipeline).map(NewScope::Pipeline)
         }

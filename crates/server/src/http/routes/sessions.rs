@@ -32,11 +32,12 @@ use crate::http::query::{IfMatch, Params};
 /// Path parameters: organization, pipeline, environment, and a record in it.
 pub(super) type In = (String, String, String, String);
 
-/// Claim an environment. Held by somebody else, it is a 409 that says by whom; with `queue`, a place in line.
+/// Claim an environment. If it is held, responds with 409 and names the holder; with `queue`, responds
+/// with 202 and a ticket.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions",
     tag = "environments", request_body = Option<SessionNew>,
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
 pub(crate) async fn claim_session(
     State(app): State<Arc<App>>,
@@ -57,11 +58,11 @@ pub(crate) async fn claim_session(
     Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
-/// Claim the first free environment that has a label. All held, with `queue`: a ticket in the queue of each. The first that
-/// becomes free is granted, the other tickets are cancelled with it, and each of them answers with the one that was granted.
+/// Claim any free environment with a label. If all are held and `queue` is true, joins all their queues. The first that
+/// becomes free is granted and the other tickets are cancelled; each of them then returns the granted ticket.
 #[utoipa::path(post, operation_id = "claimAnySession", path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
     request_body = AnySessionNew,
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
 pub(crate) async fn claim_any(
     State(app): State<Arc<App>>,
@@ -81,11 +82,12 @@ pub(crate) async fn claim_any(
     Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
-/// Take an environment over from its holder. `If-Match` with its tag: only from the holder you have seen.
+/// Take over an environment. Ends the active session and claims the environment. Send the environment's ETag in
+/// `If-Match` to take over only from the holder you have seen.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/force-claim",
     tag = "environments", request_body = Option<ForceClaim>,
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
 pub(crate) async fn force_claim(
     State(app): State<Arc<App>>,
@@ -107,7 +109,7 @@ pub(crate) async fn force_claim(
         None | Some(ForceMode::Now) => Mode::Now,
     };
     if grace.is_some() && body.mode != Some(ForceMode::Grace) {
-        check.required::<(), _>("/graceSeconds", Err("goes with \"mode\": \"grace\""));
+        check.required::<(), _>("/graceSeconds", Err("requires \"mode\": \"grace\""));
     }
     let expected = expected.map(Fence::from_number);
     let asked = check.done(Some(ForceAsked { wish, why, mode, expected }))?;
@@ -116,11 +118,11 @@ pub(crate) async fn force_claim(
     Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
-/// View a session: whether it still holds the lock, what it deployed, and whether it was overridden.
+/// Get a session. Returns its lock status, its deployments, and whether it was overridden.
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
     tag = "environments",
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for something new, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for a change, at most 50")),
     responses((status = 200, body = Data<Session>)))]
 pub(crate) async fn view_session(
     State(app): State<Arc<App>>,
@@ -144,11 +146,11 @@ pub(crate) async fn view_session(
     }
 }
 
-/// Deploy a commit in a session you hold.
+/// Deploy a commit in your active session.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/deploy",
     tag = "environments", request_body = DeployNew,
-    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "Seconds to wait for the deployment to finish, at most 50")),
     responses((status = 202, body = Data<Deployment>)))]
 pub(crate) async fn deploy_commit(
     State(app): State<Arc<App>>,
@@ -184,7 +186,7 @@ pub(crate) async fn deploy_commit(
     Ok(Outcome::Fresh(answer))
 }
 
-/// Extend a session: put off its end.
+/// Extend a session. Postpones its expiry.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/extend",
     tag = "environments", request_body = Option<Extend>, responses((status = 200, body = Data<Session>)))]
@@ -202,7 +204,7 @@ pub(crate) async fn extend_session(
     app.extend_session(&who, Place { pipeline, env_name }, id, ttl, expected, posted.once).await
 }
 
-/// Hand the environment over to another member. The answer is their new session.
+/// Hand over an environment to another member. Returns their new session.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/hand-over",
     tag = "environments", request_body = HandOver, responses((status = 200, body = Data<Session>)))]
@@ -218,7 +220,7 @@ pub(crate) async fn hand_over_session(
     app.hand_over_session(&who, place, id, posted.body.to, expected, posted.once).await
 }
 
-/// Release the lock. Releasing a session that has ended changes nothing, and says how it ended.
+/// Release a session. Releasing a session that has ended has no effect and returns how it ended.
 #[utoipa::path(delete,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
     tag = "environments", responses((status = 200, body = Data<Session>)))]
@@ -289,7 +291,7 @@ fn line(check: &mut Check, queue: Option<bool>, wait_seconds: Option<i64>) -> Op
     let seconds = ranged(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
     let waits = queue.unwrap_or(false);
     if seconds.is_some() && !waits {
-        check.required::<(), _>("/waitSeconds", Err("goes with \"queue\": true"));
+        check.required::<(), _>("/waitSeconds", Err("requires \"queue\": true"));
     }
     waits.then(|| seconds.unwrap_or(WAIT_S_DEFAULT))
 }
@@ -304,5 +306,5 @@ fn ranged(check: &mut Check, pointer: &str, given: Option<i64>, least: i64, most
 /// A non-empty reason.
 pub(super) fn said(text: &str) -> Result<Reason, String> {
     let reason = Reason::parse(text).map_err(|error| error.to_string())?;
-    if reason.as_str().is_empty() { Err("must say why".into()) } else { Ok(reason) }
+    if reason.as_str().is_empty() { Err("must not be empty".into()) } else { Ok(reason) }
 }

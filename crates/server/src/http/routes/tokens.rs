@@ -18,7 +18,7 @@ use crate::http::guard::Allowed;
 use crate::http::query::{IfMatch, Listed, Paging};
 use crate::limits::{TOKEN_DAYS, TOKEN_DAYS_MAX};
 
-/// List your API tokens; all of the organization's if you manage tokens.
+/// List your API tokens. Lists all tokens of the organization if you have `tokens:manage`.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/api-tokens", tag = "api tokens",
     responses((status = 200, body = List<ApiToken>)))]
 pub(crate) async fn list_api_tokens(
@@ -30,7 +30,7 @@ pub(crate) async fn list_api_tokens(
     Ok(paging.list(page))
 }
 
-/// Create an API token. It is shown here and never again.
+/// Create an API token. The token is returned only here.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/api-tokens", tag = "api tokens",
     request_body = ApiTokenNew, responses((status = 201, body = Data<ApiTokenCreated>)))]
 pub(crate) async fn create_api_token(
@@ -53,7 +53,7 @@ pub(crate) async fn create_api_token(
     app.create_token(&who, new, posted.once).await
 }
 
-/// View an API token, without its value.
+/// Get an API token, without its value.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/api-tokens/{tokenId}", tag = "api tokens",
     responses((status = 200, body = Data<ApiToken>)))]
 pub(crate) async fn view_api_token(
@@ -64,7 +64,7 @@ pub(crate) async fn view_api_token(
     app.view_token(&who, token_id(&token)?).await
 }
 
-/// Revoke an API token, at once.
+/// Revoke an API token. It stops working immediately.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/api-tokens/{tokenId}", tag = "api tokens",
     responses((status = 200, body = Data<ApiToken>)))]
 pub(crate) async fn revoke_api_token(

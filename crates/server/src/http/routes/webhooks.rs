@@ -34,7 +34,7 @@ pub(crate) async fn list_webhooks(
     Ok(paging.list(page))
 }
 
-/// Create a webhook. Its signing secret is shown here and never again.
+/// Create a webhook. Its signing secret is returned only here.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/webhooks", tag = "webhooks",
     request_body = WebhookNew, responses((status = 201, body = Data<WebhookWithSecret>)))]
 pub(crate) async fn create_webhook(
@@ -52,7 +52,7 @@ pub(crate) async fn create_webhook(
     app.create_webhook(&who, NewWebhook { name, url: body.url, kinds, format, is_active }, posted.once).await
 }
 
-/// View a webhook and how it fares, without its secret.
+/// Get a webhook and its delivery status, without its secret.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}", tag = "webhooks",
     responses((status = 200, body = Data<Webhook>)))]
 pub(crate) async fn view_webhook(
@@ -63,7 +63,7 @@ pub(crate) async fn view_webhook(
     app.view_webhook(&who, key).await
 }
 
-/// Change a webhook, or switch it off and on.
+/// Update a webhook, or activate or deactivate it.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}", tag = "webhooks",
     request_body = Option<WebhookPatch>, responses((status = 200, body = Data<Webhook>)))]
 pub(crate) async fn update_webhook(
@@ -81,7 +81,7 @@ pub(crate) async fn update_webhook(
     app.change_webhook(&who, key, WebhookChange { name, url, kinds, format, is_active }, expected).await
 }
 
-/// Delete a webhook with its deliveries.
+/// Delete a webhook and its deliveries.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}", tag = "webhooks",
     responses((status = 200, body = Data<Webhook>)))]
 pub(crate) async fn delete_webhook(
@@ -93,7 +93,7 @@ pub(crate) async fn delete_webhook(
     app.delete_webhook(&who, key, expected).await
 }
 
-/// Give a webhook another signing secret. The one before it signs too, for 24 hours.
+/// Rotate the signing secret of a webhook. Deliveries are also signed with the previous secret for 24 hours.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/rotate", tag = "webhooks",
     responses((status = 200, body = Data<WebhookWithSecret>)))]
 pub(crate) async fn rotate_webhook(
@@ -105,7 +105,7 @@ pub(crate) async fn rotate_webhook(
     app.rotate_webhook(&who, key, posted.once).await
 }
 
-/// Send a message of type `ping` now, and see what the receiver answers.
+/// Send a test message of type `ping` and return the receiver's response.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/ping", tag = "webhooks",
     responses((status = 200, body = Data<WebhookPing>)))]
 pub(crate) async fn ping_webhook(
@@ -117,9 +117,9 @@ pub(crate) async fn ping_webhook(
     app.ping_webhook(&who, key, posted.once).await
 }
 
-/// List a webhook's deliveries with the log of their tries, newest first. They are kept for 7 days.
+/// List the deliveries of a webhook with their attempts, newest first. They are kept for 7 days.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/deliveries", tag = "webhooks",
-    params(("status" = Option<DeliveryStatusWire>, Query, description = "only those of this status")),
+    params(("status" = Option<DeliveryStatusWire>, Query, description = "Only deliveries with this status")),
     responses((status = 200, body = List<Delivery>)))]
 pub(crate) async fn list_deliveries(
     State(app): State<Arc<App>>,
@@ -133,7 +133,7 @@ pub(crate) async fn list_deliveries(
     Ok(paging.list(page))
 }
 
-/// Send a delivery again, with the same id and the same body.
+/// Redeliver a delivery with the same id and body.
 #[utoipa::path(post, operation_id = "redeliverDelivery", tag = "webhooks",
     path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver",
     responses((status = 202, body = Data<Delivery>)))]

@@ -14,17 +14,17 @@ const SAID_CHARS_MAX: usize = 300;
 /// Why a request failed. Never contains the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ForgeError {
-    #[error("the forge could not be asked: {0}")]
+    #[error("the forge could not be reached: {0}")]
     Unreachable(String),
-    #[error("the forge does not accept the repository's credential; give it one that may open pull requests")]
+    #[error("the forge rejected the repository's credential; use one that may open pull requests")]
     NotAllowed,
-    #[error("the forge knows no such repository, or does not show it to the repository's credential")]
+    #[error("the forge has no such repository, or the repository's credential has no access to it")]
     NotFound,
-    #[error("the forge asks to be left alone for a while; try again later")]
+    #[error("the forge's rate limit was reached; try again later")]
     Busy,
-    #[error("the forge answered {status}: {said}")]
+    #[error("the forge responded with {status}: {said}")]
     Refused { status: u16, said: String },
-    #[error("the forge's answer cannot be read; is it the forge the server's operator says it is (--forge)?")]
+    #[error("the forge's response cannot be parsed; check that --forge names the right kind of forge")]
     Odd,
 }
 
@@ -102,6 +102,6 @@ impl Client {
             text = text.replace(self.token.reveal(), "…");
         }
         let text: String = berth_analysis::clean(&text).chars().take(SAID_CHARS_MAX).collect();
-        if text.is_empty() { "it does not say why".to_owned() } else { text }
+        if text.is_empty() { "no reason given".to_owned() } else { text }
     }
 }

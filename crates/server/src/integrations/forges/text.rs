@@ -50,7 +50,7 @@ pub fn title(about: &About<'_>) -> String {
     let summary = cut(&inert(about.summary), TITLE_CHARS_MAX);
     if summary.is_empty() {
         return cut(
-            &format!("Mend the step {} of {}", inert(about.step), inert(about.pipeline)),
+            &format!("Fix the step {} of {}", inert(about.step), inert(about.pipeline)),
             TITLE_CHARS_MAX,
         );
     }
@@ -71,17 +71,17 @@ pub fn commit_message(about: &About<'_>) -> String {
 /// In Markdown.
 pub fn body(about: &About<'_>) -> String {
     let analyser = if about.analyser == "rules" {
-        "rules, not by a model".to_owned()
+        "built-in rules".to_owned()
     } else {
         format!("a model, {}", inert(about.analyser))
     };
     let mut out = format!(
-        "Berth suggests this change because a deployment failed. **Nobody has tried it: read it before you merge it.**\n\n\
+        "Berth suggests this change because a deployment failed. **It has not been tested: review it before you merge it.**\n\n\
          What went wrong, found by {analyser}:\n\n"
     );
     out.push_str(&fenced(&wrapped(about.root_cause)));
     if !about.evidence.is_empty() {
-        out.push_str("\nThe lines of the log that show it:\n\n");
+        out.push_str("\nLog lines that show it:\n\n");
         let lines: Vec<_> = about.evidence.iter().take(LINES_QUOTED_MAX).map(quoted).collect();
         out.push_str(&fenced(&lines.join("\n")));
     }
@@ -91,7 +91,7 @@ pub fn body(about: &About<'_>) -> String {
     };
     let _ = write!(
         out,
-        "\n- pipeline {}, stage {}, step {}\n- {}\n- {}\n- asked for by {}\n",
+        "\n- pipeline {}, stage {}, step {}\n- {}\n- {}\n- requested by {}\n",
         inert(about.pipeline),
         inert(about.stage),
         inert(about.step),

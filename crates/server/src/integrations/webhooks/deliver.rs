@@ -107,7 +107,7 @@ fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
     webhook::put(tx, &found.gone(tx.now()))?;
     delivery::give_up(tx, found.id)?;
     let subject = Subject::new("webhook", found.id, Some(found.name.as_str()));
-    let event =
-        NewEvent::new(EventKind::WebhookDeactivated, subject).with("reason", "the receiver answered 410");
+    let event = NewEvent::new(EventKind::WebhookDeactivated, subject)
+        .with("reason", "the receiver responded with 410 Gone");
     Ok(tx.record(event)?)
 }

@@ -35,7 +35,7 @@ pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeli
 pub(crate) fn ping(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
     let body = match webhook.format {
         Format::Slack => {
-            slack(&format!("Berth can reach you: this is the webhook {} of {}", webhook.name, org.slug))
+            slack(&format!("Test message from Berth: webhook {} of {} works", webhook.name, org.slug))
         }
         Format::Standard => {
             let webhook = json!({"id": webhook.id.to_string(), "name": webhook.name.as_str()});

@@ -81,11 +81,11 @@ impl Sent {
 fn complaint(status: u16) -> Option<String> {
     match status {
         200..300 => None,
-        300..400 => {
-            Some(format!("answered {status}: redirects are not followed; give the webhook the final address"))
-        }
-        410 => Some("answered 410: it is gone for good".to_owned()),
-        _ => Some(format!("answered {status}")),
+        300..400 => Some(format!(
+            "responded with {status}: redirects are not followed; set the webhook to the final URL"
+        )),
+        410 => Some("responded with 410 Gone".to_owned()),
+        _ => Some(format!("responded with {status}")),
     }
 }
 

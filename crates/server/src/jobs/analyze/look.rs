@@ -59,7 +59,7 @@ pub(super) async fn look(services: &Services, org: OrgId, it: &Analysis) -> Resu
             Ok(Answer { analyser, result: said.found.kept(), fix, note, usage, ..ruled })
         }
         Err(why) => {
-            let note = format!("{analyser} did not answer: {why}. The rules did.");
+            let note = format!("{analyser} could not be used: {why}. The built-in rules were used instead.");
             Ok(Answer { note: Some(note), ..ruled })
         }
     }
@@ -137,15 +137,15 @@ async fn model_fix(
 ) -> Result<(Option<SuggestedFix>, Option<String>), AppError> {
     let (None, Some(text)) = (&ruled.fix, diff) else { return Ok((ruled.fix.clone(), None)) };
     let left_out =
-        |why: &str| Ok((None, Some(format!("A diff that the model suggested was left out: {why}."))));
+        |why: &str| Ok((None, Some(format!("A diff suggested by the model was discarded: {why}."))));
     let Some(files) = files(services, org, it) else {
-        return left_out("there is no repository that it could change");
+        return left_out("the pipeline has no repository");
     };
     let (vault, sought) = (services.vault.clone(), text.clone());
     let holds_secret =
         services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &sought)?));
     if holds_secret.await? {
-        return left_out("it holds the value of a secret");
+        return left_out("it contains the value of a secret");
     }
     let permit = DiffPermit { definitions: settings.permits_definition };
     let (text, applied) = services
@@ -159,8 +159,8 @@ async fn model_fix(
         Ok(changed) => {
             let paths: Vec<&str> = changed.iter().map(|it| it.path.as_str()).collect();
             let summary = match paths.as_slice() {
-                [only] => format!("Change {only} as a model suggests"),
-                many => format!("Change {} files as a model suggests", many.len()),
+                [only] => format!("Change {only} as suggested by a model"),
+                many => format!("Change {} files as suggested by a model", many.len()),
             };
             Ok((Some(SuggestedFix { summary, diff: text }), None))
         }

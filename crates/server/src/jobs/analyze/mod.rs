@@ -102,7 +102,7 @@ async fn next(analyses: &Analyses) -> Result<bool, AppError> {
             Err(error) => {
                 let AppError::Problem(problem) = error else {
                     tracing::error!(?error, analysis = %id, "analysis failed");
-                    let error = "something broke on our side; ask for another analysis".to_owned();
+                    let error = "internal error; request another analysis".to_owned();
                     tx.commit(found.fail(error, tx.now())?)?;
                     return Ok(());
                 };

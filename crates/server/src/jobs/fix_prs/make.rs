@@ -50,7 +50,7 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
             // An automatic retry would block the pull requests behind it.
             Err(error) => {
                 tracing::error!(?error, analysis = %id, "cannot open fix pull request");
-                (asked, Err(Unmade("it could not be made; the server's log says why".to_owned())))
+                (asked, Err(Unmade("it could not be created; the server log says why".to_owned())))
             }
         },
     };
@@ -86,18 +86,18 @@ fn know(db: &mut impl Read, id: AnalysisId) -> Result<Known, AppError> {
 
 fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Unmade>, AppError> {
     let unmade = |why: &str| Ok(Err(Unmade(why.to_owned())));
-    let Some(found) = analysis::by_id(db, asked.analysis)? else { return unmade("the analysis is gone") };
+    let Some(found) = analysis::by_id(db, asked.analysis)? else { return unmade("the analysis was deleted") };
     let Some(repository) = repository::by_id(db, asked.repository)? else {
-        return unmade("the repository is not registered any more");
+        return unmade("the repository was deleted");
     };
     let fix = found.answer().and_then(|answer| answer.fix.clone());
     let commit = found.commit.as_deref().and_then(Sha::parse);
     let (Some(fix), Some(commit)) = (fix, commit) else {
         return unmade("the analysis has no fix for a commit of the repository");
     };
-    let Some(of) = pipeline::by_id(db, found.pipeline)? else { return unmade("the pipeline is gone") };
+    let Some(of) = pipeline::by_id(db, found.pipeline)? else { return unmade("the pipeline was deleted") };
     let Some(base) = super::base(&of, &repository) else {
-        return unmade("the repository does not say which branch is its default one");
+        return unmade("the repository has no default branch");
     };
     let limit = i64::try_from(PIPELINES_PER_REPOSITORY_MAX).unwrap_or(i64::MAX);
     let others = pipeline::of_repository(db, repository.id, limit)?;
@@ -140,14 +140,14 @@ async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError>
         Err(why) => return no(why),
     };
     if credential.is_none() && fix.repository.url.transport() != Transport::Local {
-        return no("the repository has no credential: give it one that may push".to_owned());
+        return no("the repository has no credential; set one with push access".to_owned());
     }
     let texts = texts(fixes, org, fix).await?;
     let (vault, all) = (fixes.services.vault.clone(), texts.all(&fix.fix.diff));
     let found =
         fixes.services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &all)?));
     if found.await? {
-        return no("the fix holds the value of a secret; nothing was pushed".to_owned());
+        return no("the fix contains the value of a secret; nothing was pushed".to_owned());
     }
     let pushed = match push(fixes, org, fix, credential.clone(), texts.message.clone()).await? {
         Ok(pushed) => pushed,
@@ -190,7 +190,7 @@ async fn texts(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Texts, AppError> 
     let root_cause = answer.and_then(|answer| answer.result.get("rootCause")?.as_str());
     let about = About {
         summary: &fix.fix.summary,
-        root_cause: root_cause.unwrap_or("The analysis does not say."),
+        root_cause: root_cause.unwrap_or("The analysis found no root cause."),
         analyser: answer.map_or("rules", |answer| answer.analyser.as_str()),
         evidence: &evidence,
         pipeline: fix.pipeline.as_str(),

@@ -72,8 +72,7 @@ pub(super) async fn build(
         work.done(builder.as_ref())
     })
     .await;
-    let done =
-        done.unwrap_or_else(|_| Err(BuildFailed::Failed("the server broke while it was built".into())));
+    let done = done.unwrap_or_else(|_| Err(BuildFailed::Failed("internal error during the build".into())));
     if matches!(done, Err(BuildFailed::Stopped)) {
         return Ok(false);
     }
@@ -141,7 +140,7 @@ struct Work {
 impl Work {
     fn done(&self, builder: &dyn Builder) -> Result<(Built, String), BuildFailed> {
         let machine = |error: std::io::Error| {
-            BuildFailed::Machine(format!("the server has no place to build it: {error}"))
+            BuildFailed::Machine(format!("the server cannot create a build directory: {error}"))
         };
         let mut log = self.log.create().map_err(machine)?;
         std::fs::create_dir_all(&self.dir).map_err(machine)?;
@@ -154,12 +153,12 @@ impl Work {
         match &done {
             Ok((built, digest)) => {
                 let keys: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
-                log.say(&format!("[berth] steps: {}; kept as {digest}", keys.join(", ")));
+                log.say(&format!("[berth] steps: {}; stored as {digest}", keys.join(", ")));
             }
             Err(BuildFailed::Failed(error) | BuildFailed::Machine(error)) => {
                 log.say(&format!("[berth] failed: {error}"));
             }
-            Err(BuildFailed::Stopped) => log.say("[berth] stopped with the server; another build follows"),
+            Err(BuildFailed::Stopped) => log.say("[berth] the server stopped; it will be built again"),
         }
         builder.clear(&place);
         done
@@ -194,12 +193,12 @@ impl Work {
 fn refused(error: ArtifactError, bytes_max: u64) -> BuildFailed {
     match error {
         ArtifactError::TooLarge { path } => BuildFailed::Failed(format!(
-            "what it built is larger than {bytes_max} bytes, with {path}; leave out what its steps do not need"
+            "the build output is larger than {bytes_max} bytes, with {path}; remove what its steps do not need"
         )),
         ArtifactError::Full | ArtifactError::Io(_) => {
-            BuildFailed::Machine(format!("what it built cannot be kept: {error}"))
+            BuildFailed::Machine(format!("the build output cannot be stored: {error}"))
         }
-        other => BuildFailed::Failed(format!("what it built cannot be kept: {other}")),
+        other => BuildFailed::Failed(format!("the build output cannot be stored: {other}")),
     }
 }
 

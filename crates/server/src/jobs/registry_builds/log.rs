@@ -59,10 +59,7 @@ impl Writing {
         self.left -= fits as u64;
         if fits < bytes.len() && !self.is_cut {
             self.is_cut = true;
-            self.write(
-                format!("\n[a build's log has at most {BUILD_LOG_BYTES_MAX} bytes; the rest is left out]\n")
-                    .as_bytes(),
-            );
+            self.write(format!("\n[log truncated after {BUILD_LOG_BYTES_MAX} bytes]\n").as_bytes());
         }
     }
 

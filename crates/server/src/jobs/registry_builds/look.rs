@@ -84,7 +84,7 @@ fn no_default(heads: &Heads) -> GitError {
     GitError::Refused(if heads.branches.is_empty() {
         "the repository is empty".into()
     } else {
-        "the repository does not say which branch is its default one; give the registry a ref".into()
+        "the repository has no default branch; give the registry a ref".into()
     })
 }
 

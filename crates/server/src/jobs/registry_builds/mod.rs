@@ -123,7 +123,7 @@ async fn resume(registries: &Registries) -> Result<(), AppError> {
             let now = tx.now();
             for mut build in registry_build::under_way(tx, id, INTERRUPTED_MAX)? {
                 (build.status, build.finished_at) = (BuildStatus::Interrupted, Some(now));
-                build.error = Some("the server stopped meanwhile; another build follows".into());
+                build.error = Some("the server stopped during the build; it will be built again".into());
                 registry_build::put(tx, &build)?;
             }
             let Some(found) = registry::by_id(tx, id)? else { return Ok(()) };

@@ -41,7 +41,7 @@ pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definit
     let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == Kind::Directory);
     for (count, entry) in entries.enumerate() {
         if count == FOLDERS_MAX {
-            let text = format!("at most {FOLDERS_MAX} folders are looked at; later ones are left out");
+            let text = format!("only the first {FOLDERS_MAX} folders are read; the others are ignored");
             found.problems.push(problem(FOLDER, text));
             found.is_cut = true;
             break;
@@ -56,7 +56,7 @@ pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definit
         };
         if found.slugs.len() == PIPELINES_PER_REPOSITORY_MAX {
             let text = format!(
-                "a repository has at most {PIPELINES_PER_REPOSITORY_MAX} pipelines; this and later ones are left out"
+                "a repository has at most {PIPELINES_PER_REPOSITORY_MAX} pipelines; this one and the following are ignored"
             );
             found.problems.push(problem(&path, text));
             found.is_cut = true;
@@ -64,7 +64,7 @@ pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definit
         }
         match Slug::parse(folder) {
             Err(error) => {
-                found.problems.push(problem(&path, format!("the folder's name is the slug: it {error}")));
+                found.problems.push(problem(&path, format!("the folder name is the slug and {error}")));
             }
             Ok(slug) => {
                 found.slugs.push(slug.clone());

@@ -90,7 +90,7 @@ async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppEr
                 Ok(found) => found,
                 Err(error) => {
                     tracing::error!(?error, repository = %before.id, "cannot apply repository content");
-                    let text = "what is in it could not be used; the server's log says why".to_owned();
+                    let text = "its content could not be used; the server log says why".to_owned();
                     return fail(syncs, org, before, text).await;
                 }
             };
@@ -137,7 +137,7 @@ async fn find_and_apply(
     let mut broken = HashSet::new();
     if heads.head().is_none() && !heads.branches.is_empty() {
         // The default branch may be missing during a rename; nothing is retired because of it.
-        let text = "the repository does not say which branch is its default one; nothing was changed";
+        let text = "the repository has no default branch; nothing was changed";
         problems.push(find::problem(".", text.to_owned()));
     } else if !is_known {
         let (reader, head) = (mirror.clone(), heads.head().cloned());

@@ -284,12 +284,12 @@ async fn unreachable_quorum_is_shown_with_advice() {
     let why = asked["unreachable"].as_str().unwrap();
     assert_eq!(
         why,
-        "2 approvals are needed, and 1 of the members can give one; those who wrote or started it do not count. \
+        "2 approvals are needed, but only 1 of the members can approve; people who wrote or started the change cannot. \
          Add members who may approve, or deploy again with a bypass, which is recorded."
     );
     let waits = harbour.see(&format!("/deployments/{}", asked["deploymentId"].as_str().unwrap())).await;
     let detail = &waits["blockedBy"][0]["detail"];
-    assert_eq!(detail, "stage \"production\" needs 2 approvals; 0 so far; too few members can give one");
+    assert_eq!(detail, "stage \"production\" needs 2 approvals; 0 so far; too few members can approve");
     let listed = harbour.see("/approvals").await;
     assert_eq!(listed[0]["unreachable"], asked["unreachable"]);
     harbour.world.member("dora@acme.test", "deployer").await;

@@ -62,7 +62,7 @@ async fn current_deployment_of_a_stage_is_the_last_one_that_entered() {
     let refused = harbour.roll_back(&newer, &json!({})).await;
     refused.is(409, "invalid_state");
     let detail = refused.body["detail"].as_str().unwrap();
-    assert!(detail.contains("#1 has been in this stage since"), "{detail}");
+    assert!(detail.contains("#1 has since been deployed to this stage"), "{detail}");
     std::fs::remove_file(&down).unwrap();
     let retry = harbour.post(&format!("/deployments/{older}/stages/production/retry"), &json!({})).await;
     assert_eq!(retry.status, 200, "{}", retry.text);

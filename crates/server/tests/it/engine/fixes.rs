@@ -152,7 +152,7 @@ async fn fix_becomes_one_branch_with_one_commit_and_one_pull_request() {
     assert_eq!(opened["title"], "Make deploy.sh executable everyone");
     assert_eq!((&opened["head"]["ref"], &opened["base"]["ref"]), (&json!(BRANCH), &json!("main")));
     let body = opened["body"].as_str().unwrap();
-    assert!(body.contains("Permission denied") && body.contains("asked for by ada"), "{body}");
+    assert!(body.contains("Permission denied") && body.contains("requested by ada"), "{body}");
 
     let git = |args: &[&str]| git(&bare, args);
     let head = failed["resolvedCommitId"].as_str().unwrap();

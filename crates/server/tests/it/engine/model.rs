@@ -247,7 +247,10 @@ async fn rules_answer_when_the_model_fails() {
             (&json!("rules"), &json!("command")),
             "{name}: {seen}"
         );
-        assert!(seen["note"].as_str().is_some_and(|note| note.contains("The rules did")), "{name}: {seen}");
+        assert!(
+            seen["note"].as_str().is_some_and(|note| note.contains("The built-in rules were used instead")),
+            "{name}: {seen}"
+        );
         let sent = seen["requests"].as_array().unwrap().len();
         assert_eq!(sent == 0, name == "no budget", "{name}: {seen}");
         assert!(sent <= 4, "{name}: {seen}");

@@ -210,7 +210,7 @@ async fn rollback_requested_before_a_failure_happens_once() {
     let ended = harbour.end_of(&bad).await;
     assert_eq!(ended["status"], "failed");
     let detail = ended["detail"].as_str().unwrap();
-    assert!(detail.contains("not rolled back: #3 already goes back in this stage"), "{detail}");
+    assert!(detail.contains("not rolled back: #3 is already rolling this stage back"), "{detail}");
     assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
     assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 3);
     harbour.close().await;
@@ -244,7 +244,7 @@ async fn rollback_without_a_target_is_skipped_with_a_reason() {
     let bad = harbour.start("bad1111").await;
     let ended = harbour.end_of(&bad).await;
     let detail = ended["stages"][0]["detail"].as_str().unwrap();
-    assert!(detail.contains("it was not rolled back: no other deployment"), "{detail}");
+    assert!(detail.contains("it was not rolled back: no other successful deployment"), "{detail}");
     assert_eq!(ended["detail"].as_str().unwrap(), detail);
     assert_eq!(harbour.see("/events?kind=rollback_skipped").await[0]["data"]["stage"], "production");
     assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 1);

@@ -330,9 +330,9 @@ async fn refused_claim_shape() {
         &expect![[r#"
         {
           "type": "/docs/errors/environment_locked",
-          "title": "The environment is held",
+          "title": "The environment is locked",
           "status": 409,
-          "detail": "environment \"qa-1\" is held by grace since <time> (\"load test\"), until <time>. Wait in line with \"queue\": true, or take over with force-claim.",
+          "detail": "environment \"qa-1\" has been held by grace since <time> (\"load test\"), until <time>. Join the queue with \"queue\": true, or take over with force-claim.",
           "instance": "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1/sessions",
           "code": "environment_locked",
           "requestId": "…",

@@ -123,8 +123,8 @@ fn hostile_forge_responses_leak_no_token_and_no_links() {
         (404, "{}".to_owned(), ForgeError::NotFound),
         (429, "{}".to_owned(), ForgeError::Busy),
         (400, echoed, said(400, "bad token …")),
-        (500, "<html>".to_owned(), said(500, "it does not say why")),
-        (302, String::new(), said(302, "it does not say why")),
+        (500, "<html>".to_owned(), said(500, "no reason given")),
+        (302, String::new(), said(302, "no reason given")),
         (200, "not json".to_owned(), ForgeError::Odd),
         (201, "[]".to_owned(), ForgeError::Odd),
         (201, link("javascript:alert(1)"), ForgeError::Odd),
@@ -159,7 +159,7 @@ fn forge_that_is_slow_down_or_private_is_an_error_without_a_token() {
         (200, "[]".into())
     });
     let error = client("github", &slow.url, TOKEN, Duration::from_millis(300)).find(BRANCHES).unwrap_err();
-    assert!(error.to_string().contains("no answer within"), "{error}");
+    assert!(error.to_string().contains("no response within"), "{error}");
     let gone = client("github", "http://127.0.0.1:1", TOKEN, LIMIT).find(BRANCHES).unwrap_err();
     assert!(matches!(gone, ForgeError::Unreachable(_)), "{gone}");
     for inside in ["http://10.0.0.7/api", "https://169.254.169.254/", "http://localhost.test/"] {

@@ -96,10 +96,7 @@ fn mirror_of_a_too_large_repository_is_refused_and_cleaned_up() {
     origin.write("huge", &noise());
     origin.commit("huge");
     let error = mirror.sync(&origin.url(), None, &anything()).unwrap_err();
-    assert!(
-        matches!(&error, GitError::TooLarge(text) if text.contains("larger than a mirror may be")),
-        "{error}"
-    );
+    assert!(matches!(&error, GitError::TooLarge(text) if text.contains("larger than the limit")), "{error}");
     // Once the repository is small again, the next sync works.
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
     assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));

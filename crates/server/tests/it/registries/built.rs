@@ -146,7 +146,7 @@ async fn registry_ref_is_a_branch_tag_or_commit() {
     assert_eq!(view(&world, "empty").await["error"], "the repository is empty");
     assert_eq!(
         offered(&world, "empty/x").await,
-        "registry \"empty\" was never built well, so none of its steps can be used: the repository is empty"
+        "registry \"empty\" was never built successfully, so its steps cannot be used: the repository is empty"
     );
 }
 

@@ -89,7 +89,7 @@ async fn registry_build_interrupted_by_shutdown_is_repeated() {
         (
             &json!("succeeded"),
             &json!("interrupted"),
-            &json!("the server stopped meanwhile; another build follows")
+            &json!("the server stopped during the build; it will be built again")
         )
     );
 }

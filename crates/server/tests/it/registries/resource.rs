@@ -116,7 +116,7 @@ async fn invalid_registry_is_refused_by_name() {
         world.send(post(REGISTRIES).by(&world.ada).json(&json!({"name": "x", "repositoryUrl": url}))).await;
     reply.is(400, "unknown_member");
     assert_eq!(reply.body["errors"][0]["pointer"], "/repositoryUrl");
-    assert_eq!(reply.body["errors"][0]["detail"], "is not a member of this request; did you mean `url`?");
+    assert_eq!(reply.body["errors"][0]["detail"], "is not a field of this request; did you mean `url`?");
     let put = json!({"ref": "-x"});
     world.send(patch("tools").by(&world.ada).json(&put)).await.is(400, "invalid_request");
 }

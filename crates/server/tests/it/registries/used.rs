@@ -45,7 +45,7 @@ async fn registry_in_use_is_deleted_only_with_force() {
 
     let refused = world.send(delete("tools").by(&world.ada)).await;
     refused.is(409, "invalid_state");
-    assert!(refused.text.contains("2 pipelines name its steps, for example shop, blog"), "{}", refused.text);
+    assert!(refused.text.contains("2 pipelines use its steps, for example shop, blog"), "{}", refused.text);
     assert_eq!(slugs(&refused.body["usedBy"]), ["shop", "blog"]);
     assert_eq!(world.send(delete("unused").by(&world.ada)).await.status, 200);
 
@@ -93,7 +93,7 @@ async fn registry_users_follow_changed_and_deleted_pipelines() {
     assert_eq!(world.send(removed.by(&world.ada)).await.status, 200);
     let refused = world.send(delete("tools").by(&world.ada)).await;
     assert!(
-        refused.text.contains("the pipeline shop names its steps; change its definition"),
+        refused.text.contains("the pipeline shop uses its steps; change its definition"),
         "{}",
         refused.text
     );

@@ -141,7 +141,7 @@ async fn webhook_receiver_that_hangs_or_floods_delays_no_other() {
     }
     let log = harbour.until("/hanging/deliveries", |all| all[9]["attempts"][0].is_object()).await;
     let error = log[9]["attempts"][0]["error"].as_str().unwrap();
-    assert!(error.starts_with("no answer within"), "{error}");
+    assert!(error.starts_with("no response within"), "{error}");
     harbour.close().await;
 }
 

@@ -50,7 +50,7 @@ async fn chat_webhook_describes_takeovers_and_grants() {
     let release = call("DELETE", &format!("{QA}/sessions/{session}")).by(&harbour.ada);
     assert_eq!(harbour.world.send(release).await.status, 200);
     let lines = chat.heard(2).await;
-    assert_eq!(lines[1].json(), json!({"text": "bob was next in the queue and now has qa-1 of web"}));
+    assert_eq!(lines[1].json(), json!({"text": "bob was next in the queue and now holds qa-1 of web"}));
     harbour.close().await;
 }
 

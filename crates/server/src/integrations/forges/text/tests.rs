@@ -87,15 +87,15 @@ fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
     "]]
     .assert_eq(&commit_message(&about));
     expect_test::expect![[r"
-        Berth suggests this change because a deployment failed. **Nobody has tried it: read it before you merge it.**
+        Berth suggests this change because a deployment failed. **It has not been tested: review it before you merge it.**
 
-        What went wrong, found by rules, not by a model:
+        What went wrong, found by built-in rules:
 
         ```text
         `deploy.sh` has lost its executable bit.
         ```
 
-        The lines of the log that show it:
+        Log lines that show it:
 
         ```text
              3 | sh: ./deploy.sh: Permission denied
@@ -104,7 +104,7 @@ fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
         - pipeline shop, stage production, step deploy
         - [deployment dep_1](<https://berth.acme.test/d/dep_1>)
         - analysis anl_1
-        - asked for by Ada Lovelace
+        - requested by Ada Lovelace
     "]]
     .assert_eq(&body(&about));
 }

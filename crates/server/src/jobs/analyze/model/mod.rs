@@ -100,7 +100,7 @@ pub(super) async fn ask(
             Err(_) => {}
         }
     }
-    Ok(Err("its answers were not what was asked for".to_owned()))
+    Ok(Err("its responses did not match the expected format".to_owned()))
 }
 
 /// Reads the current API key, which appends an event.
@@ -149,10 +149,10 @@ impl Asking<'_> {
             let Some(seconds) = patience else { return Ok(Err(why)) };
             let pause = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
             if self.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
-                return Ok(Err("the server stops".to_owned()));
+                return Ok(Err("the server is stopping".to_owned()));
             }
         }
-        Ok(Err("it gave no answer".to_owned()))
+        Ok(Err("it did not respond".to_owned()))
     }
 
     /// Runs on its own thread, so that a hanging model does not block shutdown.
@@ -215,8 +215,8 @@ fn mark() -> String {
 fn complaint(answered: &Result<Answered, Failed>, is_understood: bool) -> Option<String> {
     match answered {
         Err(failed) => Some(failed.why.clone()),
-        Ok(it) if !(200..300).contains(&it.status) => Some(format!("it answered {}", it.status)),
-        Ok(_) if !is_understood => Some("its answer is not one of this API".to_owned()),
+        Ok(it) if !(200..300).contains(&it.status) => Some(format!("it responded with {}", it.status)),
+        Ok(_) if !is_understood => Some("its response does not match this API".to_owned()),
         Ok(_) => None,
     }
 }
