@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use berth_core::id::{OrgId, PipelineId};
 use berth_core::name::{DisplayName, Slug};
-use berth_core::pipeline::state::{self, Create, Defined, Outline};
+use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition, DefinitionOutline};
 use berth_core::time::Timestamp;
 use berth_definition::parse;
 use berth_store::tables::pipeline;
@@ -25,9 +25,9 @@ const APART_MICROS: i64 = 1_000;
 
 pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {
     let definition = parse(DEFINITION).definition.context("the benchmark's definition has errors")?;
-    let defined = Defined {
+    let defined = CheckedDefinition {
         hash: DEFINITION_HASH.into(),
-        outline: Outline::of(&definition),
+        outline: DefinitionOutline::from_definition(&definition),
         environments: definition.ephemeral_environments,
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
@@ -42,7 +42,7 @@ pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()>
                 let id = PipelineId::from_parts(created_at, tx.entropy()?);
                 let (slug, name) = named(number, rows);
                 let name = Some(DisplayName::parse(&name)?);
-                let command = Create { id, slug: Slug::parse(&slug)?, name, definition: defined.clone() };
+                let command = CreatePipelineCommand { id, slug: Slug::parse(&slug)?, name, definition: defined.clone() };
                 tx.commit(state::create(command, None, created_at)?)?;
             }
             Ok::<_, anyhow::Error>(())

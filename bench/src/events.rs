@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::OrgId;
 use berth_core::name::{Email, Slug};
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let created = made("acme")?;
     let org = created.org.id;
 
-    let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
+    let vault = SecretVault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
     let config = Config {
         data_dir: dir.path().to_owned(),
         rate_limit: false,
@@ -149,7 +149,7 @@ fn sealing_alone(store: &Store, org: OrgId, count: i64) -> anyhow::Result<Durati
 }
 
 fn event(number: i64) -> NewEvent {
-    let subject = Subject::new("pipeline", format!("pl_{number:026}"), Some("shop"));
+    let subject = EventSubject::new("pipeline", format!("pl_{number:026}"), Some("shop"));
     NewEvent::new(EventKind::PipelineStopped, subject).with("reason", "measured").with("number", number)
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use berth_core::name::{Email, Slug};
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
@@ -52,7 +52,7 @@ impl Site {
         let filled_in = start.elapsed();
         let bytes = std::fs::metadata(dir.database())?.len();
 
-        let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
+        let vault = SecretVault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let config = Config { data_dir: dir.path().to_owned(), rate_limit: false, ..Config::local(listen) };
         let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));

@@ -1,6 +1,6 @@
 //! Input of an analysis.
 
-use berth_core::deployment::Cause;
+use berth_core::deployment::FailureCode;
 
 /// Only the last lines of a longer log are analyzed.
 pub const LINES_MAX: usize = 5_000;
@@ -28,7 +28,7 @@ pub struct AnalysisInput<'a> {
 /// How the step ended, as recorded by the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct StepEnding<'a> {
-    pub cause: Cause,
+    pub cause: FailureCode,
     pub exit_code: Option<i32>,
     /// The signal that killed the step's main process.
     pub signal: Option<i32>,
@@ -37,7 +37,7 @@ pub struct StepEnding<'a> {
 
 impl<'a> StepEnding<'a> {
     /// Parses a recorded failure. The detail names the signal.
-    pub fn from_record(cause: Cause, exit_code: Option<i32>, detail: &'a str) -> Self {
+    pub fn from_record(cause: FailureCode, exit_code: Option<i32>, detail: &'a str) -> Self {
         let signal = detail.split("ended by signal ").nth(1).filter(|_| exit_code.is_none());
         let digits = signal.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
         Self { cause, exit_code, signal: digits.and_then(|digits| digits.parse().ok()), detail }
@@ -45,17 +45,17 @@ impl<'a> StepEnding<'a> {
 
     /// A step that exited with this code.
     pub const fn from_exit_code(code: i32) -> Self {
-        Self { cause: Cause::StepFailed, exit_code: Some(code), signal: None, detail: "" }
+        Self { cause: FailureCode::StepFailed, exit_code: Some(code), signal: None, detail: "" }
     }
 
     /// A step that was killed by this signal.
     pub const fn from_signal(signal: i32) -> Self {
-        Self { cause: Cause::Killed, exit_code: None, signal: Some(signal), detail: "" }
+        Self { cause: FailureCode::Killed, exit_code: None, signal: Some(signal), detail: "" }
     }
 
     /// A step that exceeded its timeout.
     pub const fn from_timeout() -> Self {
-        Self { cause: Cause::TimedOut, exit_code: None, signal: None, detail: "" }
+        Self { cause: FailureCode::TimedOut, exit_code: None, signal: None, detail: "" }
     }
 
     /// The exit code that a shell would return: 128 plus the signal number.

@@ -1,6 +1,6 @@
 //! Definition of a rule.
 
-use berth_core::deployment::Cause;
+use berth_core::deployment::FailureCode;
 use regex::Regex;
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub struct Rule {
     /// If not empty, the step must have ended with one of these exit codes, as counted by a shell.
     pub exits: &'static [i32],
     /// If set, the engine must have recorded this cause.
-    pub cause: Option<Cause>,
+    pub cause: Option<FailureCode>,
     /// How many lines after the match belong to it.
     pub after: usize,
     /// The root cause, with `{name}` for a named group.

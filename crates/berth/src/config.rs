@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use berth_core::runner::Times;
+use berth_core::runner::RunnerTimeouts;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_MIN, STREAMS_PER_TOKEN_MAX};
 use serde::Deserialize;
@@ -157,7 +157,7 @@ impl RunnerSettings {
 impl Default for RunnerSettings {
     fn default() -> Self {
         let ms = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        let stop_grace = Times::default().stop_grace;
+        let stop_grace = RunnerTimeouts::default().stop_grace;
         Self {
             places: RUNNER_PLACES,
             sandbox: SandboxLevel::Auto,

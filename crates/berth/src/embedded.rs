@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use berth_engine::Embedded;
+use berth_engine::EmbeddedLink;
 use berth_runner::{
     Confinement, RunnerOptions, RunnerStartError, STEP_LOG_PATIENCE, SandboxMode, StepRunner,
     StepUserAccount, kill_leftovers,
@@ -71,7 +71,7 @@ pub(crate) fn start(
         kill_leftovers(&work_dir).context("cannot kill processes of an earlier server")?;
         return Ok(None);
     };
-    let link = Arc::new(Embedded::new(app.services().clone()));
+    let link = Arc::new(EmbeddedLink::new(app.services().clone()));
     let settings = RunnerOptions {
         slots: told.places,
         labels,

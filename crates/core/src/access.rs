@@ -50,7 +50,7 @@ impl FromStr for Role {
 pub struct UnknownRole;
 
 /// An action as a type, so that a use case can require proof of exactly its own permission.
-pub trait Permit: Send + Sync + 'static {
+pub trait ActionPermit: Send + Sync + 'static {
     const ACTION: Action;
 }
 

@@ -1,43 +1,43 @@
 //! The result of a rule: a decision or a refusal. A rule has no side effects; the caller commits the decision.
 
-use crate::analysis::{Analysis, FixPullRequest};
+use crate::analysis::{Analysis, AnalysisPullRequest};
 use crate::approval::Approval;
 use crate::deployment::run::RunChange;
 use crate::deployment::stages::stage::{Stage, StageEnd};
 use crate::deployment::{EnvironmentDeployment, StagesDeployment};
 use crate::environment::fence::Fence;
-use crate::environment::{Environment, Holder, Locked, NotActive, Session, Ticket};
+use crate::environment::{Environment, LockHolder, LockConflict, InactiveSession, Session, Ticket};
 use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
 
 /// All effects of one command, written in one transaction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision<A> {
-    pub changes: Vec<Change>,
+pub struct RuleDecision<A> {
+    pub changes: Vec<RecordChange>,
     pub events: Vec<NewEvent>,
-    pub effects: Vec<Effect>,
+    pub effects: Vec<OutboxEffect>,
     pub answer: A,
 }
 
-impl<A> Decision<A> {
+impl<A> RuleDecision<A> {
     /// A decision without changes or events.
-    pub fn calm(answer: A) -> Self {
+    pub fn without_changes(answer: A) -> Self {
         Self { changes: Vec::new(), events: Vec::new(), effects: Vec::new(), answer }
     }
 }
 
 /// A decision whose answer may be a refusal and that may still have changes. A command for an expired session, for
 /// example, is refused, and the expiry is written with the refusal.
-pub type Ruling<A> = Decision<Result<A, Refusal>>;
+pub type RefusableDecision<A> = RuleDecision<Result<A, CommandRefusal>>;
 
 /// A change writes a whole record, so every kind of record has one load and one write.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Change {
-    Put(Record),
+pub enum RecordChange {
+    Put(DomainRecord),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Record {
+pub enum DomainRecord {
     Pipeline(Box<Pipeline>),
     Environment(Box<Environment>),
     Session(Box<Session>),
@@ -49,12 +49,12 @@ pub enum Record {
     Stage(Box<Stage>),
     StageEnd(Box<StageEnd>),
     Analysis(Box<Analysis>),
-    FixPullRequest(Box<FixPullRequest>),
+    FixPullRequest(Box<AnalysisPullRequest>),
 }
 
 /// A side effect outside the database, kept in the outbox until it is done.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Effect {
+pub struct OutboxEffect {
     /// The worker that handles it.
     pub kind: String,
     pub payload: serde_json::Value,
@@ -62,7 +62,7 @@ pub struct Effect {
 
 /// Why a command was refused. A refusal is a result, not a fault.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum CommandRefusal {
     #[error("the record has changed since you read it: it is now at version {current}")]
     PreconditionFailed { current: i64 },
     #[error("{0}")]
@@ -86,11 +86,11 @@ pub enum Refusal {
     #[error("there is no such stage in this deployment")]
     NoSuchStage,
     #[error("the environment is held by {}", .0.session.holder.name)]
-    EnvironmentLocked(Box<Locked>),
+    EnvironmentLocked(Box<LockConflict>),
     #[error("the session is not active any more: it is {}", .0.session.status().as_str())]
-    SessionNotActive(Box<NotActive>),
+    SessionNotActive(Box<InactiveSession>),
     #[error("the session is held by {}", .0.name)]
-    NotSessionHolder(Holder),
+    NotSessionHolder(LockHolder),
     /// `None` if the environment is free.
     #[error("{}", match current {
         Some(fence) => format!("the holder of the environment has changed since you read it: it is now at fence {fence}"),

@@ -148,7 +148,7 @@ impl fmt::Display for EventKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     #[serde(rename = "type")]
-    pub kind: ActorKind,
+    pub kind: ActorType,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub id: Option<UserId>,
     pub name: String,
@@ -159,7 +159,7 @@ pub struct Actor {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ActorKind {
+pub enum ActorType {
     User,
     Service,
     System,
@@ -167,13 +167,13 @@ pub enum ActorKind {
 
 impl Actor {
     pub fn system() -> Self {
-        Self { kind: ActorKind::System, id: None, name: "berth".into(), token: None }
+        Self { kind: ActorType::System, id: None, name: "berth".into(), token: None }
     }
 }
 
 /// What an event is about, like `pipeline` `pl_…`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct EventSubject {
     #[serde(rename = "type")]
     pub kind: String,
     pub id: String,
@@ -181,7 +181,7 @@ pub struct Subject {
     pub name: Option<String>,
 }
 
-impl Subject {
+impl EventSubject {
     pub fn new(kind: &str, id: impl fmt::Display, name: Option<&str>) -> Self {
         Self { kind: kind.to_owned(), id: id.to_string(), name: name.map(str::to_owned) }
     }
@@ -193,13 +193,13 @@ pub struct NewEvent {
     pub kind: EventKind,
     /// The actor, if it is not the caller: an expired session is ended by the system.
     pub by: Option<Actor>,
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<EventSubject>,
     /// Details of this kind; never a secret or a request body.
     pub data: serde_json::Value,
 }
 
 impl NewEvent {
-    pub fn new(kind: EventKind, subject: Subject) -> Self {
+    pub fn new(kind: EventKind, subject: EventSubject) -> Self {
         Self {
             kind,
             by: None,
@@ -209,7 +209,7 @@ impl NewEvent {
     }
 
     #[must_use]
-    pub fn about(mut self, subject: Subject) -> Self {
+    pub fn with_subject(mut self, subject: EventSubject) -> Self {
         self.subjects.push(subject);
         self
     }
@@ -243,7 +243,7 @@ pub struct Event {
     pub occurred_at: Timestamp,
     pub actor: Actor,
     pub request_id: Option<String>,
-    pub subjects: Vec<Subject>,
+    pub subjects: Vec<EventSubject>,
     pub data: serde_json::Value,
     /// Hash chain: the hash of the previous event and of this one, which makes later edits detectable.
     pub previous_hash: String,

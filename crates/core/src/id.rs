@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::time::Timestamp;
 
 /// The random part of an identifier.
-pub type Entropy = [u8; 10];
+pub type IdEntropy = [u8; 10];
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// Decoding table.
@@ -148,7 +148,7 @@ const NUMBER_BITS: u32 = 40;
 impl EventId {
     /// Embeds the sequence number, by which the event is found.
     #[must_use]
-    pub fn numbered(self, number: i64) -> Self {
+    pub fn with_number(self, number: i64) -> Self {
         let number = u128::from(number.unsigned_abs()) & ((1 << NUMBER_BITS) - 1);
         Self(self.0 >> NUMBER_BITS << NUMBER_BITS | number)
     }
@@ -160,9 +160,9 @@ impl EventId {
 }
 
 /// Deserializes an id without copying its text.
-struct Text<T>(PhantomData<T>);
+struct IdVisitor<T>(PhantomData<T>);
 
-impl<T: FromStr<Err = InvalidId>> Visitor<'_> for Text<T> {
+impl<T: FromStr<Err = InvalidId>> Visitor<'_> for IdVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -174,7 +174,7 @@ impl<T: FromStr<Err = InvalidId>> Visitor<'_> for Text<T> {
     }
 }
 
-fn sortable(now: Timestamp, mut entropy: Entropy) -> u128 {
+fn sortable(now: Timestamp, mut entropy: IdEntropy) -> u128 {
     let micros = u64::try_from(now.as_micros()).unwrap_or(0);
     let millis = micros / 1_000;
     // The twelve bits after the milliseconds hold the microseconds, as RFC 9562 allows, so that ids sort in order of
@@ -208,7 +208,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_id_survives_its_text_and_sorts_by_time(
-            a in 0i64..4_000_000_000_000_000, b in 0i64..4_000_000_000_000_000, entropy: Entropy
+            a in 0i64..4_000_000_000_000_000, b in 0i64..4_000_000_000_000_000, entropy: IdEntropy
         ) {
             let make = |micros| PipelineId::from_parts(Timestamp::from_micros(micros), entropy);
             prop_assert_eq!(make(a).to_string().parse::<PipelineId>(), Ok(make(a)));
@@ -219,15 +219,15 @@ mod tests {
 
         #[test]
         fn an_id_of_an_event_ends_with_its_number(
-            micros in 0i64..4_000_000_000_000_000, entropy: Entropy, number in 0i64..1 << 40
+            micros in 0i64..4_000_000_000_000_000, entropy: IdEntropy, number in 0i64..1 << 40
         ) {
             let id = EventId::from_parts(Timestamp::from_micros(micros), entropy);
-            let numbered = id.numbered(number);
+            let numbered = id.with_number(number);
             prop_assert_eq!(numbered.number(), number);
             prop_assert_eq!(numbered.to_string().parse::<EventId>(), Ok(numbered));
             let millis = |id: EventId| id.0 >> 80;
             prop_assert_eq!(millis(numbered), millis(id));
-            prop_assert_eq!(id.numbered(id.number()), id);
+            prop_assert_eq!(id.with_number(id.number()), id);
         }
 
         #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::deployment::stages::stage::Past;
+use crate::deployment::stages::stage::PastStageEnd;
 use crate::id::{DeploymentId, PipelineId};
 use crate::time::Timestamp;
 
@@ -12,27 +12,27 @@ const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 
 /// The end of a deployment in the last stage.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Seen {
-    pub past: Past,
+pub struct LastStageEnd {
+    pub past: PastStageEnd,
     /// When the deployment was requested.
     pub created_at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measures {
+pub struct DoraMetrics {
     /// Changes that succeeded in the last stage.
     pub deployments: usize,
-    pub lead: Lead,
-    pub failures: Failures,
-    pub restores: Restores,
+    pub lead: LeadTimeStats,
+    pub failures: FailureStats,
+    pub restores: RestoreStats,
     /// Every day of the period, in UTC.
-    pub days: Vec<Day>,
+    pub days: Vec<DayMetrics>,
 }
 
 /// Seconds from the commit to success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lead {
-    pub seconds: Spread,
+pub struct LeadTimeStats {
+    pub seconds: DurationPercentiles,
     /// Changes with a known commit time.
     pub from_commit: usize,
     /// Changes without one, measured from the request of the deployment.
@@ -40,7 +40,7 @@ pub struct Lead {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failures {
+pub struct FailureStats {
     /// Changes that succeeded or failed in the last stage.
     pub reached: usize,
     pub failed: usize,
@@ -48,7 +48,7 @@ pub struct Failures {
     pub rolled_back: usize,
 }
 
-impl Failures {
+impl FailureStats {
     /// `None` if there were no changes.
     pub fn rate(&self) -> Option<f64> {
         ratio(self.failed + self.rolled_back, self.reached)
@@ -57,21 +57,21 @@ impl Failures {
 
 /// Seconds from a failure to the next success in the same stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restores {
-    pub seconds: Spread,
+pub struct RestoreStats {
+    pub seconds: DurationPercentiles,
     pub restored: usize,
     /// Still failed at the end of the period.
     pub open: usize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Spread {
+pub struct DurationPercentiles {
     pub median: Option<i64>,
     pub p90: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Day {
+pub struct DayMetrics {
     pub start: Timestamp,
     pub deployments: usize,
     pub failed: usize,
@@ -80,7 +80,7 @@ pub struct Day {
 }
 
 #[derive(Default)]
-struct OfDay {
+struct DaySamples {
     deployments: usize,
     failed: usize,
     leads: Vec<i64>,
@@ -88,8 +88,8 @@ struct OfDay {
 }
 
 /// `seen` is sorted, oldest first. The caller bounds the period.
-pub fn measure(seen: &[Seen], from: Timestamp, to: Timestamp) -> Measures {
-    let mut days: BTreeMap<i64, OfDay> = BTreeMap::new();
+pub fn measure(seen: &[LastStageEnd], from: Timestamp, to: Timestamp) -> DoraMetrics {
+    let mut days: BTreeMap<i64, DaySamples> = BTreeMap::new();
     let last = to.as_micros().saturating_sub(1).max(from.as_micros()).div_euclid(DAY_MICROS);
     for day in from.as_micros().div_euclid(DAY_MICROS)..=last {
         days.entry(day).or_default();
@@ -112,7 +112,7 @@ pub fn measure(seen: &[Seen], from: Timestamp, to: Timestamp) -> Measures {
         if !end.is_success {
             broken.entry(end.pipeline).or_insert(end.at);
         }
-        if end.of.is_some() {
+        if end.rolled_back.is_some() {
             continue;
         }
         reached.insert(end.deployment);
@@ -123,44 +123,44 @@ pub fn measure(seen: &[Seen], from: Timestamp, to: Timestamp) -> Measures {
             let seconds = end.at.seconds_since(end.committed_at.unwrap_or(it.created_at)).max(0);
             leads.push(seconds);
             day.leads.push(seconds);
-            if it.past.is_taken_back {
+            if it.past.is_rolled_back {
                 rolled_back.insert(end.deployment);
             }
         } else {
             day.failed += usize::from(failed.insert(end.deployment));
         }
     }
-    Measures {
+    DoraMetrics {
         deployments,
-        lead: Lead { from_commit, from_creation: leads.len() - from_commit, seconds: spread(leads) },
-        failures: Failures {
+        lead: LeadTimeStats { from_commit, from_creation: leads.len() - from_commit, seconds: duration_percentiles(leads) },
+        failures: FailureStats {
             reached: reached.len(),
             failed: failed.len(),
             rolled_back: rolled_back.difference(&failed).count(),
         },
-        restores: Restores {
+        restores: RestoreStats {
             restored: restored_after.len(),
-            seconds: spread(restored_after),
+            seconds: duration_percentiles(restored_after),
             open: broken.len(),
         },
-        days: days.into_iter().map(shown).collect(),
+        days: days.into_iter().map(summarize_day).collect(),
     }
 }
 
-fn shown((day, it): (i64, OfDay)) -> Day {
-    Day {
+fn summarize_day((day, it): (i64, DaySamples)) -> DayMetrics {
+    DayMetrics {
         start: Timestamp::from_micros(day.saturating_mul(DAY_MICROS)),
         deployments: it.deployments,
         failed: it.failed,
-        lead_median: spread(it.leads).median,
-        restore_median: spread(it.restores).median,
+        lead_median: duration_percentiles(it.leads).median,
+        restore_median: duration_percentiles(it.restores).median,
     }
 }
 
-fn spread(mut seconds: Vec<i64>) -> Spread {
+fn duration_percentiles(mut seconds: Vec<i64>) -> DurationPercentiles {
     seconds.sort_unstable();
     let at = |percent: usize| seconds.get((seconds.len().saturating_sub(1)) * percent / 100).copied();
-    Spread { median: at(50), p90: at(90) }
+    DurationPercentiles { median: at(50), p90: at(90) }
 }
 
 /// Rounded to thousandths.
@@ -185,7 +185,7 @@ mod tests {
     }
 
     /// An end in the last stage at this hour; the deployment was requested an hour before.
-    fn end(number: u8, hours: i64, is_success: bool) -> Seen {
+    fn end(number: u8, hours: i64, is_success: bool) -> LastStageEnd {
         let at = midnight().plus_seconds(hours * HOUR_S);
         let end = StageEnd {
             pipeline: PipelineId::from_parts(midnight(), [0; 10]),
@@ -195,27 +195,27 @@ mod tests {
             is_success,
             at,
             origin: id(number),
-            of: None,
+            rolled_back: None,
             committed_at: None,
             is_last: true,
         };
-        Seen { past: Past { end, is_taken_back: false }, created_at: at.plus_seconds(-HOUR_S) }
+        LastStageEnd { past: PastStageEnd { end, is_rolled_back: false }, created_at: at.plus_seconds(-HOUR_S) }
     }
 
-    fn committed(mut it: Seen, hours_before: i64) -> Seen {
+    fn with_commit_time(mut it: LastStageEnd, hours_before: i64) -> LastStageEnd {
         it.past.end.committed_at = Some(it.past.end.at.plus_seconds(-hours_before * HOUR_S));
         it
     }
 
-    fn of_days(seen: &[Seen], days: i64) -> Measures {
+    fn measure_days(seen: &[LastStageEnd], days: i64) -> DoraMetrics {
         measure(seen, midnight(), midnight().plus_seconds(days * 24 * HOUR_S))
     }
 
     #[test]
     fn of_nothing_nothing_is_known() {
-        let found = of_days(&[], 2);
+        let found = measure_days(&[], 2);
         assert_eq!((found.deployments, found.failures.rate()), (0, None));
-        assert_eq!((&found.lead.seconds, &found.restores.seconds), (&Spread::default(), &Spread::default()));
+        assert_eq!((&found.lead.seconds, &found.restores.seconds), (&DurationPercentiles::default(), &DurationPercentiles::default()));
         let days: Vec<_> = found.days.iter().map(|day| (day.start.to_string(), day.lead_median)).collect();
         let wanted = ["2026-11-01T00:00:00.000Z", "2026-11-02T00:00:00.000Z"];
         assert_eq!(days, wanted.map(|day| (day.to_owned(), None)));
@@ -224,11 +224,11 @@ mod tests {
     #[test]
     fn a_made_history_gives_the_four_measures() {
         let mut bad = end(4, 30, true);
-        bad.past.is_taken_back = true;
+        bad.past.is_rolled_back = true;
         let mut back = end(5, 31, true);
-        (back.past.end.of, back.past.end.origin) = (Some(id(4)), id(3));
+        (back.past.end.rolled_back, back.past.end.origin) = (Some(id(4)), id(3));
         let history = [
-            committed(end(1, 10, true), 5),
+            with_commit_time(end(1, 10, true), 5),
             // Failed twice, and restored two hours after the first failure.
             end(2, 12, false),
             end(2, 13, false),
@@ -237,18 +237,18 @@ mod tests {
             back,
             end(6, 40, false),
         ];
-        let found = of_days(&history, 2);
+        let found = measure_days(&history, 2);
         assert_eq!(found.deployments, 3);
-        let lead = Lead {
-            seconds: Spread { median: Some(HOUR_S), p90: Some(HOUR_S) },
+        let lead = LeadTimeStats {
+            seconds: DurationPercentiles { median: Some(HOUR_S), p90: Some(HOUR_S) },
             from_commit: 1,
             from_creation: 2,
         };
         assert_eq!(found.lead, lead);
-        assert_eq!(found.failures, Failures { reached: 5, failed: 2, rolled_back: 1 });
+        assert_eq!(found.failures, FailureStats { reached: 5, failed: 2, rolled_back: 1 });
         assert_eq!(found.failures.rate(), Some(0.6));
-        let seconds = Spread { median: Some(2 * HOUR_S), p90: Some(2 * HOUR_S) };
-        assert_eq!(found.restores, Restores { seconds, restored: 1, open: 1 });
+        let seconds = DurationPercentiles { median: Some(2 * HOUR_S), p90: Some(2 * HOUR_S) };
+        assert_eq!(found.restores, RestoreStats { seconds, restored: 1, open: 1 });
         let days: Vec<_> = found.days.iter().map(|day| (day.deployments, day.failed)).collect();
         assert_eq!(days, [(2, 1), (1, 1)]);
     }
@@ -256,15 +256,15 @@ mod tests {
     #[test]
     fn a_rollback_restores_and_is_no_deployment() {
         let mut back = end(3, 3, true);
-        (back.past.end.of, back.past.end.origin) = (Some(id(2)), id(1));
-        let found = of_days(&[end(1, 1, true), end(2, 2, false), back], 1);
+        (back.past.end.rolled_back, back.past.end.origin) = (Some(id(2)), id(1));
+        let found = measure_days(&[end(1, 1, true), end(2, 2, false), back], 1);
         assert_eq!((found.deployments, found.failures.reached), (1, 2));
         assert_eq!(found.restores.seconds.median, Some(HOUR_S));
     }
 
     #[test]
     fn a_commit_from_the_future_took_no_time() {
-        let found = of_days(&[committed(end(1, 1, true), -3)], 1);
+        let found = measure_days(&[with_commit_time(end(1, 1, true), -3)], 1);
         assert_eq!(found.lead.seconds.median, Some(0));
     }
 }

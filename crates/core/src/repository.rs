@@ -21,7 +21,7 @@ pub struct Repository {
     /// A secret of the organization.
     pub credential: Option<SecretName>,
     pub poll_seconds: i64,
-    pub seen: Seen,
+    pub seen: RepositorySyncState,
     /// Increases with every change by a user, not with syncs.
     pub version: i64,
     pub created_at: Timestamp,
@@ -31,7 +31,7 @@ pub struct Repository {
 
 /// The result of the last sync.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct RepositorySyncState {
     pub default_branch: Option<String>,
     /// The head of the default branch.
     pub head: Option<String>,
@@ -57,7 +57,7 @@ pub struct SyncProblem {
 
 impl Repository {
     /// The next sync after this many consecutive failures, with exponential backoff.
-    pub fn next_look(&self, failures: i64, now: Timestamp) -> Timestamp {
+    pub fn next_sync_at(&self, failures: i64, now: Timestamp) -> Timestamp {
         let doublings = u32::try_from(failures).unwrap_or(0).min(16);
         let wait = self.poll_seconds.saturating_mul(1 << doublings);
         // Failures never shorten the poll interval.
@@ -66,7 +66,7 @@ impl Repository {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum GitTransport {
     Https,
     /// Unencrypted; only allowed on loopback.
     Http,
@@ -81,7 +81,7 @@ pub enum Transport {
 #[serde(try_from = "String", into = "String")]
 pub struct RemoteUrl {
     text: String,
-    transport: Transport,
+    transport: GitTransport,
 }
 
 const FORMS: InvalidName = InvalidName(
@@ -99,9 +99,9 @@ impl RemoteUrl {
         let transport = if text.starts_with('/') || text.starts_with("file://") {
             check_local(text.strip_prefix("file://").unwrap_or(text))?
         } else if let Some(rest) = text.strip_prefix("https://") {
-            check_web(rest).map(|()| Transport::Https)?
+            check_web(rest).map(|()| GitTransport::Https)?
         } else if let Some(rest) = text.strip_prefix("http://") {
-            check_web(rest).map(|()| Transport::Http)?
+            check_web(rest).map(|()| GitTransport::Http)?
         } else if let Some(rest) = text.strip_prefix("ssh://") {
             let (authority, path) = rest.split_once('/').ok_or(FORMS)?;
             check_ssh(authority, path)?
@@ -119,29 +119,29 @@ impl RemoteUrl {
         &self.text
     }
 
-    pub fn transport(&self) -> Transport {
+    pub fn transport(&self) -> GitTransport {
         self.transport
     }
 
     /// The directory of a local repository.
     pub fn local_path(&self) -> Option<&str> {
         let path = self.text.strip_prefix("file://").unwrap_or(&self.text);
-        (self.transport == Transport::Local).then_some(path)
+        (self.transport == GitTransport::Local).then_some(path)
     }
 
     /// Scheme, host and port of an HTTP URL; credentials are bound to it.
     pub fn origin(&self) -> Option<&str> {
         let begin = self.text.find("://")? + 3;
         let end = self.text[begin..].find('/').map_or(self.text.len(), |found| begin + found);
-        matches!(self.transport, Transport::Https | Transport::Http).then(|| &self.text[..end])
+        matches!(self.transport, GitTransport::Https | GitTransport::Http).then(|| &self.text[..end])
     }
 
     /// The host without user, port and brackets; `None` for a local repository.
     pub fn host(&self) -> Option<&str> {
         let authority = match self.transport {
-            Transport::Local => return None,
-            Transport::Https | Transport::Http => self.origin()?.split_once("://")?.1,
-            Transport::Ssh => match self.text.strip_prefix("ssh://") {
+            GitTransport::Local => return None,
+            GitTransport::Https | GitTransport::Http => self.origin()?.split_once("://")?.1,
+            GitTransport::Ssh => match self.text.strip_prefix("ssh://") {
                 Some(rest) => rest.split_once('/')?.0,
                 None => self.text.split_once(':')?.0,
             },
@@ -157,9 +157,9 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"._~/%+@:,=-[]?#".contains(&byte)
 }
 
-fn check_local(path: &str) -> Result<Transport, InvalidName> {
+fn check_local(path: &str) -> Result<GitTransport, InvalidName> {
     let is_clean = path.starts_with('/') && path.split('/').all(|part| part != ".." && part != ".");
-    if is_clean && !path.contains(['?', '#', '[', ']']) { Ok(Transport::Local) } else { Err(FORMS) }
+    if is_clean && !path.contains(['?', '#', '[', ']']) { Ok(GitTransport::Local) } else { Err(FORMS) }
 }
 
 fn check_web(rest: &str) -> Result<(), InvalidName> {
@@ -173,7 +173,7 @@ fn check_web(rest: &str) -> Result<(), InvalidName> {
     if is_authority(authority) && is_path(path) { Ok(()) } else { Err(FORMS) }
 }
 
-fn check_ssh(authority: &str, path: &str) -> Result<Transport, InvalidName> {
+fn check_ssh(authority: &str, path: &str) -> Result<GitTransport, InvalidName> {
     if path.contains(['?', '#']) {
         return Err(NO_QUERY);
     }
@@ -185,7 +185,7 @@ fn check_ssh(authority: &str, path: &str) -> Result<Transport, InvalidName> {
         && !user.starts_with('-')
         && user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     let is_good = is_user && is_authority(host) && is_path(path);
-    if is_good { Ok(Transport::Ssh) } else { Err(FORMS) }
+    if is_good { Ok(GitTransport::Ssh) } else { Err(FORMS) }
 }
 
 fn is_path(path: &str) -> bool {
@@ -239,14 +239,14 @@ mod tests {
     #[test]
     fn the_forms_of_an_address_are_told_apart() {
         for (text, transport, host) in [
-            ("https://git.acme.test/shop.git", Transport::Https, Some("git.acme.test")),
-            ("https://git.acme.test:8443/a/b", Transport::Https, Some("git.acme.test")),
-            ("http://127.0.0.1:3000/shop.git", Transport::Http, Some("127.0.0.1")),
-            ("https://[2001:db8::1]:8443/a", Transport::Https, Some("2001:db8::1")),
-            ("ssh://git@git.acme.test:2222/shop.git", Transport::Ssh, Some("git.acme.test")),
-            ("git@git.acme.test:team/shop.git", Transport::Ssh, Some("git.acme.test")),
-            ("/srv/git/shop.git", Transport::Local, None),
-            ("file:///srv/git/shop.git", Transport::Local, None),
+            ("https://git.acme.test/shop.git", GitTransport::Https, Some("git.acme.test")),
+            ("https://git.acme.test:8443/a/b", GitTransport::Https, Some("git.acme.test")),
+            ("http://127.0.0.1:3000/shop.git", GitTransport::Http, Some("127.0.0.1")),
+            ("https://[2001:db8::1]:8443/a", GitTransport::Https, Some("2001:db8::1")),
+            ("ssh://git@git.acme.test:2222/shop.git", GitTransport::Ssh, Some("git.acme.test")),
+            ("git@git.acme.test:team/shop.git", GitTransport::Ssh, Some("git.acme.test")),
+            ("/srv/git/shop.git", GitTransport::Local, None),
+            ("file:///srv/git/shop.git", GitTransport::Local, None),
         ] {
             let url = RemoteUrl::parse(text).expect(text);
             assert_eq!((url.transport(), url.host(), url.as_str()), (transport, host, text));
@@ -306,13 +306,13 @@ mod tests {
             url: RemoteUrl::parse("/srv/x").expect("a url"),
             credential: None,
             poll_seconds,
-            seen: Seen::default(),
+            seen: RepositorySyncState::default(),
             version: 1,
             created_at: now,
             updated_at: now,
             deleted_at: None,
         };
-        let wait = |poll, failures| repository(poll).next_look(failures, now).seconds_since(now);
+        let wait = |poll, failures| repository(poll).next_sync_at(failures, now).seconds_since(now);
         assert_eq!([wait(60, 0), wait(60, 1), wait(60, 2), wait(60, 9)], [60, 120, 240, 3_600]);
         assert_eq!([wait(86_400, 0), wait(86_400, 5)], [86_400, 86_400]);
     }

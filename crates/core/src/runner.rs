@@ -58,7 +58,7 @@ pub struct Runner {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum RunnerStatus {
     /// Its registration token was not used yet.
     Pending,
     Online,
@@ -70,41 +70,41 @@ pub enum State {
 }
 
 impl Runner {
-    pub fn state(&self, now: Timestamp, times: &Times) -> State {
-        let Some(seen) = self.seen_at else { return State::Pending };
+    pub fn state(&self, now: Timestamp, times: &RunnerTimeouts) -> RunnerStatus {
+        let Some(seen) = self.seen_at else { return RunnerStatus::Pending };
         let silent = now.seconds_since(seen);
         if self.left_at.is_some() {
-            State::Offline
+            RunnerStatus::Offline
         } else if silent >= self.lost_ms.unwrap_or_else(|| times.lost_ms()) / 1_000 {
-            State::Lost
+            RunnerStatus::Lost
         } else if silent >= ONLINE_S {
-            State::Offline
+            RunnerStatus::Offline
         } else if self.is_draining {
-            State::Draining
+            RunnerStatus::Draining
         } else {
-            State::Online
+            RunnerStatus::Online
         }
     }
 
     /// The runner name on its attempts, derived from its credential and boot id.
-    pub fn mark(&self) -> Option<String> {
-        self.boot.as_deref().map(|boot| mark(self.id, boot))
+    pub fn process_key(&self) -> Option<String> {
+        self.boot.as_deref().map(|boot| runner_key(self.id, boot))
     }
 }
 
-pub fn mark(id: RunnerId, boot: &str) -> String {
+pub fn runner_key(id: RunnerId, boot: &str) -> String {
     format!("{id}.{boot}")
 }
 
 /// The runner of an attempt. `None` for an embedded runner.
-pub fn marked(mark: &str) -> Option<RunnerId> {
-    mark.split_once('.').and_then(|(id, _)| id.parse().ok())
+pub fn parse_runner_key(mark: &str) -> Option<RunnerId> {
+    runner_key.split_once('.').and_then(|(id, _)| id.parse().ok())
 }
 
 /// When a silent runner stops its own steps, and when the server considers it lost. The first is always earlier, even
 /// if the runner's clock is slower by half.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct RunnerTimeouts {
     pub lost: Duration,
     /// Time from SIGTERM to SIGKILL.
     pub stop_grace: Duration,
@@ -113,7 +113,7 @@ pub struct Times {
     pub heartbeat: Duration,
 }
 
-impl Times {
+impl RunnerTimeouts {
     pub fn new(lost: Duration, stop_grace: Duration) -> Result<Self, String> {
         let (server, runner) = CLOCK_RATE;
         let on_its_clock = lost * runner / server;
@@ -131,7 +131,7 @@ impl Times {
     }
 }
 
-impl Times {
+impl RunnerTimeouts {
     pub fn lost_ms(&self) -> i64 {
         i64::try_from(self.lost.as_millis()).unwrap_or(i64::MAX)
     }
@@ -140,7 +140,7 @@ impl Times {
     pub const LOST_SHARED: Duration = Duration::from_secs(105);
 }
 
-impl Default for Times {
+impl Default for RunnerTimeouts {
     fn default() -> Self {
         Self {
             lost: Duration::from_secs(45),
@@ -180,38 +180,38 @@ mod tests {
 
     #[test]
     fn a_runner_is_what_it_was_last_heard_to_be() {
-        let times = Times::default();
+        let times = RunnerTimeouts::default();
         let at = |it: &Runner, seconds| it.state(NOON.plus_seconds(seconds), &times);
-        assert_eq!(at(&runner(), 0), State::Pending);
+        assert_eq!(at(&runner(), 0), RunnerStatus::Pending);
         let seen = Runner { seen_at: Some(NOON), ..runner() };
         assert_eq!([0, 14, 15, 44, 45].map(|s| at(&seen, s)), {
-            use State::*;
+            use RunnerStatus::*;
             [Online, Online, Offline, Offline, Lost]
         });
-        assert_eq!(at(&Runner { is_draining: true, ..seen.clone() }, 3), State::Draining);
-        assert_eq!(at(&Runner { left_at: Some(NOON), ..seen.clone() }, 100), State::Offline);
+        assert_eq!(at(&Runner { is_draining: true, ..seen.clone() }, 3), RunnerStatus::Draining);
+        assert_eq!(at(&Runner { left_at: Some(NOON), ..seen.clone() }, 100), RunnerStatus::Offline);
         let patient = Runner { lost_ms: Some(60_000), ..seen };
-        assert_eq!([59, 60].map(|s| at(&patient, s)), [State::Offline, State::Lost], "as it was told");
+        assert_eq!([59, 60].map(|s| at(&patient, s)), [RunnerStatus::Offline, RunnerStatus::Lost], "as it was told");
     }
 
     #[test]
     fn a_mark_says_whose_attempt_it_is() {
         let id = runner().id;
-        assert_eq!(marked(&mark(id, "a.b")), Some(id));
-        assert_eq!(marked("boot_Zx41"), None);
-        assert_eq!(marked("run_x.y"), None);
+        assert_eq!(parse_runner_key(&runner_key(id, "a.b")), Some(id));
+        assert_eq!(parse_runner_key("boot_Zx41"), None);
+        assert_eq!(parse_runner_key("run_x.y"), None);
     }
 
     #[test]
     fn l12_a_runner_has_stopped_its_steps_before_it_is_called_lost() {
-        assert_eq!(Times::new(Duration::from_secs(45), Duration::from_secs(10)), Ok(Times::default()));
+        assert_eq!(RunnerTimeouts::new(Duration::from_secs(45), Duration::from_secs(10)), Ok(RunnerTimeouts::default()));
         for (lost, grace) in [(45_000, 10_000), (105_000, 10_000), (6_000, 1_000), (3_000, 1_000)] {
-            let times = Times::new(Duration::from_millis(lost), Duration::from_millis(grace)).unwrap();
+            let times = RunnerTimeouts::new(Duration::from_millis(lost), Duration::from_millis(grace)).unwrap();
             assert!((times.self_stop + times.stop_grace) * 3 / 2 <= times.lost, "{times:?}");
             assert!(times.heartbeat * 4 <= times.self_stop, "{times:?}");
         }
         for (lost, grace) in [(45_000, 30_000), (2_000, 1_000), (0, 0), (1_000, 5_000)] {
-            let refused = Times::new(Duration::from_millis(lost), Duration::from_millis(grace));
+            let refused = RunnerTimeouts::new(Duration::from_millis(lost), Duration::from_millis(grace));
             assert!(refused.is_err(), "{refused:?}");
         }
     }

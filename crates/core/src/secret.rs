@@ -37,7 +37,7 @@ const COMMON_VALUES: &[&str] = &[
 pub struct Secret {
     pub id: SecretId,
     pub name: SecretName,
-    pub scope: Scope,
+    pub scope: ScopePath,
     pub description: Option<Reason>,
     /// Version of the value.
     pub version: i64,
@@ -49,7 +49,7 @@ pub struct Secret {
 
 /// Where a secret applies. The narrowest scope wins: stage, then pipeline, then organization.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Scope {
+pub enum ScopePath {
     Organization,
     Pipeline(PipelineId),
     Stage(PipelineId, StageName),
@@ -59,42 +59,42 @@ pub enum Scope {
 #[error("not a scope of secrets")]
 pub struct InvalidScope;
 
-impl Scope {
+impl ScopePath {
     pub fn pipeline(&self) -> Option<PipelineId> {
         match self {
-            Scope::Organization => None,
-            Scope::Pipeline(pipeline) | Scope::Stage(pipeline, _) => Some(*pipeline),
+            ScopePath::Organization => None,
+            ScopePath::Pipeline(pipeline) | ScopePath::Stage(pipeline, _) => Some(*pipeline),
         }
     }
 
     /// The scopes visible to a step, narrowest first.
-    pub fn seen_from(pipeline: PipelineId, stage: Option<&StageName>) -> Vec<Scope> {
-        let stage = stage.map(|stage| Scope::Stage(pipeline, stage.clone()));
-        stage.into_iter().chain([Scope::Pipeline(pipeline), Scope::Organization]).collect()
+    pub fn visible_scopes(pipeline: PipelineId, stage: Option<&StageName>) -> Vec<ScopePath> {
+        let stage = stage.map(|stage| ScopePath::Stage(pipeline, stage.clone()));
+        stage.into_iter().chain([ScopePath::Pipeline(pipeline), ScopePath::Organization]).collect()
     }
 }
 
 /// The text form in the database and in the associated data of the encryption.
-impl fmt::Display for Scope {
+impl fmt::Display for ScopePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Scope::Organization => f.write_str("organization"),
-            Scope::Pipeline(pipeline) => write!(f, "pipeline/{pipeline}"),
-            Scope::Stage(pipeline, stage) => write!(f, "stage/{pipeline}/{stage}"),
+            ScopePath::Organization => f.write_str("organization"),
+            ScopePath::Pipeline(pipeline) => write!(f, "pipeline/{pipeline}"),
+            ScopePath::Stage(pipeline, stage) => write!(f, "stage/{pipeline}/{stage}"),
         }
     }
 }
 
-impl FromStr for Scope {
+impl FromStr for ScopePath {
     type Err = InvalidScope;
     fn from_str(text: &str) -> Result<Self, InvalidScope> {
         let mut parts = text.split('/');
         let scope = match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some("organization"), None, None, None) => Scope::Organization,
+            (Some("organization"), None, None, None) => ScopePath::Organization,
             (Some("pipeline"), Some(id), None, None) => {
-                Scope::Pipeline(id.parse().map_err(|_| InvalidScope)?)
+                ScopePath::Pipeline(id.parse().map_err(|_| InvalidScope)?)
             }
-            (Some("stage"), Some(id), Some(stage), None) => Scope::Stage(
+            (Some("stage"), Some(id), Some(stage), None) => ScopePath::Stage(
                 id.parse().map_err(|_| InvalidScope)?,
                 StageName::parse(stage).map_err(|_| InvalidScope)?,
             ),
@@ -129,11 +129,11 @@ mod tests {
     fn a_scope_survives_its_text() {
         let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
         let stage = StageName::parse("production").unwrap();
-        for scope in Scope::seen_from(pipeline, Some(&stage)) {
+        for scope in ScopePath::visible_scopes(pipeline, Some(&stage)) {
             assert_eq!(scope.to_string().parse(), Ok(scope));
         }
         for bad in ["", "organization/x", "pipeline", "pipeline/x", "stage/x/y", "stage/../../x"] {
-            assert_eq!(bad.parse::<Scope>(), Err(InvalidScope), "{bad}");
+            assert_eq!(bad.parse::<ScopePath>(), Err(InvalidScope), "{bad}");
         }
     }
 
@@ -141,9 +141,9 @@ mod tests {
     fn the_nearest_scope_comes_first() {
         let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
         let stage = StageName::parse("qa").unwrap();
-        let seen = Scope::seen_from(pipeline, Some(&stage));
-        assert_eq!(seen, [Scope::Stage(pipeline, stage), Scope::Pipeline(pipeline), Scope::Organization]);
-        assert_eq!(Scope::seen_from(pipeline, None).len(), 2);
+        let seen = ScopePath::visible_scopes(pipeline, Some(&stage));
+        assert_eq!(seen, [ScopePath::Stage(pipeline, stage), ScopePath::Pipeline(pipeline), ScopePath::Organization]);
+        assert_eq!(ScopePath::visible_scopes(pipeline, None).len(), 2);
     }
 
     #[test]

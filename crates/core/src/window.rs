@@ -8,15 +8,15 @@ use jiff::SignedDuration;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
 
-use crate::pipeline::window::{DateRange, Day, Window};
+use crate::pipeline::window::{DateRange, WindowDay, DeploymentWindow};
 use crate::time::Timestamp;
 
 /// Days searched after an exception: a week plus a margin for clock changes.
 const DAYS_BETWEEN_EXCEPTIONS_MAX: usize = 10;
 const MINUTES_PER_DAY: u16 = 24 * 60;
 
-impl Window {
-    pub fn open_at(&self, now: Timestamp) -> bool {
+impl DeploymentWindow {
+    pub fn is_open_at(&self, now: Timestamp) -> bool {
         self.opens_next(now) == Some(now)
     }
 
@@ -31,7 +31,7 @@ impl Window {
                 date = shut.last.tomorrow().ok()?;
                 continue;
             }
-            if let Some((from, to)) = self.span(&zone, date)
+            if let Some((from, to)) = self.open_span(&zone, date)
                 && now < to
             {
                 return Some(from.max(now));
@@ -42,9 +42,9 @@ impl Window {
     }
 
     /// Whether the exceptions leave no day on which it would open again.
-    pub fn shuts_for_ever(&self) -> bool {
+    pub fn never_opens_again(&self) -> bool {
         let Some(last) = self.except.iter().map(|range| range.last).max() else { return false };
-        let after = last.tomorrow().ok().and_then(|date| moment(&self.zone()?, date.at(0, 0, 0, 0)));
+        let after = last.tomorrow().ok().and_then(|date| to_timestamp(&self.zone()?, date.at(0, 0, 0, 0)));
         after.and_then(|after| self.opens_next(after)).is_none()
     }
 
@@ -57,8 +57,8 @@ impl Window {
     }
 
     /// When it is open on a date that is not excepted.
-    fn span(&self, zone: &TimeZone, date: Date) -> Option<(Timestamp, Timestamp)> {
-        let (_, day) = Day::ALL[usize::try_from(date.weekday().to_monday_zero_offset()).ok()?];
+    fn open_span(&self, zone: &TimeZone, date: Date) -> Option<(Timestamp, Timestamp)> {
+        let (_, day) = WindowDay::ALL[usize::try_from(date.weekday().to_monday_zero_offset()).ok()?];
         if !self.days.is_empty() && !self.days.contains(&day) {
             return None;
         }
@@ -68,19 +68,19 @@ impl Window {
         let end = match to_min % MINUTES_PER_DAY {
             _ if is_overnight && self.exception(next).is_some() => next.at(0, 0, 0, 0),
             0 => next.at(0, 0, 0, 0),
-            minutes => at(if is_overnight { next } else { date }, minutes)?,
+            minutes => time_at(if is_overnight { next } else { date }, minutes)?,
         };
-        let (from, to) = (moment(zone, at(date, from_min)?)?, moment(zone, end)?);
+        let (from, to) = (to_timestamp(zone, time_at(date, from_min)?)?, to_timestamp(zone, end)?);
         (from < to).then_some((from, to))
     }
 }
 
-fn at(date: Date, minutes: u16) -> Option<DateTime> {
+fn time_at(date: Date, minutes: u16) -> Option<DateTime> {
     let (hour, minute) = (i8::try_from(minutes / 60).ok()?, i8::try_from(minutes % 60).ok()?);
     Some(date.at(hour, minute, 0, 0))
 }
 
-fn moment(zone: &TimeZone, clock: DateTime) -> Option<Timestamp> {
+fn to_timestamp(zone: &TimeZone, clock: DateTime) -> Option<Timestamp> {
     let found = zone.to_ambiguous_timestamp(clock);
     let time = match found.offset() {
         AmbiguousOffset::Gap { .. } => {
@@ -99,19 +99,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::pipeline::window::{Hours, ZoneName};
+    use crate::pipeline::window::{WindowHours, ZoneName};
 
     /// `Europe/Vienna mon,tue 09:00-17:00 except 2026-12-24`
-    fn window(text: &str) -> Window {
+    fn window(text: &str) -> DeploymentWindow {
         let mut parts = text.split(' ');
         let timezone = ZoneName::parse(parts.next().expect("a zone")).expect("a zone");
         let days = parts.next().expect("days").split(',').filter(|word| *word != "-");
-        let day = |word: &str| Day::ALL.into_iter().find(|(name, _)| *name == word).expect("a day").1;
+        let day = |word: &str| WindowDay::ALL.into_iter().find(|(name, _)| *name == word).expect("a day").1;
         let days = days.map(day).collect();
         let hours = parts.next().filter(|word| *word != "-");
-        let hours = hours.map(|text| Hours::parse(text).expect("hours"));
+        let hours = hours.map(|text| WindowHours::parse(text).expect("hours"));
         let except = parts.map(|text| DateRange::parse(text).expect("dates")).collect();
-        Window { timezone, days, hours, except }
+        DeploymentWindow { timezone, days, hours, except }
     }
 
     fn time(text: &str) -> Timestamp {
@@ -128,7 +128,7 @@ mod tests {
                 Some(at) => format!("opens {at}"),
                 None => "never".to_owned(),
             };
-            assert_eq!(window.open_at(now), said == "open");
+            assert_eq!(window.is_open_at(now), said == "open");
             format!("{text} {said}\n")
         });
         expected.assert_eq(&told.collect::<String>());
@@ -270,9 +270,9 @@ mod tests {
 
     #[test]
     fn exceptions_may_leave_nothing() {
-        assert!(window("UTC - - 2026-01-01/9999-12-31").shuts_for_ever());
-        assert!(!window("UTC mon - 2026-01-01/2030-12-31").shuts_for_ever());
-        assert!(!window("UTC mon -").shuts_for_ever());
+        assert!(window("UTC - - 2026-01-01/9999-12-31").never_opens_again());
+        assert!(!window("UTC mon - 2026-01-01/2030-12-31").never_opens_again());
+        assert!(!window("UTC mon -").never_opens_again());
         assert_eq!(window("UTC - - 2026-01-01/9999-12-31").opens_next(time("2026-06-01T00:00:00Z")), None);
     }
 
@@ -283,17 +283,17 @@ mod tests {
             zone in prop::sample::select(vec!["UTC", "Europe/Vienna", "America/New_York", "Asia/Kolkata"]),
         ) {
             prop_assume!(from != to);
-            let days = Day::ALL.iter().enumerate().filter(|(at, _)| days & (1 << at) != 0);
+            let days = WindowDay::ALL.iter().enumerate().filter(|(at, _)| days & (1 << at) != 0);
             let days = days.map(|(_, (_, day))| *day).collect();
             let timezone = ZoneName::parse(zone).expect("a zone");
-            let hours = Some(Hours { from_min: from, to_min: to });
-            let window = Window { timezone, days, hours, except: Vec::new() };
+            let hours = Some(WindowHours { from_min: from, to_min: to });
+            let window = DeploymentWindow { timezone, days, hours, except: Vec::new() };
             let now = time("2026-01-01T00:00:00Z").plus_seconds(minutes * 60);
             let opens = window.opens_next(now).expect("it opens");
-            prop_assert!(opens >= now && window.open_at(opens));
+            prop_assert!(opens >= now && window.is_open_at(opens));
             if opens > now {
-                prop_assert!(!window.open_at(now));
-                prop_assert!(!window.open_at(opens.plus_seconds(-1).max(now)));
+                prop_assert!(!window.is_open_at(now));
+                prop_assert!(!window.is_open_at(opens.plus_seconds(-1).max(now)));
             }
         }
     }

@@ -9,7 +9,7 @@ pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> (String
         Some(near) => (format!("; did you mean `{near}`?"), Some(near.to_owned())),
         None if (1..=CHOICES_LISTED_MAX).contains(&known.len()) => {
             let verb = if known.len() == 1 { "is" } else { "are" };
-            (format!("; there {verb} {}", listed(known, "and")), None)
+            (format!("; there {verb} {}", join_words(known, "and")), None)
         }
         None => (String::new(), None),
     }
@@ -40,13 +40,13 @@ pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
 }
 
 /// User text inside a message: on one line and truncated.
-pub fn quoted(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let one_line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("`{}`", cut(&one_line, QUOTED_CHARS_MAX))
+    format!("`{}`", truncate(&one_line, QUOTED_CHARS_MAX))
 }
 
 /// "a", "a and b", "a, b and c".
-pub fn listed<'k>(words: impl IntoIterator<Item = &'k str>, joint: &str) -> String {
+pub fn join_words<'k>(words: impl IntoIterator<Item = &'k str>, joint: &str) -> String {
     let words: Vec<&str> = words.into_iter().collect();
     match words.as_slice() {
         [] => String::new(),
@@ -61,7 +61,7 @@ pub fn escape_pointer(key: &str) -> String {
 }
 
 /// Truncates to this many characters, with `…` at the end.
-pub fn cut(text: &str, chars_max: usize) -> String {
+pub fn truncate(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn long_text_is_cut_in_messages_and_lines() {
-        assert_eq!(quoted("a\nb"), "`a b`");
-        assert_eq!(quoted(&"ü".repeat(99)).chars().count(), QUOTED_CHARS_MAX + 3);
+        assert_eq!(quote("a\nb"), "`a b`");
+        assert_eq!(quote(&"ü".repeat(99)).chars().count(), QUOTED_CHARS_MAX + 3);
     }
 }

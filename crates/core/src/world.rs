@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::decision::{Change, Decision, Record};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord};
 use crate::deployment::EnvironmentDeployment;
-use crate::environment::{Environment, Lock, Session, Ticket, TicketStatus};
+use crate::environment::{Environment, Lock, Session, Ticket, TicketState};
 use crate::event::NewEvent;
 use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
 use crate::name::CommitId;
 
 /// Everything written so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct World {
+pub struct MemoryStore {
     pub environments: BTreeMap<EnvironmentId, Environment>,
     pub sessions: BTreeMap<SessionId, Session>,
     pub tickets: BTreeMap<TicketId, Ticket>,
@@ -28,15 +28,15 @@ pub struct World {
 
 /// The lock has changed since it was loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outdated;
+pub struct VersionConflict;
 
-impl World {
+impl MemoryStore {
     pub fn load(&self, id: EnvironmentId) -> Option<Lock> {
         let environment = self.environments.get(&id)?.clone();
         let session =
             self.sessions.values().find(|session| session.environment == id && session.end.is_none());
         let waiting =
-            self.tickets.values().filter(|it| it.environment == id && it.status == TicketStatus::Waiting);
+            self.tickets.values().filter(|it| it.environment == id && it.status == TicketState::Waiting);
         let is_entitled = |ticket: &Ticket| {
             !self.revoked.contains(&ticket.holder.id)
                 && !ticket.token.is_some_and(|token| self.revoked_tokens.contains(&token))
@@ -59,29 +59,29 @@ impl World {
     }
 
     /// Writes a decision unless the environment has changed since it was loaded.
-    pub fn apply<A>(&mut self, decision: Decision<A>) -> Result<A, Outdated> {
+    pub fn apply<A>(&mut self, decision: RuleDecision<A>) -> Result<A, VersionConflict> {
         for change in &decision.changes {
-            if let Change::Put(Record::Environment(next)) = change
+            if let RecordChange::Put(DomainRecord::Environment(next)) = change
                 && let Some(present) = self.environments.get(&next.id)
                 && present.version + 1 != next.version
             {
-                return Err(Outdated);
+                return Err(VersionConflict);
             }
         }
-        for Change::Put(record) in decision.changes {
+        for RecordChange::Put(record) in decision.changes {
             match record {
-                Record::Environment(it) => drop(self.environments.insert(it.id, *it)),
-                Record::Session(it) => drop(self.sessions.insert(it.id, *it)),
-                Record::Ticket(it) => drop(self.tickets.insert(it.id, *it)),
-                Record::EnvironmentDeployment(it) => drop(self.deployments.insert(it.id, *it)),
-                Record::Pipeline(_)
-                | Record::StagesDeployment(_)
-                | Record::Run(_)
-                | Record::Approval(_)
-                | Record::Stage(_)
-                | Record::StageEnd(_)
-                | Record::Analysis(_)
-                | Record::FixPullRequest(_) => {}
+                DomainRecord::Environment(it) => drop(self.environments.insert(it.id, *it)),
+                DomainRecord::Session(it) => drop(self.sessions.insert(it.id, *it)),
+                DomainRecord::Ticket(it) => drop(self.tickets.insert(it.id, *it)),
+                DomainRecord::EnvironmentDeployment(it) => drop(self.deployments.insert(it.id, *it)),
+                DomainRecord::Pipeline(_)
+                | DomainRecord::StagesDeployment(_)
+                | DomainRecord::Run(_)
+                | DomainRecord::Approval(_)
+                | DomainRecord::Stage(_)
+                | DomainRecord::StageEnd(_)
+                | DomainRecord::Analysis(_)
+                | DomainRecord::FixPullRequest(_) => {}
             }
         }
         self.events.extend(decision.events);

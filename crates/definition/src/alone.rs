@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use berth_core::pipeline::grammar::{SecretName, StepId};
-use berth_core::pipeline::model::{Condition, Definition, OnFailure, OnRelease, Step, StepType};
-use berth_core::pipeline::secrets::Phase;
-use berth_core::step::Builtin;
-use berth_core::wording::{hint, listed, quoted};
+use berth_core::pipeline::model::{StepCondition, PipelineDefinition, OnFailure, ReleaseAction, StepDefinition, StepType};
+use berth_core::pipeline::secrets::StepPhase;
+use berth_core::step::BuiltinStepType;
+use berth_core::wording::{hint, join_words, quote};
 
 /// The requested stage or environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted<'w> {
+pub enum LocalTargetChoice<'w> {
     /// The first stage or, without stages, the only environment.
     Any,
     Stage(&'w str),
@@ -22,91 +22,91 @@ pub enum Wanted<'w> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum LocalTarget {
     Stage(String),
     Environment(String),
 }
 
-impl Place {
+impl LocalTarget {
     pub fn name(&self) -> &str {
-        let (Place::Stage(name) | Place::Environment(name)) = self;
+        let (LocalTarget::Stage(name) | LocalTarget::Environment(name)) = self;
         name
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Alone {
+pub struct LocalDefinition {
     /// The definition with only this stage or environment.
-    pub definition: Definition,
-    pub place: Place,
+    pub definition: PipelineDefinition,
+    pub place: LocalTarget,
     /// Sentences that say what differs from a run on a server.
     pub notes: Vec<String>,
 }
 
 /// Why the definition cannot be run locally.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum LocalRunError {
     Unknown(String),
     Unclear(String),
     Custom(String),
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for LocalRunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Refused::Unknown(text) | Refused::Unclear(text) | Refused::Custom(text)) = self;
+        let (LocalRunError::Unknown(text) | LocalRunError::Unclear(text) | LocalRunError::Custom(text)) = self;
         f.write_str(text)
     }
 }
 
 /// Reduces a definition. `steps` are the ids of the steps to run; all if empty.
-pub fn alone(definition: Definition, wanted: Wanted<'_>, steps: &[String]) -> Result<Alone, Refused> {
-    let place = find(&definition, wanted)?;
-    let mut alone = Alone { definition, place, notes: Vec::new() };
-    alone.reduce_to_place();
-    alone.choose(steps)?;
-    alone.leave_out_waits();
-    alone.forget_labels();
-    alone.refuse_custom()?;
-    Ok(alone)
+pub fn reduce_to_target(definition: PipelineDefinition, wanted: LocalTargetChoice<'_>, steps: &[String]) -> Result<LocalDefinition, LocalRunError> {
+    let place = find_target(&definition, wanted)?;
+    let mut alone = LocalDefinition { definition, place, notes: Vec::new() };
+    reduce_to_target.reduce_to_place();
+    reduce_to_target.choose_steps(steps)?;
+    reduce_to_target.leave_out_waits();
+    reduce_to_target.clear_labels();
+    reduce_to_target.refuse_custom()?;
+    Ok(reduce_to_target)
 }
 
-fn find(definition: &Definition, wanted: Wanted<'_>) -> Result<Place, Refused> {
+fn find_target(definition: &PipelineDefinition, wanted: LocalTargetChoice<'_>) -> Result<LocalTarget, LocalRunError> {
     let stages: Vec<&str> = definition.stages.iter().map(|it| it.name.as_str()).collect();
     let environments: Vec<&str> =
         definition.ephemeral_environments.keys().map(berth_core::name::EnvName::as_str).collect();
     match wanted {
-        Wanted::Stage(name) if stages.contains(&name) => Ok(Place::Stage(name.to_owned())),
-        Wanted::Stage(name) if environments.contains(&name) => Err(Refused::Unknown(format!(
+        LocalTargetChoice::Stage(name) if stages.contains(&name) => Ok(LocalTarget::Stage(name.to_owned())),
+        LocalTargetChoice::Stage(name) if environments.contains(&name) => Err(LocalRunError::Unknown(format!(
             "{} is an environment, not a stage: run it with `--env {name}`",
-            quoted(name)
+            quote(name)
         ))),
-        Wanted::Stage(name) => {
-            Err(Refused::Unknown(format!("there is no stage {}{}", quoted(name), hint(name, stages).0)))
+        LocalTargetChoice::Stage(name) => {
+            Err(LocalRunError::Unknown(format!("there is no stage {}{}", quote(name), hint(name, stages).0)))
         }
-        Wanted::Environment(name) if environments.contains(&name) => Ok(Place::Environment(name.to_owned())),
-        Wanted::Environment(name) => Err(Refused::Unknown(format!(
+        LocalTargetChoice::Environment(name) if environments.contains(&name) => Ok(LocalTarget::Environment(name.to_owned())),
+        LocalTargetChoice::Environment(name) => Err(LocalRunError::Unknown(format!(
             "there is no environment {}{}",
-            quoted(name),
+            quote(name),
             hint(name, environments).0
         ))),
-        Wanted::Any => match (stages.as_slice(), environments.as_slice()) {
-            ([first, ..], _) => Ok(Place::Stage((*first).to_owned())),
-            ([], [only]) => Ok(Place::Environment((*only).to_owned())),
-            ([], several) => Err(Refused::Unclear(format!(
+        LocalTargetChoice::Any => match (stages.as_slice(), environments.as_slice()) {
+            ([first, ..], _) => Ok(LocalTarget::Stage((*first).to_owned())),
+            ([], [only]) => Ok(LocalTarget::Environment((*only).to_owned())),
+            ([], several) => Err(LocalRunError::Unclear(format!(
                 "it has no stages, and several environments: say which with --env: {}",
-                listed(several.iter().copied(), "or")
+                join_words(several.iter().copied(), "or")
             ))),
         },
     }
 }
 
-impl Alone {
+impl LocalDefinition {
     /// The secrets of the steps that run.
     pub fn secrets(&self) -> BTreeSet<SecretName> {
         let skip = self.skip();
-        let is_run = |phase: Phase, id: &StepId| match phase {
-            Phase::Build => self.definition.build.iter().any(|step| step.id == *id && is_on(step)),
-            Phase::Stages => !skip.contains(id),
+        let is_run = |phase: StepPhase, id: &StepId| match phase {
+            StepPhase::Build => self.definition.build.iter().any(|step| step.id == *id && is_enabled(step)),
+            StepPhase::Stages => !skip.contains(id),
         };
         let uses = self.definition.secrets_used().into_iter();
         uses.filter(|it| is_run(it.phase, &it.step)).map(|it| it.name).collect()
@@ -118,16 +118,16 @@ impl Alone {
         definition.analysis.on_failure = false;
         let name = self.place.name().to_owned();
         match self.place {
-            Place::Environment(_) => {
+            LocalTarget::Environment(_) => {
                 definition.stages.clear();
                 definition.ephemeral_environments.retain(|it, _| it.as_str() == name);
                 for environment in definition.ephemeral_environments.values_mut() {
-                    (environment.ttl, environment.on_release) = (None, OnRelease::None);
+                    (environment.ttl, environment.on_release) = (None, ReleaseAction::None);
                     environment.triggers.clear();
                     environment.release.clear();
                 }
             }
-            Place::Stage(_) => {
+            LocalTarget::Stage(_) => {
                 definition.ephemeral_environments.clear();
                 definition.stages.retain(|it| it.name.as_str() == name);
                 for stage in &mut definition.stages {
@@ -164,7 +164,7 @@ impl Alone {
     }
 
     /// Skips steps that were not chosen, and the build unless a chosen step uses it.
-    fn choose(&mut self, chosen: &[String]) -> Result<(), Refused> {
+    fn choose_steps(&mut self, chosen: &[String]) -> Result<(), LocalRunError> {
         if chosen.is_empty() {
             return Ok(());
         }
@@ -173,20 +173,20 @@ impl Alone {
         for id in chosen {
             let known: Vec<&str> = build.iter().chain(steps).map(|step| step.id.as_str()).collect();
             if !known.contains(&id.as_str()) {
-                let text = format!("there is no step {}{}", quoted(id), hint(id, known).0);
-                return Err(Refused::Unknown(text));
+                let text = format!("there is no step {}{}", quote(id), hint(id, known).0);
+                return Err(LocalRunError::Unknown(text));
             }
             if skipped.iter().any(|it| it.as_str() == id) {
                 let place = self.place.name();
-                return Err(Refused::Unknown(format!("{place} skips the step {}", quoted(id))));
+                return Err(LocalRunError::Unknown(format!("{place} skips the step {}", quote(id))));
             }
         }
-        let is_chosen = |step: &Step| chosen.iter().any(|id| step.id.as_str() == id);
+        let is_chosen = |step: &StepDefinition| chosen.iter().any(|id| step.id.as_str() == id);
         let uses_build = steps.iter().filter(|step| is_chosen(step)).any(uses_build);
         let others: BTreeSet<StepId> =
             steps.iter().filter(|step| !is_chosen(step)).map(|step| step.id.clone()).collect();
         for step in self.definition.build.iter_mut().filter(|step| !uses_build && !is_chosen(step)) {
-            step.condition = Some(Condition("false".to_owned()));
+            step.condition = Some(StepCondition("false".to_owned()));
         }
         self.skip_also(&others);
         Ok(())
@@ -197,8 +197,8 @@ impl Alone {
         let mut left_out = BTreeSet::new();
         for step in self.definition.steps.iter().filter(|step| !skipped.contains(&step.id)) {
             let why = match step.kind {
-                StepType::Builtin(Builtin::Approval) => "approvals are not requested here",
-                StepType::Builtin(Builtin::Soak) => "nothing is waited for here",
+                StepType::Builtin(BuiltinStepType::Approval) => "approvals are not requested here",
+                StepType::Builtin(BuiltinStepType::Soak) => "nothing is waited for here",
                 _ => continue,
             };
             self.notes.push(format!("the step {} is left out: {why}", step.id));
@@ -207,37 +207,37 @@ impl Alone {
         self.skip_also(&left_out);
     }
 
-    fn forget_labels(&mut self) {
+    fn clear_labels(&mut self) {
         for step in self.definition.build.iter_mut().chain(&mut self.definition.steps) {
             step.runs_on.clear();
         }
     }
 
-    fn refuse_custom(&self) -> Result<(), Refused> {
+    fn refuse_custom(&self) -> Result<(), LocalRunError> {
         let skipped = self.skip();
         let run = self.definition.steps.iter().filter(|step| !skipped.contains(&step.id));
-        let custom = self.definition.build.iter().filter(|step| is_on(step)).chain(run);
+        let custom = self.definition.build.iter().filter(|step| is_enabled(step)).chain(run);
         let custom = custom.filter(|step| matches!(step.kind, StepType::Custom(_)));
         let ids: Vec<&str> = custom.map(|step| step.id.as_str()).collect();
         if ids.is_empty() {
             return Ok(());
         }
-        Err(Refused::Custom(format!(
+        Err(LocalRunError::Custom(format!(
             "{} from a registry, which only a server has: choose others with --step, and try the registry itself with `berth registry test`",
             match ids.as_slice() {
                 [one] => format!("the step {one} is"),
-                several => format!("the steps {} are", listed(several.iter().copied(), "and")),
+                several => format!("the steps {} are", join_words(several.iter().copied(), "and")),
             }
         )))
     }
 }
 
-fn is_on(step: &Step) -> bool {
+fn is_enabled(step: &StepDefinition) -> bool {
     step.condition.as_ref().is_none_or(|it| it.0 != "false")
 }
 
 /// Whether a step uses the build. A false positive only causes an unnecessary build.
-fn uses_build(step: &Step) -> bool {
+fn uses_build(step: &StepDefinition) -> bool {
     let values =
         step.env.values().cloned().chain([serde_json::Value::Object(step.params.clone()).to_string()]);
     let condition = step.condition.iter().map(|it| it.0.clone());

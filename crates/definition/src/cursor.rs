@@ -9,118 +9,118 @@ use std::ops::Range;
 use berth_core::name::{DisplayName, EnvName, InvalidName};
 use berth_core::pipeline::grammar;
 use berth_core::pipeline::limits::{LIST_ITEMS_MAX, MAP_ENTRIES_MAX};
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::wording::escape_pointer;
-use berth_core::wording::quoted;
+use berth_core::wording::quote;
 
-use crate::report::{Problem, Report};
-use crate::tree::{Node, Value};
+use crate::report::{DefinitionProblem, ProblemReport};
+use crate::tree::{YamlNode, YamlValue};
 
 #[derive(Clone)]
-pub(super) struct Cursor<'a> {
-    report: &'a Report<'a>,
-    pub(super) node: &'a Node,
+pub(super) struct NodeCursor<'a> {
+    report: &'a ProblemReport<'a>,
+    pub(super) node: &'a YamlNode,
     key: Option<Range<usize>>,
     pub(super) pointer: String,
 }
 
 /// A mapping with a fixed set of fields.
-pub(super) struct Fields<'a> {
-    pub(super) at: Cursor<'a>,
+pub(super) struct FieldReader<'a> {
+    pub(super) at: NodeCursor<'a>,
 }
 
 /// A value with its position in the source, for later checks.
-pub(super) struct Site<'a, T> {
+pub(super) struct LocatedValue<'a, T> {
     pub(super) value: T,
-    pub(super) at: Cursor<'a>,
+    pub(super) at: NodeCursor<'a>,
 }
 
 /// A type that can be read at a cursor.
-pub(super) trait Read: Sized {
-    fn read(at: &Cursor<'_>) -> Option<Self>;
+pub(super) trait ReadNode: Sized {
+    fn read(at: &NodeCursor<'_>) -> Option<Self>;
 }
 
 /// Fields reserved for future versions of the format. Pipelines must not use them, or their meaning would change later.
 const RESERVED: [&str; 6] = ["schedule", "inputs", "include", "cache", "parallel", "matrix"];
 
-impl<'a> Cursor<'a> {
-    pub(super) fn root(report: &'a Report<'a>, node: &'a Node) -> Self {
+impl<'a> NodeCursor<'a> {
+    pub(super) fn root(report: &'a ProblemReport<'a>, node: &'a YamlNode) -> Self {
         Self { report, node, key: None, pointer: String::new() }
     }
 
-    pub(super) fn report(&self) -> &'a Report<'a> {
+    pub(super) fn report(&self) -> &'a ProblemReport<'a> {
         self.report
     }
 
     /// Reports a problem with this value.
-    pub(super) fn add(&self, problem: Problem) {
+    pub(super) fn add(&self, problem: DefinitionProblem) {
         self.report.add(&self.pointer, &self.node.range, problem);
     }
 
     pub(super) fn error(&self, code: &'static str, message: impl Into<String>) {
-        self.add(Problem::error(code, message));
+        self.add(DefinitionProblem::error(code, message));
     }
 
     /// Reports a problem with the key of this value, or with the value where there is no key.
-    pub(super) fn add_at_key(&self, problem: Problem) {
+    pub(super) fn add_at_key(&self, problem: DefinitionProblem) {
         self.report.add(&self.pointer, self.key.as_ref().unwrap_or(&self.node.range), problem);
     }
 
     /// Reports a problem with a part of this value.
-    pub(super) fn add_at(&self, range: &Range<usize>, problem: Problem) {
+    pub(super) fn add_at(&self, range: &Range<usize>, problem: DefinitionProblem) {
         self.report.add(&self.pointer, range, problem);
     }
 
     pub(super) fn wrong_type(&self, expected: &str) {
-        self.error("wrong_type", format!("expected {expected}, found {}", self.found()));
+        self.error("wrong_type", format!("expected {expected}, found {}", self.describe_value()));
     }
 
-    fn found(&self) -> String {
+    fn describe_value(&self) -> String {
         match &self.node.value {
-            Value::Null => "nothing".into(),
-            Value::Bool(value) => format!("`{value}`"),
-            Value::Number { text, .. } => format!("the number {}", quoted(text)),
-            Value::Text(text) => format!("the text {}", quoted(text)),
-            Value::List(_) => "a list".into(),
-            Value::Map(_) => "a mapping".into(),
+            YamlValue::Null => "nothing".into(),
+            YamlValue::Bool(value) => format!("`{value}`"),
+            YamlValue::Number { text, .. } => format!("the number {}", quote(text)),
+            YamlValue::Text(text) => format!("the text {}", quote(text)),
+            YamlValue::List(_) => "a list".into(),
+            YamlValue::Map(_) => "a mapping".into(),
         }
     }
 
     /// The field of a mapping; reports nothing.
-    pub(super) fn get(&self, name: &str) -> Option<Cursor<'a>> {
-        let Value::Map(entries) = &self.node.value else { return None };
+    pub(super) fn get(&self, name: &str) -> Option<NodeCursor<'a>> {
+        let YamlValue::Map(entries) = &self.node.value else { return None };
         let entry = entries.iter().find(|entry| entry.key == name)?;
         Some(self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
     }
 
     /// The cursor at a JSON pointer below this one, or at its nearest existing parent.
-    pub(super) fn descend(&self, pointer: &str) -> Cursor<'a> {
+    pub(super) fn descend(&self, pointer: &str) -> NodeCursor<'a> {
         let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
         steps.fold(self.clone(), |at, step| {
             let index = step.parse::<usize>().ok();
             let item = index.and_then(|index| at.children().into_iter().nth(index));
-            at.get(&step).or_else(|| item.filter(|_| matches!(at.node.value, Value::List(_)))).unwrap_or(at)
+            at.get(&step).or_else(|| item.filter(|_| matches!(at.node.value, YamlValue::List(_)))).unwrap_or(at)
         })
     }
 
     /// The items of a list or the values of a mapping.
-    pub(super) fn children(&self) -> Vec<Cursor<'a>> {
+    pub(super) fn children(&self) -> Vec<NodeCursor<'a>> {
         match &self.node.value {
-            Value::List(items) => items
+            YamlValue::List(items) => items
                 .iter()
                 .enumerate()
                 .map(|(index, item)| self.child(&index.to_string(), None, item))
                 .collect(),
-            Value::Map(entries) => entries
+            YamlValue::Map(entries) => entries
                 .iter()
                 .map(|entry| self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
                 .collect(),
-            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) => Vec::new(),
+            YamlValue::Null | YamlValue::Bool(_) | YamlValue::Number { .. } | YamlValue::Text(_) => Vec::new(),
         }
     }
 
-    fn child(&self, step: &str, key: Option<Range<usize>>, node: &'a Node) -> Cursor<'a> {
-        Cursor {
+    fn child(&self, step: &str, key: Option<Range<usize>>, node: &'a YamlNode) -> NodeCursor<'a> {
+        NodeCursor {
             report: self.report,
             node,
             key,
@@ -129,42 +129,42 @@ impl<'a> Cursor<'a> {
     }
 
     /// All texts at or below this value, without keys.
-    pub(super) fn texts(&self) -> Vec<(Cursor<'a>, &'a str)> {
+    pub(super) fn texts(&self) -> Vec<(NodeCursor<'a>, &'a str)> {
         match &self.node.value {
-            Value::Text(text) => vec![(self.clone(), text)],
-            _ => self.children().iter().flat_map(Cursor::texts).collect(),
+            YamlValue::Text(text) => vec![(self.clone(), text)],
+            _ => self.children().iter().flat_map(NodeCursor::texts).collect(),
         }
     }
 
     /// Reads a mapping with the fields `allowed` and no others.
-    pub(super) fn fields(&self, allowed: &[&str]) -> Option<Fields<'a>> {
-        let Value::Map(entries) = &self.node.value else {
+    pub(super) fn fields(&self, allowed: &[&str]) -> Option<FieldReader<'a>> {
+        let YamlValue::Map(entries) = &self.node.value else {
             self.wrong_type("a mapping");
             return None;
         };
         for entry in entries.iter().filter(|entry| !allowed.contains(&entry.key.as_str())) {
             let problem = if RESERVED.contains(&entry.key.as_str()) {
-                Problem::error(
+                DefinitionProblem::error(
                     "not_yet",
                     format!("`{}` is reserved and does not work yet; remove it", entry.key),
                 )
             } else {
                 let problem =
-                    Problem::error("unknown_field", format!("unknown field {}", quoted(&entry.key)));
-                problem.among(self.report, &entry.key, allowed.iter().copied())
+                    DefinitionProblem::error("unknown_field", format!("unknown field {}", quote(&entry.key)));
+                problem.with_hint(self.report, &entry.key, allowed.iter().copied())
             };
             self.child(&entry.key, Some(entry.key_range.clone()), &entry.value).add_at_key(problem);
         }
-        Some(Fields { at: self.clone() })
+        Some(FieldReader { at: self.clone() })
     }
 
-    pub(super) fn items(&self, what: &str, items_max: usize) -> Option<Vec<Cursor<'a>>> {
-        let Value::List(items) = &self.node.value else {
+    pub(super) fn items(&self, what: &str, items_max: usize) -> Option<Vec<NodeCursor<'a>>> {
+        let YamlValue::List(items) = &self.node.value else {
             self.wrong_type(&format!("a list of {what}"));
             return None;
         };
         if items.len() > items_max {
-            self.add_at_key(Problem::error(
+            self.add_at_key(DefinitionProblem::error(
                 "too_many",
                 format!("{} {what}, but at most {items_max} are allowed", items.len()),
             ));
@@ -174,13 +174,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a mapping with arbitrary keys.
-    pub(super) fn entries(&self, what: &str, entries_max: usize) -> Option<Vec<(&'a str, Cursor<'a>)>> {
-        let Value::Map(entries) = &self.node.value else {
+    pub(super) fn entries(&self, what: &str, entries_max: usize) -> Option<Vec<(&'a str, NodeCursor<'a>)>> {
+        let YamlValue::Map(entries) = &self.node.value else {
             self.wrong_type(&format!("a mapping of {what}"));
             return None;
         };
         if entries.len() > entries_max {
-            self.add_at_key(Problem::error(
+            self.add_at_key(DefinitionProblem::error(
                 "too_many",
                 format!("{} {what}, but at most {entries_max} are allowed", entries.len()),
             ));
@@ -190,11 +190,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a mapping whose keys have a grammar.
-    pub(super) fn named<K: Ord, V>(
+    pub(super) fn named_entries<K: Ord, V>(
         &self,
         what: &str,
-        name: impl Fn(&str) -> Result<K, Problem>,
-        read: impl Fn(&Cursor<'_>) -> Option<V>,
+        name: impl Fn(&str) -> Result<K, DefinitionProblem>,
+        read: impl Fn(&NodeCursor<'_>) -> Option<V>,
     ) -> BTreeMap<K, V> {
         let mut map = BTreeMap::new();
         for (key, value) in self.entries(what, MAP_ENTRIES_MAX).unwrap_or_default() {
@@ -212,7 +212,7 @@ impl<'a> Cursor<'a> {
     /// A text, which may contain expressions.
     pub(super) fn raw_text(&self) -> Option<&'a str> {
         match &self.node.value {
-            Value::Text(text) => Some(text),
+            YamlValue::Text(text) => Some(text),
             _ => {
                 self.wrong_type("text");
                 None
@@ -234,17 +234,17 @@ impl<'a> Cursor<'a> {
     }
 
     /// A text with a grammar.
-    pub(super) fn parsed<T>(
+    pub(super) fn parse_text<T>(
         &self,
         code: &'static str,
         parse: impl Fn(&str) -> Result<T, InvalidName>,
     ) -> Option<T> {
         let text = match &self.node.value {
             // An id or label like `2024` is a number in YAML.
-            Value::Number { text, .. } => text,
+            YamlValue::Number { text, .. } => text,
             _ => self.text()?,
         };
-        parse(text).map_err(|InvalidName(why)| self.error(code, format!("{} {why}", quoted(text)))).ok()
+        parse(text).map_err(|InvalidName(why)| self.error(code, format!("{} {why}", quote(text)))).ok()
     }
 
     /// One of a fixed set of words.
@@ -253,15 +253,15 @@ impl<'a> Cursor<'a> {
         let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
         if found.is_none() {
             let names = choices.iter().map(|(name, _)| *name);
-            let problem = Problem::error("unknown_value", format!("{} is not known here", quoted(text)));
-            self.add(problem.among(self.report, text, names));
+            let problem = DefinitionProblem::error("unknown_value", format!("{} is not known here", quote(text)));
+            self.add(problem.with_hint(self.report, text, names));
         }
         found
     }
 
     pub(super) fn whole_number(&self, least: u32, most: u32) -> Option<u32> {
         let number = match &self.node.value {
-            Value::Number { value, .. } => value.as_u64().and_then(|number| u32::try_from(number).ok()),
+            YamlValue::Number { value, .. } => value.as_u64().and_then(|number| u32::try_from(number).ok()),
             _ => {
                 self.wrong_type("a whole number");
                 return None;
@@ -274,10 +274,10 @@ impl<'a> Cursor<'a> {
         number
     }
 
-    pub(super) fn duration(&self, least: u64, most: u64) -> Option<Seconds> {
-        let duration = self.parsed("bad_duration", Seconds::parse)?;
+    pub(super) fn duration(&self, least: u64, most: u64) -> Option<DurationSeconds> {
+        let duration = self.parse_text("bad_duration", DurationSeconds::parse)?;
         if !(least..=most).contains(&duration.as_secs()) {
-            let (least, most) = (Seconds::from_secs(least), Seconds::from_secs(most));
+            let (least, most) = (DurationSeconds::from_secs(least), DurationSeconds::from_secs(most));
             self.error("bad_duration", format!("must be from {least} to {most}"));
             return None;
         }
@@ -285,12 +285,12 @@ impl<'a> Cursor<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// The field, if present. An empty field is reported, because `timeout:` without a value is usually a mistake.
-    pub(super) fn get(&self, name: &str) -> Option<Cursor<'a>> {
+    pub(super) fn get(&self, name: &str) -> Option<NodeCursor<'a>> {
         let at = self.at.get(name)?;
-        if matches!(at.node.value, Value::Null) {
-            at.add_at_key(Problem::error(
+        if matches!(at.node.value, YamlValue::Null) {
+            at.add_at_key(DefinitionProblem::error(
                 "wrong_type",
                 format!("`{name}` is empty; give it a value or remove it"),
             ));
@@ -299,39 +299,39 @@ impl<'a> Fields<'a> {
         Some(at)
     }
 
-    pub(super) fn require(&self, name: &str) -> Option<Cursor<'a>> {
+    pub(super) fn require(&self, name: &str) -> Option<NodeCursor<'a>> {
         if self.at.get(name).is_none() {
-            self.at.add_at_key(Problem::error("missing_field", format!("`{name}` is missing")));
+            self.at.add_at_key(DefinitionProblem::error("missing_field", format!("`{name}` is missing")));
         }
         self.get(name)
     }
 
-    pub(super) fn read<T: Read>(&self, name: &str) -> Option<T> {
+    pub(super) fn read<T: ReadNode>(&self, name: &str) -> Option<T> {
         T::read(&self.get(name)?)
     }
 
-    pub(super) fn required<T: Read>(&self, name: &str) -> Option<T> {
+    pub(super) fn read_required<T: ReadNode>(&self, name: &str) -> Option<T> {
         T::read(&self.require(name)?)
     }
 
-    pub(super) fn list<T: Read>(&self, name: &str, what: &str) -> Vec<T> {
+    pub(super) fn list<T: ReadNode>(&self, name: &str, what: &str) -> Vec<T> {
         let items = self.get(name).and_then(|at| at.items(what, LIST_ITEMS_MAX)).unwrap_or_default();
         items.iter().filter_map(T::read).collect()
     }
 }
 
 /// A key parser for [`Cursor::named`].
-pub(super) fn word<K>(parse: fn(&str) -> Result<K, InvalidName>) -> impl Fn(&str) -> Result<K, Problem> {
+pub(super) fn parse_key<K>(parse: fn(&str) -> Result<K, InvalidName>) -> impl Fn(&str) -> Result<K, DefinitionProblem> {
     move |text| {
         parse(text)
-            .map_err(|InvalidName(why)| Problem::error("invalid_name", format!("{} {why}", quoted(text))))
+            .map_err(|InvalidName(why)| DefinitionProblem::error("invalid_name", format!("{} {why}", quote(text))))
     }
 }
 
-impl Read for bool {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
+impl ReadNode for bool {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
         match at.node.value {
-            Value::Bool(value) => Some(value),
+            YamlValue::Bool(value) => Some(value),
             _ => {
                 at.wrong_type("`true` or `false`");
                 None

@@ -1,6 +1,6 @@
 //! Metadata of custom steps from registries, and the schemas of their params.
 
-use berth_core::registry::{Offer, StepMetadata, step_key};
+use berth_core::registry::{AvailableStep, StepMetadata, step_key};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -11,20 +11,20 @@ pub const REGISTRY_STEPS_MAX: usize = 200;
 const TEXT_CHARS_MAX: usize = 20_000;
 
 #[derive(Deserialize)]
-struct Written {
+struct MetadataResponse {
     status: String,
     error: Option<Value>,
-    data: Option<Data>,
+    data: Option<MetadataList>,
 }
 
 #[derive(Deserialize)]
-struct Data {
-    metadata: Vec<Step>,
+struct MetadataList {
+    metadata: Vec<RawStepMetadata>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Step {
+struct RawStepMetadata {
     step_type: String,
     name: Option<String>,
     short_description: Option<String>,
@@ -40,7 +40,7 @@ pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
     if bytes.len() > METADATA_BYTES_MAX {
         return Err(format!("its metadata is longer than {METADATA_BYTES_MAX} bytes"));
     }
-    let written: Written =
+    let written: MetadataResponse =
         serde_json::from_slice(bytes).map_err(|error| format!("its metadata cannot be read: {error}"))?;
     if written.status != "SUCCESS" {
         let why = written.error.map(|error| format!(": {error}")).unwrap_or_default();
@@ -55,7 +55,7 @@ pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
     }
     let mut steps: Vec<StepMetadata> = Vec::with_capacity(found.len());
     for step in found {
-        let step = read(step)?;
+        let step = read_step(step)?;
         if let Some(twin) = steps.iter().find(|twin| twin.key == step.key) {
             return Err(format!(
                 "its step types {:?} and {:?} are the same to a definition ({}); give one another name",
@@ -76,7 +76,7 @@ pub fn params_schema(schema: &Value) -> Result<ParamsSchema, SchemaRefused> {
 }
 
 /// All problems with the params of a custom step that can be found before it runs.
-pub(crate) fn misfits(offer: &Offer, params: &Map<String, Value>) -> Vec<ParamProblem> {
+pub(crate) fn check_params(offer: &AvailableStep, params: &Map<String, Value>) -> Vec<ParamProblem> {
     match params_schema(&offer.schema) {
         Ok(schema) => schema.check(&Value::Object(params.clone()), |text| text.contains("${{")),
         Err(refused) => vec![ParamProblem {
@@ -88,7 +88,7 @@ pub(crate) fn misfits(offer: &Offer, params: &Map<String, Value>) -> Vec<ParamPr
     }
 }
 
-fn read(step: Step) -> Result<StepMetadata, String> {
+fn read_step(step: RawStepMetadata) -> Result<StepMetadata, String> {
     let own = step.step_type;
     let Some(key) = step_key(&own) else {
         return Err(format!(
@@ -137,14 +137,14 @@ mod tests {
     use super::*;
 
     #[expect(clippy::needless_pass_by_value, reason = "tests write their steps in place")]
-    fn parsed(steps: Value) -> Result<Vec<StepMetadata>, String> {
+    fn parse_steps(steps: Value) -> Result<Vec<StepMetadata>, String> {
         parse_metadata(json!({"status": "SUCCESS", "data": {"metadata": steps}}).to_string().as_bytes())
     }
 
     #[test]
     fn steps_are_read_by_new_and_old_names() {
         let schema = json!({"type": "object", "properties": {"target": {"type": "string"}}});
-        let steps = parsed(json!([
+        let steps = parse_steps(json!([
             {"stepType": "CUSTOM:SCRIPT:DEPLOY", "name": "Deploy", "paramsJsonSchema": schema},
             {"stepType": "Announce", "jsonSchema": schema},
             {"stepType": "bare"},
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_registry_that_cannot_be_used_says_why() {
-        let told = |steps| parsed(steps).expect_err("refused");
+        let told = |steps| parse_steps(steps).expect_err("refused");
         assert_eq!(told(json!([])), "it offers no steps");
         assert!(
             told(json!([{"stepType": "CUSTOM:Deploy"}, {"stepType": "deploy"}])).contains("are the same")
@@ -178,7 +178,7 @@ mod tests {
             "type": "object", "additionalProperties": false, "required": ["target", "replicas"],
             "properties": {"target": {"type": "string"}, "replicas": {"type": "number", "default": 1}},
         });
-        let steps = parsed(json!([{"stepType": "a", "paramsJsonSchema": schema}])).expect("metadata");
+        let steps = parse_steps(json!([{"stepType": "a", "paramsJsonSchema": schema}])).expect("metadata");
         let params = params_schema(&steps[0].schema).expect("schema");
         let codes = |value: &Value| -> Vec<&str> {
             params.check(value, |_| false).iter().map(|problem| problem.code).collect()

@@ -6,14 +6,14 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub enum DiagnosticSeverity {
     Error,
     Warning,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Diagnostic {
-    pub severity: Severity,
+pub struct DefinitionDiagnostic {
+    pub severity: DiagnosticSeverity,
     /// Stable identifier in snake_case, for programs.
     pub code: &'static str,
     /// Short text for users that says what to do.
@@ -32,16 +32,16 @@ pub struct Diagnostic {
     pub suggestion: Option<String>,
 }
 
-impl fmt::Display for Severity {
+impl fmt::Display for DiagnosticSeverity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
+            DiagnosticSeverity::Error => "error",
+            DiagnosticSeverity::Warning => "warning",
         })
     }
 }
 
-impl fmt::Display for Diagnostic {
+impl fmt::Display for DefinitionDiagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}: {} [{}]", self.line, self.column, self.severity, self.message, self.code)
     }

@@ -21,7 +21,7 @@ pub mod step;
 mod tree;
 mod write;
 
-pub use diagnostic::{Diagnostic, Severity};
-pub use parse::{Parsed, diagnostics_at, parse, parse_with};
+pub use diagnostic::{DefinitionDiagnostic, DiagnosticSeverity};
+pub use parse::{ParsedDefinition, diagnostics_at, parse, parse_with};
 pub use schema::schema;
 pub use write::write;

@@ -2,19 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::deployment::run::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
-use berth_core::deployment::{Cause, Failure};
-use berth_core::expression::{Budget, Context, Contexts, is_true_within, references};
+use berth_core::deployment::run::{StageGate, Plan, StagePlan, StepPlan, SourceCommit, StageType, StepActivation};
+use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::expression::{EvaluationBudget, Context, ExpressionContexts, is_true_within, references};
 use berth_core::name::EnvName;
-use berth_core::pipeline::Definition;
+use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::grammar::{StepId, VarName};
-use berth_core::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
-use berth_core::registry::Offers;
-use berth_core::step::{Network, is_request};
-use berth_core::wording::quoted;
+use berth_core::pipeline::model::{StepCondition, OnFailure, VarValue, StageDefinition, StepDefinition, StepType};
+use berth_core::registry::AvailableSteps;
+use berth_core::step::{NetworkAccess, is_request};
+use berth_core::wording::quote;
 use serde_json::{Map, Value, json};
 
-use crate::custom_step::misfits;
+use crate::custom_step::check_params;
 use crate::step::params::UNKNOWN_PARAM;
 
 /// The name of the build's stage.
@@ -28,7 +28,7 @@ pub const PLAN_FUEL_MAX: usize = 1_000_000;
 
 /// The target of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target<'a> {
+pub enum PlanTarget<'a> {
     /// All stages in order.
     Stages,
     Environment(&'a EnvName),
@@ -36,31 +36,31 @@ pub enum Target<'a> {
 
 /// Inputs of a plan that are not in the definition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
-    pub organization: Named,
-    pub pipeline: Named,
+pub struct PlanInputs {
+    pub organization: EntityNames,
+    pub pipeline: EntityNames,
     pub commit: String,
-    pub source: Option<Source>,
+    pub source: Option<SourceCommit>,
     /// The `trigger` context; the commit is added.
     pub trigger: Map<String, Value>,
     /// The `session` and `environment` contexts of a deployment to an environment.
     pub session: Option<Map<String, Value>>,
     pub environment: Option<Map<String, Value>>,
     /// The network of steps that do not specify one.
-    pub default_network: Network,
+    pub default_network: NetworkAccess,
     /// The custom steps that the definition uses.
-    pub offers: Offers,
+    pub offers: AvailableSteps,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct EntityNames {
     pub id: String,
     pub slug: String,
     pub name: String,
 }
 
 /// Makes the plan. Fails if this version cannot run all of it.
-pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
+pub fn plan(definition: &PipelineDefinition, target: &PlanTarget<'_>, facts: &PlanInputs) -> Result<Plan, ExecutionFailure> {
     let plan = preview(definition, target, facts)?;
     match obstacles(&plan, &facts.offers).into_iter().next() {
         Some(first) => Err(not_runnable(first)),
@@ -69,10 +69,10 @@ pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Resu
 }
 
 /// Makes the plan for display, even if this version cannot run it.
-pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
+pub fn preview(definition: &PipelineDefinition, target: &PlanTarget<'_>, facts: &PlanInputs) -> Result<Plan, ExecutionFailure> {
     let places = places(definition, target)?;
-    bounded(definition, places.len())?;
-    let mut planning = Planning { facts, budget: Budget::new(PLAN_FUEL_MAX, PLAN_BYTES_MAX) };
+    check_size(definition, places.len())?;
+    let mut planning = StagePlanner { facts, budget: EvaluationBudget::new(PLAN_FUEL_MAX, PLAN_BYTES_MAX) };
     let mut stages = Vec::with_capacity(places.len() + 1);
     if !definition.build.is_empty() {
         if places.iter().any(|place| place.name == BUILD) {
@@ -82,7 +82,7 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
         let (vars, skip) = (BTreeMap::new(), BTreeSet::new());
         let (vars, skip, gates) = (&vars, &skip, Vec::new());
         let on_failure = OnFailure::None;
-        let build = Place { name: BUILD, kind: StageKind::Build, vars, skip, gates, on_failure };
+        let build = PlannedPlace { name: BUILD, kind: StageType::Build, vars, skip, gates, on_failure };
         stages.push(planning.stage(&build, &definition.build)?);
     }
     for place in &places {
@@ -92,10 +92,10 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
 }
 
 /// Sentences that say what in the plan cannot be run.
-pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
+pub fn obstacles(plan: &Plan, offers: &AvailableSteps) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
-    for step in steps.filter(|step| step.when != When::Never) {
+    for step in steps.filter(|step| step.when != StepActivation::Never) {
         for sentence in obstacles_of(step, offers) {
             // Every stage contains the same steps.
             if !found.contains(&sentence) {
@@ -106,10 +106,10 @@ pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
     found
 }
 
-fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
+fn obstacles_of(step: &StepPlan, offers: &AvailableSteps) -> Vec<String> {
     let id = &step.id;
     let StepType::Custom(kind) = &step.kind else {
-        let is_cut_off = step.network == Network::None && is_request(&step.kind, &step.params);
+        let is_cut_off = step.network == NetworkAccess::None && is_request(&step.kind, &step.params);
         return Vec::from_iter(is_cut_off.then(|| {
             format!(
                 "the step `{id}` needs the network, but steps of this organization have no network access by default; add `network: host` to it"
@@ -119,10 +119,10 @@ fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
     match offers.get(kind.as_str()) {
         None => vec![format!(
             "the step `{id}` is of the type {}, and custom steps are only known to a server",
-            quoted(kind)
+            quote(kind)
         )],
         Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
-        Some(Ok(offer)) => misfits(offer, &step.params)
+        Some(Ok(offer)) => check_params(offer, &step.params)
             .into_iter()
             .filter(|problem| problem.code != UNKNOWN_PARAM)
             .map(|problem| format!("the step `{id}`: params{}: {}", problem.pointer, problem.message))
@@ -131,44 +131,44 @@ fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
 }
 
 /// A stage or an environment.
-struct Place<'d> {
+struct PlannedPlace<'d> {
     name: &'d str,
-    kind: StageKind,
-    vars: &'d BTreeMap<VarName, Scalar>,
+    kind: StageType,
+    vars: &'d BTreeMap<VarName, VarValue>,
     skip: &'d BTreeSet<StepId>,
-    gates: Vec<Gate>,
+    gates: Vec<StageGate>,
     on_failure: OnFailure,
 }
 
-fn gates(stage: &Stage) -> Vec<Gate> {
-    let approval = stage.requires.clone().map(Gate::Approval);
-    approval.into_iter().chain(stage.window.clone().map(Gate::Open)).collect()
+fn gates(stage: &StageDefinition) -> Vec<StageGate> {
+    let approval = stage.requires.clone().map(StageGate::Approval);
+    approval.into_iter().chain(stage.window.clone().map(StageGate::Open)).collect()
 }
 
-fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Place<'d>>, Failure> {
+fn places<'d>(definition: &'d PipelineDefinition, target: &PlanTarget<'d>) -> Result<Vec<PlannedPlace<'d>>, ExecutionFailure> {
     match target {
-        Target::Stages if definition.stages.is_empty() => {
+        PlanTarget::Stages if definition.stages.is_empty() => {
             Err(not_runnable("the definition has no stages; name one of its environments".into()))
         }
-        Target::Stages => Ok(definition
+        PlanTarget::Stages => Ok(definition
             .stages
             .iter()
-            .map(|stage| Place {
+            .map(|stage| PlannedPlace {
                 name: stage.name.as_str(),
-                kind: StageKind::Stage,
+                kind: StageType::Stage,
                 vars: &stage.vars,
                 skip: &stage.skip,
                 gates: gates(stage),
                 on_failure: stage.on_failure,
             })
             .collect()),
-        Target::Environment(name) => {
+        PlanTarget::Environment(name) => {
             let environment = definition.ephemeral_environments.get(*name).ok_or_else(|| {
-                not_runnable(format!("the definition has no environment {}", quoted(name.as_str())))
+                not_runnable(format!("the definition has no environment {}", quote(name.as_str())))
             })?;
-            Ok(vec![Place {
+            Ok(vec![PlannedPlace {
                 name: name.as_str(),
-                kind: StageKind::Environment,
+                kind: StageType::Environment,
                 vars: &environment.vars,
                 skip: &environment.skip,
                 gates: Vec::new(),
@@ -178,8 +178,8 @@ fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Pla
     }
 }
 
-fn bounded(definition: &Definition, places: usize) -> Result<(), Failure> {
-    let bytes = |steps: &[Step]| serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
+fn check_size(definition: &PipelineDefinition, places: usize) -> Result<(), ExecutionFailure> {
+    let bytes = |steps: &[StepDefinition]| serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
     let total = bytes(&definition.steps).saturating_mul(places).saturating_add(bytes(&definition.build));
     let steps = definition.steps.len().saturating_mul(places) + definition.build.len();
     if steps > PLAN_STEPS_MAX {
@@ -195,28 +195,28 @@ fn bounded(definition: &Definition, places: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-struct Planning<'f> {
-    facts: &'f Facts,
-    budget: Budget,
+struct StagePlanner<'f> {
+    facts: &'f PlanInputs,
+    budget: EvaluationBudget,
 }
 
-impl Planning<'_> {
-    fn stage(&mut self, place: &Place<'_>, steps: &[Step]) -> Result<PlannedStage, Failure> {
+impl StagePlanner<'_> {
+    fn stage(&mut self, place: &PlannedPlace<'_>, steps: &[StepDefinition]) -> Result<StagePlan, ExecutionFailure> {
         let contexts = self.contexts(place);
-        let kept: Vec<&Step> = steps.iter().filter(|step| !place.skip.contains(&step.id)).collect();
-        let order = Order::of(steps, &kept);
+        let kept: Vec<&StepDefinition> = steps.iter().filter(|step| !place.skip.contains(&step.id)).collect();
+        let order = StepOrder::new(steps, &kept);
         let mut planned = Vec::with_capacity(kept.len());
         for step in kept {
-            let when = self.when(step, &contexts)?;
+            let when = self.activation(step, &contexts)?;
             let custom = match &step.kind {
                 StepType::Custom(kind) => self.facts.offers.get(kind).and_then(|offer| offer.as_ref().ok()),
                 StepType::Builtin(_) => None,
             };
             let custom = custom.map(|offer| offer.pinned.clone());
             let network = step.network.unwrap_or(self.facts.default_network);
-            planned.push(PlannedStep { custom, network, ..planned_step(step, order.needs(step), when) });
+            planned.push(StepPlan { custom, network, ..plan_step(step, order.needs(step), when) });
         }
-        Ok(PlannedStage {
+        Ok(StagePlan {
             name: place.name.to_owned(),
             kind: place.kind,
             contexts,
@@ -229,19 +229,19 @@ impl Planning<'_> {
 
     /// The contexts of a stage. Contexts that do not exist for its kind are null, because the same steps serve stages
     /// and environments.
-    fn contexts(&self, place: &Place<'_>) -> Contexts {
+    fn contexts(&self, place: &PlannedPlace<'_>) -> ExpressionContexts {
         let facts = self.facts;
         let kind = match place.kind {
-            StageKind::Build => "build",
-            StageKind::Stage => "stage",
-            StageKind::Environment => "environment",
+            StageType::Build => "build",
+            StageType::Stage => "stage",
+            StageType::Environment => "environment",
         };
         // All deployments of a commit share its build, so the build must not depend on the first one's trigger.
-        let mut trigger = if place.kind == StageKind::Build { Map::new() } else { facts.trigger.clone() };
+        let mut trigger = if place.kind == StageType::Build { Map::new() } else { facts.trigger.clone() };
         trigger.insert("commit".into(), facts.commit.clone().into());
-        let vars = place.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect();
+        let vars = place.vars.iter().map(|(name, value)| (name.to_string(), var_to_json(value))).collect();
         let (mut environment, mut session) = (Value::Null, Value::Null);
-        if place.kind == StageKind::Environment {
+        if place.kind == StageType::Environment {
             let mut known = facts.environment.clone().unwrap_or_default();
             known.insert("name".into(), place.name.into());
             environment = Value::Object(known);
@@ -250,8 +250,8 @@ impl Planning<'_> {
         [
             (Context::Vars, Value::Object(vars)),
             (Context::Stage, json!({ "name": place.name, "kind": kind })),
-            (Context::Pipeline, named(&facts.pipeline)),
-            (Context::Organization, named(&facts.organization)),
+            (Context::Pipeline, names_context(&facts.pipeline)),
+            (Context::Organization, names_context(&facts.organization)),
             (Context::Trigger, Value::Object(trigger)),
             (Context::Environment, environment),
             (Context::Session, session),
@@ -262,17 +262,17 @@ impl Planning<'_> {
     }
 
     /// Evaluates a condition now if all its inputs are known, so that errors are reported before anything runs.
-    fn when(&mut self, step: &Step, contexts: &Contexts) -> Result<When, Failure> {
-        let Some(Condition(text)) = &step.condition else { return Ok(When::Always) };
+    fn activation(&mut self, step: &StepDefinition, contexts: &ExpressionContexts) -> Result<StepActivation, ExecutionFailure> {
+        let Some(StepCondition(text)) = &step.condition else { return Ok(StepActivation::Always) };
         let found = references(text).unwrap_or_default();
         let known = found.iter().all(|reference| contexts.contains_key(reference.context.as_str()));
         if !known || self.budget.is_spent() {
-            return Ok(When::If(text.clone()));
+            return Ok(StepActivation::If(text.clone()));
         }
         match is_true_within(text, contexts, &mut self.budget) {
-            Ok(true) => Ok(When::Always),
-            Ok(false) => Ok(When::Never),
-            Err(_) if self.budget.is_spent() => Ok(When::If(text.clone())),
+            Ok(true) => Ok(StepActivation::Always),
+            Ok(false) => Ok(StepActivation::Never),
+            Err(_) if self.budget.is_spent() => Ok(StepActivation::If(text.clone())),
             Err(error) => {
                 let detail = format!("the condition of the step `{}` cannot be evaluated: {error}", step.id);
                 Err(not_runnable(detail))
@@ -282,14 +282,14 @@ impl Planning<'_> {
 }
 
 /// Dependencies between steps, given that some steps are skipped.
-struct Order<'d> {
-    all: BTreeMap<&'d StepId, &'d Step>,
+struct StepOrder<'d> {
+    all: BTreeMap<&'d StepId, &'d StepDefinition>,
     /// Indexes of the remaining steps.
     places: BTreeMap<&'d StepId, usize>,
 }
 
-impl<'d> Order<'d> {
-    fn of(steps: &'d [Step], kept: &[&'d Step]) -> Self {
+impl<'d> StepOrder<'d> {
+    fn new(steps: &'d [StepDefinition], kept: &[&'d StepDefinition]) -> Self {
         Self {
             all: steps.iter().map(|step| (&step.id, step)).collect(),
             places: kept.iter().enumerate().map(|(index, step)| (&step.id, index)).collect(),
@@ -297,7 +297,7 @@ impl<'d> Order<'d> {
     }
 
     /// The indexes a step waits for. A skipped dependency is replaced by its own dependencies.
-    fn needs(&self, step: &'d Step) -> Vec<usize> {
+    fn needs(&self, step: &'d StepDefinition) -> Vec<usize> {
         let mut found = BTreeSet::new();
         let mut seen = BTreeSet::new();
         let mut open: Vec<&StepId> = step.needs.iter().collect();
@@ -316,8 +316,8 @@ impl<'d> Order<'d> {
     }
 }
 
-fn planned_step(step: &Step, needs: Vec<usize>, when: When) -> PlannedStep {
-    PlannedStep {
+fn plan_step(step: &StepDefinition, needs: Vec<usize>, when: StepActivation) -> StepPlan {
+    StepPlan {
         id: step.id.clone(),
         name: step.name.to_string(),
         kind: step.kind.clone(),
@@ -338,18 +338,18 @@ fn planned_step(step: &Step, needs: Vec<usize>, when: When) -> PlannedStep {
     }
 }
 
-fn named(named: &Named) -> Value {
+fn names_context(named: &EntityNames) -> Value {
     json!({ "id": named.id, "slug": named.slug, "name": named.name })
 }
 
-fn scalar(scalar: &Scalar) -> Value {
+fn var_to_json(scalar: &VarValue) -> Value {
     match scalar {
-        Scalar::Bool(value) => Value::Bool(*value),
-        Scalar::Number(value) => Value::Number(value.clone()),
-        Scalar::Text(text) => Value::String(text.clone()),
+        VarValue::Bool(value) => Value::Bool(*value),
+        VarValue::Number(value) => Value::Number(value.clone()),
+        VarValue::Text(text) => Value::String(text.clone()),
     }
 }
 
-fn not_runnable(detail: String) -> Failure {
-    Failure { cause: Cause::NotRunnable, detail }
+fn not_runnable(detail: String) -> ExecutionFailure {
+    ExecutionFailure { cause: FailureCode::NotRunnable, detail }
 }

@@ -4,49 +4,49 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use berth_core::pipeline::limits::{DIAGNOSTICS_MAX, SOURCE_LINE_CHARS_MAX};
-use berth_core::wording::{cut, hint};
+use berth_core::wording::{truncate, hint};
 
-use crate::diagnostic::{Diagnostic, Severity};
+use crate::diagnostic::{DefinitionDiagnostic, DiagnosticSeverity};
 
 /// The source text with the offsets of its lines.
-pub(super) struct Source<'a> {
+pub(super) struct SourceText<'a> {
     pub(super) text: &'a str,
     line_starts: Vec<usize>,
 }
 
 /// A problem without a position.
 #[derive(Debug, Clone)]
-pub(super) struct Problem {
-    pub(super) severity: Severity,
+pub(super) struct DefinitionProblem {
+    pub(super) severity: DiagnosticSeverity,
     pub(super) code: &'static str,
     pub(super) message: String,
     pub(super) suggestion: Option<String>,
 }
 
-struct Found {
-    problem: Problem,
+struct LocatedProblem {
+    problem: DefinitionProblem,
     pointer: String,
     range: Range<usize>,
 }
 
-pub(super) struct Report<'a> {
-    source: &'a Source<'a>,
-    found: RefCell<Vec<Found>>,
+pub(super) struct ProblemReport<'a> {
+    source: &'a SourceText<'a>,
+    found: RefCell<Vec<LocatedProblem>>,
 }
 
-impl Problem {
+impl DefinitionProblem {
     pub(super) fn error(code: &'static str, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Error, code, message: message.into(), suggestion: None }
+        Self { severity: DiagnosticSeverity::Error, code, message: message.into(), suggestion: None }
     }
 
     pub(super) fn warning(code: &'static str, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, code, message: message.into(), suggestion: None }
+        Self { severity: DiagnosticSeverity::Warning, code, message: message.into(), suggestion: None }
     }
 
     /// Appends a "did you mean" hint or the list of valid values.
-    pub(super) fn among<'k>(
+    pub(super) fn with_hint<'k>(
         mut self,
-        report: &Report<'_>,
+        report: &ProblemReport<'_>,
         word: &str,
         known: impl IntoIterator<Item = &'k str>,
     ) -> Self {
@@ -59,13 +59,13 @@ impl Problem {
         self
     }
 
-    pub(super) fn suggesting(mut self, text: impl Into<String>) -> Self {
+    pub(super) fn with_suggestion(mut self, text: impl Into<String>) -> Self {
         self.suggestion = Some(text.into());
         self
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceText<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         let after_breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Self { text, line_starts: std::iter::once(0).chain(after_breaks).collect() }
@@ -94,32 +94,32 @@ impl<'a> Source<'a> {
     }
 }
 
-impl<'a> Report<'a> {
-    pub(super) fn new(source: &'a Source<'a>) -> Self {
+impl<'a> ProblemReport<'a> {
+    pub(super) fn new(source: &'a SourceText<'a>) -> Self {
         Self { source, found: RefCell::new(Vec::new()) }
     }
 
-    pub(super) fn source(&self) -> &'a Source<'a> {
+    pub(super) fn source(&self) -> &'a SourceText<'a> {
         self.source
     }
 
-    pub(super) fn add(&self, pointer: &str, range: &Range<usize>, problem: Problem) {
-        self.found.borrow_mut().push(Found { problem, pointer: pointer.to_owned(), range: range.clone() });
+    pub(super) fn add(&self, pointer: &str, range: &Range<usize>, problem: DefinitionProblem) {
+        self.found.borrow_mut().push(LocatedProblem { problem, pointer: pointer.to_owned(), range: range.clone() });
     }
 
     pub(super) fn has_errors(&self) -> bool {
-        self.found.borrow().iter().any(|found| found.problem.severity == Severity::Error)
+        self.found.borrow().iter().any(|found| found.problem.severity == DiagnosticSeverity::Error)
     }
 
     /// Returns the diagnostics sorted by position. If there are too many, errors take precedence over warnings.
-    pub(super) fn finish(self) -> Vec<Diagnostic> {
+    pub(super) fn finish(self) -> Vec<DefinitionDiagnostic> {
         let mut found = self.found.into_inner();
-        found.sort_by(|a, b| order(a).cmp(&order(b)));
-        found.dedup_by(|a, b| order(a) == order(b));
+        found.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+        found.dedup_by(|a, b| sort_key(a) == sort_key(b));
         if found.len() > DIAGNOSTICS_MAX {
             found.sort_by_key(|found| found.problem.severity);
             found.truncate(DIAGNOSTICS_MAX);
-            found.sort_by(|a, b| order(a).cmp(&order(b)));
+            found.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         }
         found
             .into_iter()
@@ -129,18 +129,18 @@ impl<'a> Report<'a> {
 }
 
 /// Sort and deduplication key: a text that is read several times through aliases is reported once.
-fn order(found: &Found) -> (usize, usize, Severity, &str, &str) {
+fn sort_key(found: &LocatedProblem) -> (usize, usize, DiagnosticSeverity, &str, &str) {
     let problem = &found.problem;
     (found.range.start, found.range.end, problem.severity, problem.code, &problem.message)
 }
 
 /// Converts a problem to a diagnostic with line and column.
 pub(super) fn diagnostic(
-    source: &Source<'_>,
+    source: &SourceText<'_>,
     pointer: String,
     range: &Range<usize>,
-    problem: Problem,
-) -> Diagnostic {
+    problem: DefinitionProblem,
+) -> DefinitionDiagnostic {
     let start = source.boundary(range.start);
     let (line, whole) = source.line_at(start);
     let start = start.min(whole.end);
@@ -148,7 +148,7 @@ pub(super) fn diagnostic(
     let end = source.boundary(range.end).clamp(start, whole.end);
     let column = 1 + source.chars_between(whole.start, start);
     let width = source.chars_between(start, end).max(1);
-    Diagnostic {
+    DefinitionDiagnostic {
         severity: problem.severity,
         code: problem.code,
         message: problem.message,
@@ -156,7 +156,7 @@ pub(super) fn diagnostic(
         line: u32::try_from(line).unwrap_or(u32::MAX),
         column: u32::try_from(column).unwrap_or(u32::MAX),
         end_column: u32::try_from(column + width).unwrap_or(u32::MAX),
-        source_line: cut(source.slice(&whole), SOURCE_LINE_CHARS_MAX),
+        source_line: truncate(source.slice(&whole), SOURCE_LINE_CHARS_MAX),
         suggestion: problem.suggestion,
     }
 }
@@ -167,9 +167,9 @@ mod tests {
 
     #[test]
     fn columns_count_characters_and_ranges_end_with_their_line() {
-        let source = Source::new("a: b\r\nü: 'cd\n  e'\n");
+        let source = SourceText::new("a: b\r\nü: 'cd\n  e'\n");
         let place = |range: Range<usize>| {
-            let found = diagnostic(&source, String::new(), &range, Problem::error("x", "y"));
+            let found = diagnostic(&source, String::new(), &range, DefinitionProblem::error("x", "y"));
             (found.line, found.column, found.end_column, found.source_line)
         };
         assert_eq!(place(3..4), (1, 4, 5, "a: b".to_owned()));

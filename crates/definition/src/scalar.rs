@@ -2,19 +2,19 @@
 
 use serde_json::Number;
 
-use crate::tree::Value;
+use crate::tree::YamlValue;
 
 /// `yes`, `on` and `True` stay text, because treating them as booleans surprises users.
-pub(super) fn resolve(text: &str) -> Value {
+pub(super) fn resolve(text: &str) -> YamlValue {
     match text {
-        "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
-        "true" => return Value::Bool(true),
-        "false" => return Value::Bool(false),
+        "" | "~" | "null" | "Null" | "NULL" => return YamlValue::Null,
+        "true" => return YamlValue::Bool(true),
+        "false" => return YamlValue::Bool(false),
         _ => {}
     }
     match number(text) {
-        Some(value) => Value::Number { value, text: text.to_owned() },
-        None => Value::Text(text.to_owned()),
+        Some(value) => YamlValue::Number { value, text: text.to_owned() },
+        None => YamlValue::Text(text.to_owned()),
     }
 }
 
@@ -52,11 +52,11 @@ mod tests {
     #[test]
     fn unquoted_words_mean_what_yaml_1_2_says() {
         let kind = |text: &str| match resolve(text) {
-            Value::Null => "null".to_owned(),
-            Value::Bool(value) => format!("bool {value}"),
-            Value::Number { value, .. } => format!("number {value}"),
-            Value::Text(_) => "text".to_owned(),
-            Value::List(_) | Value::Map(_) => "collection".to_owned(),
+            YamlValue::Null => "null".to_owned(),
+            YamlValue::Bool(value) => format!("bool {value}"),
+            YamlValue::Number { value, .. } => format!("number {value}"),
+            YamlValue::Text(_) => "text".to_owned(),
+            YamlValue::List(_) | YamlValue::Map(_) => "collection".to_owned(),
         };
         for (text, expected) in [
             ("", "null"),

@@ -9,9 +9,9 @@ use berth_core::pipeline::limits::{
     NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX, STAGES_MAX,
     STEP_TIMEOUT_S_MAX, STEPS_MAX,
 };
-use berth_core::pipeline::seconds::Seconds;
-use berth_core::pipeline::window::Day;
-use berth_core::step::Network;
+use berth_core::pipeline::seconds::DurationSeconds;
+use berth_core::pipeline::window::WindowDay;
+use berth_core::step::NetworkAccess;
 use serde_json::{Map, Value, json};
 
 use crate::step::{BUILTINS, StepSpec};
@@ -49,7 +49,7 @@ pub fn schema() -> Value {
             "window": window(),
             "vars": vars(),
             "skip": list(&word(ID), "Ids of steps to skip here."),
-            "on_failure": usual("none", choice(&["none", "rollback"], "What to do if the stage fails. `rollback` rolls back to the last successful deployment of the stage.")),
+            "on_failure": with_default("none", choice(&["none", "rollback"], "What to do if the stage fails. `rollback` rolls back to the last successful deployment of the stage.")),
             "duration": { "type": "string", "pattern": DURATION, "description": "A duration, such as 90s, 10m, 1h30m or 7d." },
         },
     })
@@ -75,11 +75,11 @@ fn pipeline() -> Value {
                 "additionalProperties": { "anyOf": [reference("environment"), { "type": "null" }] },
                 "description": "Ephemeral environments by name. Members claim them for exclusive use.",
             },
-            "analysis": object("Which failures are analysed automatically.", &json!({ "on_failure": usual(false, flag("Failed deployments are analysed.")) })),
+            "analysis": object("Which failures are analysed automatically.", &json!({ "on_failure": with_default(false, flag("Failed deployments are analysed.")) })),
             "notifications": {
                 "type": "array", "maxItems": NOTIFICATIONS_MAX,
-                "items": required(object("Webhooks to notify.", &json!({
-                    "webhook": described(word(LABEL), "Name of the webhook."),
+                "items": with_required(object("Webhooks to notify.", &json!({
+                    "webhook": with_description(word(LABEL), "Name of the webhook."),
                     "events": list(&json!({ "type": "string" }), "Event kinds, such as deployment_failed."),
                 })), &["webhook", "events"]),
                 "description": "Webhooks to notify.",
@@ -87,7 +87,7 @@ fn pipeline() -> Value {
         }),
     );
     schema["anyOf"] = json!([{ "required": ["stages"] }, { "required": ["ephemeral_environments"] }]);
-    required(schema, &["name", "steps"])
+    with_required(schema, &["name", "steps"])
 }
 
 fn stage_defaults() -> Value {
@@ -104,14 +104,14 @@ fn stage_defaults() -> Value {
 
 fn stage() -> Value {
     let fields = json!({
-        "name": described(word(SLUG), "Name of the stage."),
+        "name": with_description(word(SLUG), "Name of the stage."),
         "vars": reference("vars"),
         "skip": reference("skip"),
         "requires": reference("requires"),
         "window": reference("window"),
         "on_failure": reference("on_failure"),
     });
-    required(object("A stage of the pipeline.", &fields), &["name"])
+    with_required(object("A stage of the pipeline.", &fields), &["name"])
 }
 
 fn environment() -> Value {
@@ -119,15 +119,15 @@ fn environment() -> Value {
     object(
         "An ephemeral environment.",
         &json!({
-            "triggers": list(&required(object("What can claim the environment, in addition to the API.", &json!({
+            "triggers": list(&with_required(object("What can claim the environment, in addition to the API.", &json!({
                 "on": on(&["api", "pull_request"]),
                 "target_branches": list(&json!({ "type": "string" }), "Target branches of the pull requests. Defaults to any."),
             })), &["on"]), "What can claim the environment, in addition to the API."),
-            "release": list(&required(object("What ends a session, in addition to the API.", &json!({
+            "release": list(&with_required(object("What ends a session, in addition to the API.", &json!({
                 "on": on(&["api", "pr_closed", "timeout"]),
                 "after_idle": duration(DURATION_S_MAX, "For `timeout`: time without a deployment after which the session ends."),
             })), &["on"]), "What ends a session, in addition to the API."),
-            "on_release": usual("none", choice(&["none", "deploy_tracked"], "What to do when a session ends.")),
+            "on_release": with_default("none", choice(&["none", "deploy_tracked"], "What to do when a session ends.")),
             "ttl": duration(DURATION_S_MAX, "Default length of a session."),
             "labels": list(&word(LABEL), "Labels for claim-any."),
             "vars": reference("vars"),
@@ -145,7 +145,7 @@ fn requires() -> Value {
                 &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "@" }] }),
                 "Eligible roles (or higher) and e-mail addresses. Defaults to every member who may approve.",
             ),
-            "self_approval": usual(true, flag("Whether people who wrote, committed or co-authored part of the change, or started or retried the deployment, may approve it.")),
+            "self_approval": with_default(true, flag("Whether people who wrote, committed or co-authored part of the change, or started or retried the deployment, may approve it.")),
             "timeout": duration(DURATION_S_MAX, "How long to wait for the approvals."),
         }),
     )
@@ -154,14 +154,14 @@ fn requires() -> Value {
 fn window() -> Value {
     let fields = json!({
         "timezone": text("IANA time zone, such as Europe/Vienna."),
-        "days": list(&json!({ "enum": Day::ALL.map(|(name, _)| name) }), "Defaults to every day."),
+        "days": list(&json!({ "enum": WindowDay::ALL.map(|(name, _)| name) }), "Defaults to every day."),
         "hours": { "type": "string", "pattern": "^[0-9]{2}:[0-9]{2}-[0-9]{2}:[0-9]{2}$", "description": "Like \"09:00-17:00\"; defaults to the whole day." },
         "except": list(
             &json!({ "type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}(/[0-9]{4}-[0-9]{2}-[0-9]{2})?$" }),
             "Days on which the window stays closed: 2026-12-24 or 2026-12-24/2027-01-01.",
         ),
     });
-    required(object("When the stage may be deployed to.", &fields), &["timezone"])
+    with_required(object("When the stage may be deployed to.", &fields), &["timezone"])
 }
 
 fn vars() -> Value {
@@ -187,7 +187,7 @@ fn step() -> Value {
     }));
     let fields = json!({
         "name": text("Display name."),
-        "id": described(word(ID), "Id that other steps refer to. Defaults to the name as a slug."),
+        "id": with_description(word(ID), "Id that other steps refer to. Defaults to the name as a slug."),
         "type": { "anyOf": types, "description": "Step type." },
         "needs": list(&word(ID), "Ids of steps to wait for. Defaults to the previous step."),
         "needs_artifacts": list(&word(MEMBER), "Artifacts of other steps to place in the workspace."),
@@ -197,21 +197,21 @@ fn step() -> Value {
         "outputs": list(&word(MEMBER), "Names of outputs that the step writes to $BERTH_OUTPUT as name=value."),
         "artifacts": {
             "type": "object", "maxProperties": MAP_ENTRIES_MAX, "propertyNames": word(MEMBER),
-            "additionalProperties": required(object("A file or directory that other steps use with `needs_artifacts`.", &json!({ "path": text("Path below the workspace.") })), &["path"]),
+            "additionalProperties": with_required(object("A file or directory that other steps use with `needs_artifacts`.", &json!({ "path": text("Path below the workspace.") })), &["path"]),
             "description": "Artifacts for other steps.",
         },
         "timeout": duration(STEP_TIMEOUT_S_MAX, "Time limit, after which the step fails."),
-        "retry": required(object("Retries after a failure. For an unknown outcome, see `on_lost`.", &json!({
+        "retry": with_required(object("Retries after a failure. For an unknown outcome, see `on_lost`.", &json!({
             "attempts": { "type": "integer", "minimum": 1, "maximum": RETRY_ATTEMPTS_MAX, "description": "Maximum number of attempts, including the first." },
             "backoff": duration(RETRY_BACKOFF_S_MAX, "Delay before the next attempt."),
         })), &["attempts"]),
         "on_lost": choice(&["ask", "retry", "fail"], "What to do if the outcome is unknown. Defaults to `retry` if the step is idempotent, otherwise to the default of the step type."),
         "idempotent": flag("Whether the step is safe to run again, so that a lost attempt is retried. Defaults to the step type."),
         "runs_on": list(&word(LABEL), "Labels that the runner must have."),
-        "network": choice(&Network::ALL.map(Network::as_str), "Network access: `host` for the network of the runner's machine, `none` for loopback only. Defaults to the organization's setting."),
+        "network": choice(&NetworkAccess::ALL.map(NetworkAccess::as_str), "Network access: `host` for the network of the runner's machine, `none` for loopback only. Defaults to the organization's setting."),
         "if": { "type": ["string", "boolean"], "description": "An expression. The step is skipped if it is false." },
     });
-    let mut schema = required(object("A step.", &fields), &["name", "type"]);
+    let mut schema = with_required(object("A step.", &fields), &["name", "type"]);
     schema["allOf"] = BUILTINS.iter().map(|spec| params(spec)).collect();
     schema
 }
@@ -219,7 +219,7 @@ fn step() -> Value {
 /// The schema of `params`, conditional on the step type.
 fn params(spec: &StepSpec) -> Value {
     let mut schema: Value = serde_json::from_str(spec.schema).unwrap_or_else(|_| json!({}));
-    open(&mut schema);
+    allow_expressions(&mut schema);
     let mut then = json!({ "properties": { "params": schema } });
     let wanted = then["properties"]["params"]["required"].as_array().is_some_and(|names| !names.is_empty());
     if wanted {
@@ -229,7 +229,7 @@ fn params(spec: &StepSpec) -> Value {
 }
 
 /// Replaces Berth's formats with patterns and allows an expression in place of every value but shell text.
-fn open(schema: &mut Value) {
+fn allow_expressions(schema: &mut Value) {
     let Some(properties) = schema["properties"].as_object_mut() else { return };
     for (name, property) in properties.iter_mut() {
         formats(property);
@@ -264,7 +264,7 @@ fn object(about: &str, properties: &Value) -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": properties, "description": about })
 }
 
-fn required(mut schema: Value, names: &[&str]) -> Value {
+fn with_required(mut schema: Value, names: &[&str]) -> Value {
     schema["required"] = json!(names);
     schema
 }
@@ -277,7 +277,7 @@ fn word(pattern: &str) -> Value {
     json!({ "type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX, "pattern": pattern })
 }
 
-fn described(mut schema: Value, about: &str) -> Value {
+fn with_description(mut schema: Value, about: &str) -> Value {
     schema["description"] = about.into();
     schema
 }
@@ -296,11 +296,11 @@ fn choice(words: &[&str], about: &str) -> Value {
 
 /// A pattern cannot express the maximum, so the description states it.
 fn duration(seconds_max: u64, about: &str) -> Value {
-    described(reference("duration"), &format!("{about} At most {}.", Seconds::from_secs(seconds_max)))
+    with_description(reference("duration"), &format!("{about} At most {}.", DurationSeconds::from_secs(seconds_max)))
 }
 
 /// Adds the default.
-fn usual(default: impl Into<Value>, mut schema: Value) -> Value {
+fn with_default(default: impl Into<Value>, mut schema: Value) -> Value {
     schema["default"] = default.into();
     schema
 }

@@ -11,22 +11,22 @@ use std::rc::Rc;
 use berth_core::pipeline::limits::{
     YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES, YAML_EXPANSION_PER_BYTE_MAX, YAML_NODES_MAX,
 };
-use berth_core::wording::{escape_pointer, quoted};
+use berth_core::wording::{escape_pointer, quote};
 use serde_json::Number;
 use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, ScanError, Tag};
 
-use crate::report::{Problem, Report};
+use crate::report::{DefinitionProblem, ProblemReport};
 use crate::scalar;
 
 #[derive(Debug)]
-pub(super) struct Node {
-    pub(super) value: Value,
+pub(super) struct YamlNode {
+    pub(super) value: YamlValue,
     pub(super) range: Range<usize>,
-    weight: Weight,
+    weight: NodeWeight,
 }
 
 #[derive(Debug)]
-pub(super) enum Value {
+pub(super) enum YamlValue {
     Null,
     Bool(bool),
     /// The text is kept, because `1.10` may be a version.
@@ -35,30 +35,30 @@ pub(super) enum Value {
         text: String,
     },
     Text(String),
-    List(Vec<Rc<Node>>),
-    Map(Vec<Entry>),
+    List(Vec<Rc<YamlNode>>),
+    Map(Vec<YamlEntry>),
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct YamlEntry {
     pub(super) key: String,
     pub(super) key_range: Range<usize>,
-    pub(super) value: Rc<Node>,
+    pub(super) value: Rc<YamlNode>,
 }
 
 /// The cost of an alias to this value.
 #[derive(Debug, Clone, Copy, Default)]
-struct Weight {
+struct NodeWeight {
     height: usize,
     nodes: usize,
     bytes: usize,
 }
 
 /// A budget is exceeded or the text is not YAML. The problem has been reported.
-struct Refused;
+struct ParseAborted;
 
 /// Parses the only document of the source. Returns `None` after an error that leaves no tree; it has been reported.
-pub(super) fn read(report: &Report<'_>) -> Option<Rc<Node>> {
+pub(super) fn read(report: &ProblemReport<'_>) -> Option<Rc<YamlNode>> {
     let options = granit_parser::options! {
         disallow_directives: true,
         emit_unresolved_aliases: true,
@@ -70,12 +70,12 @@ pub(super) fn read(report: &Report<'_>) -> Option<Rc<Node>> {
         simple_key_max_lookahead: 1024,
     };
     let text = report.source().text;
-    let mut builder = Builder {
+    let mut builder = TreeBuilder {
         report,
         open: Vec::new(),
         root: None,
         anchors: BTreeMap::new(),
-        spent: Weight::default(),
+        spent: NodeWeight::default(),
         aliases: 0,
     };
     for item in Parser::new_from_str_with_options(text, options) {
@@ -83,9 +83,9 @@ pub(super) fn read(report: &Report<'_>) -> Option<Rc<Node>> {
             Ok((event, span)) => {
                 let at =
                     |mark: &granit_parser::Marker| mark.byte_offset().unwrap_or(text.len()).min(text.len());
-                builder.take(event, at(&span.start)..at(&span.end))
+                builder.handle_event(event, at(&span.start)..at(&span.end))
             }
-            Err(error) => Err(builder.no_yaml(&error)),
+            Err(error) => Err(builder.report_syntax_error(&error)),
         };
         if done.is_err() {
             return None;
@@ -94,66 +94,66 @@ pub(super) fn read(report: &Report<'_>) -> Option<Rc<Node>> {
     if builder.root.is_none() {
         builder.problem(
             &(0..0),
-            Problem::error("empty", "the definition is empty; it begins with `version: 1`"),
+            DefinitionProblem::error("empty", "the definition is empty; it begins with `version: 1`"),
         );
     }
     builder.root
 }
 
-struct Builder<'a> {
-    report: &'a Report<'a>,
-    open: Vec<Open>,
-    root: Option<Rc<Node>>,
-    anchors: BTreeMap<usize, Rc<Node>>,
-    spent: Weight,
+struct TreeBuilder<'a> {
+    report: &'a ProblemReport<'a>,
+    open: Vec<OpenCollection>,
+    root: Option<Rc<YamlNode>>,
+    anchors: BTreeMap<usize, Rc<YamlNode>>,
+    spent: NodeWeight,
     aliases: usize,
 }
 
 /// A list or mapping whose end has not been read yet.
-struct Open {
-    content: Content,
+struct OpenCollection {
+    content: CollectionContent,
     start: Range<usize>,
     anchor: usize,
 }
 
-enum Content {
-    List(Vec<Rc<Node>>),
-    Map { entries: Vec<Entry>, seen: BTreeSet<String>, key: Option<(String, Range<usize>)> },
+enum CollectionContent {
+    List(Vec<Rc<YamlNode>>),
+    Map { entries: Vec<YamlEntry>, seen: BTreeSet<String>, key: Option<(String, Range<usize>)> },
 }
 
-impl Builder<'_> {
-    fn take(&mut self, event: Event<'_>, range: Range<usize>) -> Result<(), Refused> {
+impl TreeBuilder<'_> {
+    fn handle_event(&mut self, event: Event<'_>, range: Range<usize>) -> Result<(), ParseAborted> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.no_tag(tag.as_deref(), &range);
-                self.no_control(&text, &range);
+                self.refuse_tag(tag.as_deref(), &range);
+                self.refuse_control(&text, &range);
                 let bytes = text.len();
                 let value = match style {
                     ScalarStyle::Plain => scalar::resolve(&text),
-                    _ => Value::Text(text.into_owned()),
+                    _ => YamlValue::Text(text.into_owned()),
                 };
-                self.charge(Weight { height: 0, nodes: 1, bytes }, &range)?;
-                self.place(value, range, anchor, Weight { height: 0, nodes: 1, bytes });
+                self.charge(NodeWeight { height: 0, nodes: 1, bytes }, &range)?;
+                self.place(value, range, anchor, NodeWeight { height: 0, nodes: 1, bytes });
             }
             Event::SequenceStart(_, anchor, tag) => {
-                self.no_tag(tag.as_deref(), &range);
-                self.enter(Content::List(Vec::new()), range, anchor)?;
+                self.refuse_tag(tag.as_deref(), &range);
+                self.enter(CollectionContent::List(Vec::new()), range, anchor)?;
             }
             Event::MappingStart(_, anchor, tag) => {
-                self.no_tag(tag.as_deref(), &range);
-                let content = Content::Map { entries: Vec::new(), seen: BTreeSet::new(), key: None };
+                self.refuse_tag(tag.as_deref(), &range);
+                let content = CollectionContent::Map { entries: Vec::new(), seen: BTreeSet::new(), key: None };
                 self.enter(content, range, anchor)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.leave(range.end),
             Event::Alias(anchor) => self.alias(anchor, &range)?,
             Event::UnresolvedAlias(name) => {
-                let message = format!("there is no anchor {} above this alias", quoted(&format!("&{name}")));
+                let message = format!("there is no anchor {} above this alias", quote(&format!("&{name}")));
                 return self.refuse(&range, "unknown_alias", message);
             }
             Event::DocumentStart(..) if self.root.is_some() => {
                 let message = "a second document begins here; a file holds exactly one pipeline";
-                self.problem(&range, Problem::error("several_documents", message));
-                return Err(Refused);
+                self.problem(&range, DefinitionProblem::error("several_documents", message));
+                return Err(ParseAborted);
             }
             // Comments and stream events carry no values.
             _ => {}
@@ -161,33 +161,33 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, content: Content, start: Range<usize>, anchor: usize) -> Result<(), Refused> {
-        self.charge(Weight { height: 1, nodes: 1, bytes: 0 }, &start)?;
-        self.open.push(Open { content, start, anchor });
+    fn enter(&mut self, content: CollectionContent, start: Range<usize>, anchor: usize) -> Result<(), ParseAborted> {
+        self.charge(NodeWeight { height: 1, nodes: 1, bytes: 0 }, &start)?;
+        self.open.push(OpenCollection { content, start, anchor });
         Ok(())
     }
 
     fn leave(&mut self, end: usize) {
-        let Some(Open { content, start, anchor }) = self.open.pop() else { return };
-        let (value, children): (Value, Vec<Weight>) = match content {
-            Content::List(items) => {
+        let Some(OpenCollection { content, start, anchor }) = self.open.pop() else { return };
+        let (value, children): (YamlValue, Vec<NodeWeight>) = match content {
+            CollectionContent::List(items) => {
                 let weights = items.iter().map(|item| item.weight).collect();
-                (Value::List(items), weights)
+                (YamlValue::List(items), weights)
             }
-            Content::Map { entries, .. } => {
-                let weight = |entry: &Entry| {
-                    entry.value.weight.plus(Weight { height: 0, nodes: 1, bytes: entry.key.len() })
+            CollectionContent::Map { entries, .. } => {
+                let weight = |entry: &YamlEntry| {
+                    entry.value.weight.plus(NodeWeight { height: 0, nodes: 1, bytes: entry.key.len() })
                 };
                 let weights = entries.iter().map(weight).collect();
-                (Value::Map(entries), weights)
+                (YamlValue::Map(entries), weights)
             }
         };
-        let inside = children.into_iter().fold(Weight::default(), Weight::plus);
-        let weight = Weight { height: inside.height + 1, nodes: inside.nodes + 1, ..inside };
+        let inside = children.into_iter().fold(NodeWeight::default(), NodeWeight::plus);
+        let weight = NodeWeight { height: inside.height + 1, nodes: inside.nodes + 1, ..inside };
         self.place(value, start.start..end.max(start.end), anchor, weight);
     }
 
-    fn alias(&mut self, anchor: usize, range: &Range<usize>) -> Result<(), Refused> {
+    fn alias(&mut self, anchor: usize, range: &Range<usize>) -> Result<(), ParseAborted> {
         self.aliases += 1;
         if self.aliases > YAML_ALIASES_MAX {
             let message = format!("more than {YAML_ALIASES_MAX} aliases; write some of them out");
@@ -206,12 +206,12 @@ impl Builder<'_> {
     }
 
     /// Charges a value to the budgets before it is built.
-    fn charge(&mut self, weight: Weight, range: &Range<usize>) -> Result<(), Refused> {
+    fn charge(&mut self, weight: NodeWeight, range: &Range<usize>) -> Result<(), ParseAborted> {
         if self.open.len() + weight.height > YAML_DEPTH_MAX {
             let message = format!("nested more than {YAML_DEPTH_MAX} levels deep");
             return self.refuse(range, "too_deep", message);
         }
-        self.spent = Weight { height: 0, ..self.spent.plus(weight) };
+        self.spent = NodeWeight { height: 0, ..self.spent.plus(weight) };
         if self.spent.nodes > YAML_NODES_MAX {
             let message = format!("more than {YAML_NODES_MAX} values, aliases followed; split the pipeline");
             return self.refuse(range, "too_many_values", message);
@@ -226,9 +226,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn place(&mut self, value: Value, range: Range<usize>, anchor: usize, weight: Weight) {
+    fn place(&mut self, value: YamlValue, range: Range<usize>, anchor: usize, weight: NodeWeight) {
         let at = range.clone();
-        let node = Rc::new(Node { value, range, weight });
+        let node = Rc::new(YamlNode { value, range, weight });
         if anchor != 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
         }
@@ -236,17 +236,17 @@ impl Builder<'_> {
     }
 
     /// Adds a finished value to the enclosing collection, as item, key or value.
-    fn attach(&mut self, node: Rc<Node>, range: &Range<usize>) {
+    fn attach(&mut self, node: Rc<YamlNode>, range: &Range<usize>) {
         let problem = match self.open.last_mut().map(|open| &mut open.content) {
             None => {
                 self.root = Some(node);
                 None
             }
-            Some(Content::List(items)) => {
+            Some(CollectionContent::List(items)) => {
                 items.push(node);
                 None
             }
-            Some(Content::Map { entries, seen, key }) => match key.take() {
+            Some(CollectionContent::Map { entries, seen, key }) => match key.take() {
                 None => {
                     let (name, problem) = match key_text(&node) {
                         Ok(name) => (name, None),
@@ -258,14 +258,14 @@ impl Builder<'_> {
                 // The key was refused before.
                 Some((name, _)) if name.is_empty() => None,
                 Some((name, key_range)) if seen.contains(&name) => {
-                    let message = format!("{} is given twice; keep one of them", quoted(&name));
+                    let message = format!("{} is given twice; keep one of them", quote(&name));
                     let pointer = format!("{}/{}", self.pointer(), escape_pointer(&name));
-                    self.report.add(&pointer, &key_range, Problem::error("duplicate_key", message));
+                    self.report.add(&pointer, &key_range, DefinitionProblem::error("duplicate_key", message));
                     None
                 }
                 Some((name, key_range)) => {
                     seen.insert(name.clone());
-                    entries.push(Entry { key: name, key_range, value: node });
+                    entries.push(YamlEntry { key: name, key_range, value: node });
                     None
                 }
             },
@@ -278,37 +278,37 @@ impl Builder<'_> {
     /// JSON pointer to the value being read.
     fn pointer(&self) -> String {
         let steps = self.open.iter().filter_map(|open| match &open.content {
-            Content::List(items) => Some(items.len().to_string()),
-            Content::Map { key, .. } => key.as_ref().map(|(name, _)| escape_pointer(name)),
+            CollectionContent::List(items) => Some(items.len().to_string()),
+            CollectionContent::Map { key, .. } => key.as_ref().map(|(name, _)| escape_pointer(name)),
         });
         steps.fold(String::new(), |pointer, step| pointer + "/" + &step)
     }
 
-    fn problem(&self, range: &Range<usize>, problem: Problem) {
+    fn problem(&self, range: &Range<usize>, problem: DefinitionProblem) {
         self.report.add(&self.pointer(), range, problem);
     }
 
-    fn refuse(&self, range: &Range<usize>, code: &'static str, message: String) -> Result<(), Refused> {
-        self.problem(range, Problem::error(code, message));
-        Err(Refused)
+    fn refuse(&self, range: &Range<usize>, code: &'static str, message: String) -> Result<(), ParseAborted> {
+        self.problem(range, DefinitionProblem::error(code, message));
+        Err(ParseAborted)
     }
 
-    fn no_tag(&self, tag: Option<&Tag>, range: &Range<usize>) {
+    fn refuse_tag(&self, tag: Option<&Tag>, range: &Range<usize>) {
         if let Some(tag) = tag {
             let message =
-                format!("the tag {} is not allowed; write the value without it", quoted(&tag.original()));
-            self.problem(range, Problem::error("tag_not_allowed", message));
+                format!("the tag {} is not allowed; write the value without it", quote(&tag.original()));
+            self.problem(range, DefinitionProblem::error("tag_not_allowed", message));
         }
     }
 
     /// Escape sequences can produce characters that the file itself must not contain.
-    fn no_control(&self, text: &str, range: &Range<usize>) {
+    fn refuse_control(&self, text: &str, range: &Range<usize>) {
         if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
-            self.problem(range, Problem::error("control_character", control_message(c)));
+            self.problem(range, DefinitionProblem::error("control_character", control_message(c)));
         }
     }
 
-    fn no_yaml(&self, error: &ScanError) -> Refused {
+    fn report_syntax_error(&self, error: &ScanError) -> ParseAborted {
         let source = self.report.source();
         let start = error.marker().byte_offset().unwrap_or(source.text.len()).min(source.text.len());
         let line_start =
@@ -322,14 +322,14 @@ impl Builder<'_> {
             ""
         };
         let message = format!("this is not valid YAML: {}{advice}", error.kind());
-        self.problem(&(start..start), Problem::error("invalid_yaml", message));
-        Refused
+        self.problem(&(start..start), DefinitionProblem::error("invalid_yaml", message));
+        ParseAborted
     }
 }
 
-impl Weight {
-    fn plus(self, other: Weight) -> Weight {
-        Weight {
+impl NodeWeight {
+    fn plus(self, other: NodeWeight) -> NodeWeight {
+        NodeWeight {
             height: self.height.max(other.height),
             nodes: self.nodes.saturating_add(other.nodes),
             bytes: self.bytes.saturating_add(other.bytes),
@@ -346,14 +346,14 @@ pub(super) fn control_message(c: char) -> String {
     format!("the control character U+{:04X} is not allowed; remove it", u32::from(c))
 }
 
-fn key_text(node: &Node) -> Result<String, Problem> {
+fn key_text(node: &YamlNode) -> Result<String, DefinitionProblem> {
     match &node.value {
-        Value::Text(text) if text == "<<" => Err(Problem::error(
+        YamlValue::Text(text) if text == "<<" => Err(DefinitionProblem::error(
             "merge_key",
             "merge keys are not supported; write the fields out, or use an alias for a whole value",
         )),
-        Value::Text(text) | Value::Number { text, .. } if !text.is_empty() => Ok(text.clone()),
-        Value::Bool(value) => Ok(value.to_string()),
-        _ => Err(Problem::error("bad_key", "a key must be a plain word; quote it if it is meant as text")),
+        YamlValue::Text(text) | YamlValue::Number { text, .. } if !text.is_empty() => Ok(text.clone()),
+        YamlValue::Bool(value) => Ok(value.to_string()),
+        _ => Err(DefinitionProblem::error("bad_key", "a key must be a plain word; quote it if it is meant as text")),
     }
 }

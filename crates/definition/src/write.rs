@@ -2,34 +2,34 @@
 
 use serde_json::{Map, Value, json};
 
-use berth_core::pipeline::model::Definition;
+use berth_core::pipeline::model::PipelineDefinition;
 
-pub fn write(definition: &Definition) -> Result<String, serde_json::Error> {
-    let pipeline = without_nothing(serde_json::to_value(definition)?);
+pub fn write(definition: &PipelineDefinition) -> Result<String, serde_json::Error> {
+    let pipeline = without_empty(serde_json::to_value(definition)?);
     // JSON is valid YAML.
     serde_json::to_string_pretty(&json!({ "version": 1, "pipeline": pipeline }))
 }
 
 /// Removes empty values except `needs`: a step with empty needs differs from a step without the field.
-fn without_nothing(value: Value) -> Value {
+fn without_empty(value: Value) -> Value {
     let Value::Object(fields) = value else {
         return match value {
-            Value::Array(items) => Value::Array(items.into_iter().map(without_nothing).collect()),
+            Value::Array(items) => Value::Array(items.into_iter().map(without_empty).collect()),
             plain => plain,
         };
     };
     let mut kept = Map::new();
     for (name, value) in fields {
         // Params are kept as the author wrote them.
-        let value = if name == "params" { value } else { without_nothing(value) };
-        if name == "needs" || name == "ephemeral_environments" || !is_nothing(&value) {
+        let value = if name == "params" { value } else { without_empty(value) };
+        if name == "needs" || name == "ephemeral_environments" || !is_empty_value(&value) {
             kept.insert(name, value);
         }
     }
     Value::Object(kept)
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),

@@ -12,12 +12,12 @@ use crate::error::EngineError;
 
 /// A limit in total and per organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capacity {
+pub struct AdmissionCapacity {
     pub total: usize,
     pub share: usize,
 }
 
-impl Capacity {
+impl AdmissionCapacity {
     pub const fn new(total: usize, share: usize) -> Self {
         Self { total, share }
     }
@@ -28,31 +28,31 @@ impl Capacity {
 ///
 /// The permit of the share is acquired before the common one. The common queue therefore never holds more operations of
 /// one organization than its share, and another organization waits behind at most that many.
-pub struct Admission<K = OrgId> {
-    at_once: Capacity,
-    waiting: Capacity,
-    all: Permits,
-    shares: Mutex<HashMap<K, Weak<Permits>>>,
+pub struct AdmissionControl<K = OrgId> {
+    at_once: AdmissionCapacity,
+    waiting: AdmissionCapacity,
+    all: PermitPools,
+    shares: Mutex<HashMap<K, Weak<PermitPools>>>,
 }
 
-struct Permits {
+struct PermitPools {
     running: Arc<Semaphore>,
     /// One permit for each operation that runs or waits.
     admitted: Arc<Semaphore>,
 }
 
 /// A pair of permits; dropping it releases them.
-pub struct Pass {
+pub struct AdmissionPermit {
     _running: [OwnedSemaphorePermit; 2],
-    _admitted: Admitted,
+    _admitted: AdmittedOperation,
 }
 
-struct Admitted {
-    share: Arc<Permits>,
+struct AdmittedOperation {
+    share: Arc<PermitPools>,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
-impl Permits {
+impl PermitPools {
     fn new(running: usize, waiting: usize) -> Self {
         Self {
             running: Arc::new(Semaphore::new(running)),
@@ -61,33 +61,33 @@ impl Permits {
     }
 }
 
-impl<K: Hash + Eq> Admission<K> {
-    pub fn new(at_once: Capacity, waiting: Capacity) -> Self {
-        let all = Permits::new(at_once.total, waiting.total);
+impl<K: Hash + Eq> AdmissionControl<K> {
+    pub fn new(at_once: AdmissionCapacity, waiting: AdmissionCapacity) -> Self {
+        let all = PermitPools::new(at_once.total, waiting.total);
         Self { at_once, waiting, all, shares: Mutex::default() }
     }
 
     /// Admission without a queue, for callers that retry later: see [`Admission::try_enter`].
-    pub fn without_queue(at_once: Capacity) -> Self {
-        Self::new(at_once, Capacity { total: 0, share: 0 })
+    pub fn without_queue(at_once: AdmissionCapacity) -> Self {
+        Self::new(at_once, AdmissionCapacity { total: 0, share: 0 })
     }
 
     /// Enters without waiting. Returns `None` if the share of `key` or the total is used up.
-    pub fn try_enter(&self, key: K) -> Option<Pass> {
+    pub fn try_enter(&self, key: K) -> Option<AdmissionPermit> {
         let admitted = self.admit(key)?;
         let of_share = admitted.share.running.clone().try_acquire_owned().ok()?;
         let of_all = self.all.running.clone().try_acquire_owned().ok()?;
-        Some(Pass { _running: [of_share, of_all], _admitted: admitted })
+        Some(AdmissionPermit { _running: [of_share, of_all], _admitted: admitted })
     }
 
     /// Waits for a permit. Refuses immediately if too many operations are waiting already.
-    pub async fn enter(&self, key: K) -> Result<Pass, EngineError> {
+    pub async fn enter(&self, key: K) -> Result<AdmissionPermit, EngineError> {
         let full = || EngineError::busy("too many requests of this kind at once; try again in a moment");
         let stopping = |_: AcquireError| EngineError::busy("shutting down");
         let admitted = self.admit(key).ok_or_else(full)?;
         let of_share = admitted.share.running.clone().acquire_owned().await.map_err(stopping)?;
         let of_all = self.all.running.clone().acquire_owned().await.map_err(stopping)?;
-        Ok(Pass { _running: [of_share, of_all], _admitted: admitted })
+        Ok(AdmissionPermit { _running: [of_share, of_all], _admitted: admitted })
     }
 
     /// Waits for a permit and runs the blocking `work` on a blocking thread. Refuses as [`Admission::enter`] does.
@@ -106,25 +106,25 @@ impl<K: Hash + Eq> Admission<K> {
     }
 
     /// Whether an operation of `key` runs or waits.
-    pub fn has(&self, key: &K) -> bool {
+    pub fn has_operation(&self, key: &K) -> bool {
         self.shares.lock().get(key).is_some_and(|share| share.strong_count() > 0)
     }
 
-    fn admit(&self, key: K) -> Option<Admitted> {
+    fn admit(&self, key: K) -> Option<AdmittedOperation> {
         let share = self.share(key);
         let of_share = share.admitted.clone().try_acquire_owned().ok()?;
         let of_all = self.all.admitted.clone().try_acquire_owned().ok()?;
-        Some(Admitted { share, _permits: [of_share, of_all] })
+        Some(AdmittedOperation { share, _permits: [of_share, of_all] })
     }
 
-    fn share(&self, key: K) -> Arc<Permits> {
+    fn share(&self, key: K) -> Arc<PermitPools> {
         let mut shares = self.shares.lock();
         if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
             return share;
         }
         // Drop idle shares; they are recreated on demand.
         shares.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Permits::new(self.at_once.share, self.waiting.share));
+        let share = Arc::new(PermitPools::new(self.at_once.share, self.waiting.share));
         shares.insert(key, Arc::downgrade(&share));
         share
     }
@@ -141,12 +141,12 @@ mod tests {
     use super::*;
     use crate::limits;
 
-    const NO_QUEUE: Capacity = Capacity { total: 0, share: 0 };
+    const NO_QUEUE: AdmissionCapacity = AdmissionCapacity { total: 0, share: 0 };
 
     #[tokio::test]
     async fn work_beyond_the_queue_is_refused_until_there_is_room_again() {
-        let gate: Arc<Admission<u8>> =
-            Arc::new(Admission::new(Capacity { total: 1, share: 1 }, Capacity { total: 2, share: 2 }));
+        let gate: Arc<AdmissionControl<u8>> =
+            Arc::new(AdmissionControl::new(AdmissionCapacity { total: 1, share: 1 }, AdmissionCapacity { total: 2, share: 2 }));
         for _ in 0..3 {
             let (release, held) = mpsc::channel::<()>();
             let held = Arc::new(Mutex::new(held));
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_place_back() {
-        let gate: Admission<u8> = Admission::new(Capacity { total: 1, share: 1 }, NO_QUEUE);
+        let gate: AdmissionControl<u8> = AdmissionControl::new(AdmissionCapacity { total: 1, share: 1 }, NO_QUEUE);
         assert!(gate.run(1, || panic!("as it was told")).await.is_err());
         assert!(gate.run(1, || true).await.unwrap());
     }
@@ -191,7 +191,7 @@ mod tests {
             (limits::GRANTS_AT_ONCE, limits::GRANTS_WAITING_MAX),
         ];
         for (at_once, waiting) in queued {
-            let gate: Admission<&str> = Admission::new(at_once, waiting);
+            let gate: AdmissionControl<&str> = AdmissionControl::new(at_once, waiting);
             let mut greedy: Vec<_> =
                 (0..2 * (at_once.total + waiting.total)).map(|_| gate.enter("a")).map(Box::pin).collect();
             let entered = greedy.iter_mut().filter_map(|it| poll(it.as_mut())?.ok()).collect::<Vec<_>>();
@@ -209,7 +209,7 @@ mod tests {
             crate::logs::LOGS_OPEN_MAX,
         ];
         for at_once in unqueued {
-            let gate: Admission<&str> = Admission::without_queue(at_once);
+            let gate: AdmissionControl<&str> = AdmissionControl::without_queue(at_once);
             let greedy: Vec<_> = (0..2 * at_once.total).map_while(|_| gate.try_enter("a")).collect();
             assert_eq!(greedy.len(), at_once.share);
             assert!(gate.try_enter("b").is_some(), "{at_once:?}");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    enum Move {
+    enum AdmissionMove {
         Enter(u8),
         TryEnter(u8),
         /// A running operation ends.
@@ -232,23 +232,23 @@ mod tests {
         GiveUp(prop::sample::Index),
     }
 
-    fn some_moves() -> impl Strategy<Value = Vec<Move>> {
+    fn some_moves() -> impl Strategy<Value = Vec<AdmissionMove>> {
         let one = prop_oneof![
-            4 => (0u8..4).prop_map(Move::Enter),
-            1 => (0u8..4).prop_map(Move::TryEnter),
-            3 => any::<prop::sample::Index>().prop_map(Move::Leave),
-            1 => any::<prop::sample::Index>().prop_map(Move::GiveUp),
+            4 => (0u8..4).prop_map(AdmissionMove::Enter),
+            1 => (0u8..4).prop_map(AdmissionMove::TryEnter),
+            3 => any::<prop::sample::Index>().prop_map(AdmissionMove::Leave),
+            1 => any::<prop::sample::Index>().prop_map(AdmissionMove::GiveUp),
         ];
         prop::collection::vec(one, 0..80)
     }
 
-    fn some_capacity(from: usize) -> impl Strategy<Value = Capacity> {
+    fn some_capacity(from: usize) -> impl Strategy<Value = AdmissionCapacity> {
         (from..5).prop_flat_map(move |total| {
-            (from.min(total)..=total).prop_map(move |share| Capacity { total, share })
+            (from.min(total)..=total).prop_map(move |share| AdmissionCapacity { total, share })
         })
     }
 
-    type Waiting<'a> = (u8, Pin<Box<dyn Future<Output = Result<Pass, EngineError>> + 'a>>);
+    type WaitingEntry<'a> = (u8, Pin<Box<dyn Future<Output = Result<AdmissionPermit, EngineError>> + 'a>>);
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
@@ -257,8 +257,8 @@ mod tests {
         fn shares_hold_and_no_room_stays_empty_while_one_waits_for_it(
             at_once in some_capacity(1), waiting in some_capacity(0), moves in some_moves()
         ) {
-            let gate: Admission<u8> = Admission::new(at_once, waiting);
-            let (mut inside, mut queue): (Vec<(u8, Pass)>, Vec<Waiting<'_>>) = (Vec::new(), Vec::new());
+            let gate: AdmissionControl<u8> = AdmissionControl::new(at_once, waiting);
+            let (mut inside, mut queue): (Vec<(u8, AdmissionPermit)>, Vec<WaitingEntry<'_>>) = (Vec::new(), Vec::new());
             for it in moves {
                 let of = |all: &[u8], key: u8| all.iter().filter(|other| **other == key).count();
                 let running: Vec<u8> = inside.iter().map(|(key, _)| *key).collect();
@@ -267,7 +267,7 @@ mod tests {
                 let is_full = |key| admitted.len() == at_once.total + waiting.total
                     || of(&admitted, key) == at_once.share + waiting.share;
                 match it {
-                    Move::Enter(key) => {
+                    AdmissionMove::Enter(key) => {
                         let mut future: Pin<Box<dyn Future<Output = _>>> = Box::pin(gate.enter(key));
                         match poll(future.as_mut()) {
                             Some(Ok(pass)) => inside.push((key, pass)),
@@ -276,15 +276,15 @@ mod tests {
                         }
                         prop_assert!(inside.len() + queue.len() > admitted.len() || is_full(key));
                     }
-                    Move::TryEnter(key) => match gate.try_enter(key) {
+                    AdmissionMove::TryEnter(key) => match gate.try_enter(key) {
                         Some(pass) => inside.push((key, pass)),
                         None => prop_assert!(
                             is_full(key) || running.len() == at_once.total || of(&running, key) == at_once.share
                         ),
                     },
-                    Move::Leave(at) if !inside.is_empty() => drop(inside.swap_remove(at.index(inside.len()))),
-                    Move::GiveUp(at) if !queue.is_empty() => drop(queue.remove(at.index(queue.len()))),
-                    Move::Leave(_) | Move::GiveUp(_) => {}
+                    AdmissionMove::Leave(at) if !inside.is_empty() => drop(inside.swap_remove(at.index(inside.len()))),
+                    AdmissionMove::GiveUp(at) if !queue.is_empty() => drop(queue.remove(at.index(queue.len()))),
+                    AdmissionMove::Leave(_) | AdmissionMove::GiveUp(_) => {}
                 }
                 // A permit may pass through both queues.
                 for _ in 0..2 {
@@ -304,7 +304,7 @@ mod tests {
                     let waits = queue.iter().any(|(other, _)| *other == key);
                     let has_room = running.len() < at_once.total && of(&running, key) < at_once.share;
                     prop_assert!(!(waits && has_room), "organization {key} waits although there is room");
-                    prop_assert_eq!(gate.has(&key), waits || running.contains(&key));
+                    prop_assert_eq!(gate.has_operation(&key), waits || running.contains(&key));
                 }
             }
             drop((inside, queue));

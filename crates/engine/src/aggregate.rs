@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::decision::{Change, Decision, Record};
-use berth_core::deployment::environment::report::{self as environment_report, Order, Outcome};
-use berth_core::deployment::run::back::stay;
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::deployment::environment::report::{self as environment_report, RunnerOrder, DeploymentOutcome};
+use berth_core::deployment::run::back::skip_rollback;
 use berth_core::deployment::run::{
-    Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
+    Plan, Run, RunChange, RunStatus, StageType, StageRunStatus, StepRun, StepRunStatus, cancel, report,
 };
-use berth_core::deployment::{Cancel, Cause, stages};
-use berth_core::environment::Condition;
+use berth_core::deployment::{CancelRequest, FailureCode, stages};
+use berth_core::environment::EnvironmentCondition;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::name::Reason;
@@ -21,8 +21,8 @@ use berth_store::{Read, StoreError, Tx};
 
 use super::gates;
 use super::loaded::LoadedDeployment;
-use super::plans::Plans;
-use super::rollback::{RollbackPlan, RollbackRequest, note_end};
+use super::plans::RunCache;
+use super::rollback::{RollbackPlan, RollbackRequest, record_stage_end};
 use crate::analysis_requests;
 use crate::error::EngineError;
 
@@ -31,74 +31,74 @@ pub struct DeploymentAggregate {
     pub plan: Arc<Plan>,
     pub deployment: LoadedDeployment,
     /// Changes of the run that are decided but not written yet.
-    held: Option<Held>,
+    deferred: Option<DeferredChanges>,
 }
 
 /// Collects several decisions about a run so that its row is written once per transaction
 /// ([`DeploymentAggregate::write`]).
 #[derive(Default)]
-struct Held(Option<Box<RunChange>>);
+struct DeferredChanges(Option<Box<RunChange>>);
 
 impl DeploymentAggregate {
     /// `None` if the deployment does not exist or has not begun.
-    pub fn load(db: &mut impl Read, plans: &Plans, id: DeploymentId) -> Result<Option<Self>, EngineError> {
+    pub fn load(db: &mut impl Read, plans: &RunCache, id: DeploymentId) -> Result<Option<Self>, EngineError> {
         let Some(run) = plans.run(db, id)? else { return Ok(None) };
         let Some(deployment) = LoadedDeployment::load_cached(db, plans, id)? else { return Ok(None) };
-        Ok(Some(Self { run, plan: plans.get(db, id)?, deployment, held: None }))
+        Ok(Some(Self { run, plan: plans.plan(db, id)?, deployment, deferred: None }))
     }
 
     /// Creates the run and applies its immediate consequences: a run without steps ends at once.
     pub(super) fn begin(
         tx: &mut Tx<'_>,
-        decision: Decision<()>,
+        decision: RuleDecision<()>,
         plan: Plan,
         deployment: LoadedDeployment,
     ) -> Result<Self, EngineError> {
         let laid_out = decision.changes.iter().find_map(|change| match change {
-            Change::Put(Record::Run(it)) => Some(it.run.clone()),
-            Change::Put(_) => None,
+            RecordChange::Put(DomainRecord::Run(it)) => Some(it.run.clone()),
+            RecordChange::Put(_) => None,
         });
         tx.commit(decision)?;
         let run = laid_out.ok_or_else(|| EngineError::bug("a run that was not laid out"))?;
         let mut before = run.clone();
-        before.stages.iter_mut().for_each(|stage| stage.status = StageStatus::Pending);
-        let mut aggregate = Self { run, plan: Arc::new(plan), deployment, held: None };
+        before.stages.iter_mut().for_each(|stage| stage.status = StageRunStatus::Pending);
+        let mut aggregate = Self { run, plan: Arc::new(plan), deployment, deferred: None };
         aggregate.note_build(tx, &before)?;
-        aggregate.follow(tx)?;
-        gates::settle(tx, &mut aggregate)?;
+        aggregate.follow_run(tx)?;
+        gates::sync_approvals(tx, &mut aggregate)?;
         Ok(aggregate)
     }
 
     /// The order for the runner of an attempt.
-    pub fn order(&self, step: StepRunId, nonce: &str) -> Order {
+    pub fn order(&self, step: StepRunId, nonce: &str) -> RunnerOrder {
         match (report::order(&self.run, step, nonce), self.deployment.order()) {
-            (Order::Stale, _) => Order::Stale,
-            (Order::Cancel, _) | (Order::Continue, Order::Cancel | Order::Stale) => Order::Cancel,
-            (Order::Continue, Order::Continue) => Order::Continue,
+            (RunnerOrder::Stale, _) => RunnerOrder::Stale,
+            (RunnerOrder::Cancel, _) | (RunnerOrder::Continue, RunnerOrder::Cancel | RunnerOrder::Stale) => RunnerOrder::Cancel,
+            (RunnerOrder::Continue, RunnerOrder::Continue) => RunnerOrder::Continue,
         }
     }
 
     /// Whether another step may start.
     pub fn may_grant(&self) -> bool {
-        self.goes_on() && !self.deployment.is_paused()
+        self.can_proceed() && !self.deployment.is_paused()
     }
 
     /// Whether the deployment can still succeed.
-    pub fn goes_on(&self) -> bool {
-        self.deployment.order() == Order::Continue
+    pub fn can_proceed(&self) -> bool {
+        self.deployment.order() == RunnerOrder::Continue
     }
 
     /// Why the running steps have to stop, if they do.
-    pub fn pending_cancel(&self) -> Option<&Cancel> {
-        let of_stage = self.run.stages.iter().filter(|stage| stage.status == StageStatus::Cancelling);
+    pub fn pending_cancel(&self) -> Option<&CancelRequest> {
+        let of_stage = self.run.stages.iter().filter(|stage| stage.status == StageRunStatus::Cancelling);
         of_stage.filter_map(|stage| stage.cancel.as_ref()).next().or(self.deployment.cancel())
     }
 
     /// Writes a decision about the run and everything that follows from it.
-    pub fn apply<A>(&mut self, tx: &mut Tx<'_>, decision: Decision<A>) -> Result<A, EngineError> {
+    pub fn apply<A>(&mut self, tx: &mut Tx<'_>, decision: RuleDecision<A>) -> Result<A, EngineError> {
         let next = decision.changes.iter().find_map(|change| match change {
-            Change::Put(Record::Run(it)) => Some(it.run.clone()),
-            Change::Put(_) => None,
+            RecordChange::Put(DomainRecord::Run(it)) => Some(it.run.clone()),
+            RecordChange::Put(_) => None,
         });
         let answer = self.put(tx, decision)?;
         if let Some(next) = next {
@@ -106,8 +106,8 @@ impl DeploymentAggregate {
             self.note_build(tx, &before)?;
             analysis_requests::note_failures(tx, &before, &self.run, &self.plan)?;
             let back = self.note_stages(tx, &before)?;
-            self.follow(tx)?;
-            gates::settle(tx, self)?;
+            self.follow_run(tx)?;
+            gates::sync_approvals(tx, self)?;
             if let Some(back) = back {
                 // Entering a stage reads the rows of the deployments inside.
                 self.flush(tx)?;
@@ -117,29 +117,29 @@ impl DeploymentAggregate {
         Ok(answer)
     }
 
-    fn put<A>(&mut self, tx: &mut Tx<'_>, mut decision: Decision<A>) -> Result<A, EngineError> {
-        if let Some(held) = &mut self.held {
+    fn put<A>(&mut self, tx: &mut Tx<'_>, mut decision: RuleDecision<A>) -> Result<A, EngineError> {
+        if let Some(held) = &mut self.deferred {
             decision.changes = held.take(decision.changes);
         }
         Ok(tx.commit(decision)?)
     }
 
     /// Defers writes of the run until [`Self::write`].
-    pub(super) fn hold(&mut self) {
-        self.held.get_or_insert_default();
+    pub(super) fn defer_writes(&mut self) {
+        self.deferred.get_or_insert_default();
     }
 
     /// Writes the deferred changes.
-    pub(super) fn write(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
+    pub(super) fn write_deferred(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         self.flush(tx)?;
-        self.held = None;
+        self.deferred = None;
         Ok(())
     }
 
     fn flush(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
-        let Some(change) = self.held.as_mut().and_then(|held| held.0.take()) else { return Ok(()) };
-        let changes = vec![Change::Put(Record::Run(change))];
-        Ok(tx.commit(Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () })?)
+        let Some(change) = self.deferred.as_mut().and_then(|held| held.0.take()) else { return Ok(()) };
+        let changes = vec![RecordChange::Put(DomainRecord::Run(change))];
+        Ok(tx.commit(RuleDecision { changes, events: Vec::new(), effects: Vec::new(), answer: () })?)
     }
 
     /// Records stages that have ended. A failed stage with `on_failure: rollback` starts its rollback in the same
@@ -149,23 +149,23 @@ impl DeploymentAggregate {
         let mut wants_back = None;
         for (index, is) in self.run.stages.iter().enumerate() {
             let (was, is_end) =
-                (&before.stages[index], matches!(is.status, StageStatus::Succeeded | StageStatus::Failed));
+                (&before.stages[index], matches!(is.status, StageRunStatus::Succeeded | StageRunStatus::Failed));
             // A stage that ended before the deployment entered it has nothing to record.
             let was_inside = was.status.is_open() || is.tries > was.tries;
-            if !is_end || !was_inside || is.kind != StageKind::Stage || was.status == is.status {
+            if !is_end || !was_inside || is.kind != StageType::Stage || was.status == is.status {
                 continue;
             }
-            note_end(tx, deployment, &self.run, &self.plan, index)?;
+            record_stage_end(tx, deployment, &self.run, &self.plan, index)?;
             let on_failure = self.plan.stages[index].on_failure;
-            if is.status == StageStatus::Failed && on_failure == OnFailure::Rollback {
-                wants_back = Some(index).filter(|index| self.run.has_touched(*index));
+            if is.status == StageRunStatus::Failed && on_failure == OnFailure::Rollback {
+                wants_back = Some(index).filter(|index| self.run.has_run_steps(*index));
             }
         }
         let Some(index) = wants_back else { return Ok(None) };
         let asked = RollbackRequest {
             pipeline: deployment.pipeline,
             stage: self.run.stages[index].name.clone(),
-            of: deployment.id,
+            rolled_back: deployment.id,
             to: None,
             by: Actor::system(),
             reason: Reason::parse(&format!("#{} failed in this stage", deployment.number)).ok(),
@@ -180,10 +180,10 @@ impl DeploymentAggregate {
             }
             Err(other) => return Err(other),
         };
-        let decision = stay(&self.run, &self.plan, index, &why, tx.now());
+        let decision = skip_rollback(&self.run, &self.plan, index, &why, tx.now());
         let next = decision.changes.iter().find_map(|change| match change {
-            Change::Put(Record::Run(it)) => Some(it.run.clone()),
-            Change::Put(_) => None,
+            RecordChange::Put(DomainRecord::Run(it)) => Some(it.run.clone()),
+            RecordChange::Put(_) => None,
         });
         self.put(tx, decision)?;
         self.run = next.unwrap_or_else(|| self.run.clone());
@@ -202,24 +202,24 @@ impl DeploymentAggregate {
     }
 
     /// Updates the status of the deployment from its run.
-    pub fn follow(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
+    pub fn follow_run(&mut self, tx: &mut Tx<'_>) -> Result<(), EngineError> {
         let status = self.run.status();
         match &mut self.deployment {
             LoadedDeployment::Stages { deployment, .. } => {
-                let decision = stages::follow(deployment, status, tx.now());
+                let decision = stages::follow_run(deployment, status, tx.now());
                 **deployment = tx.commit(decision)?;
             }
             LoadedDeployment::Environment { lock, deployment } => {
                 let outcome = match status {
-                    RunStatus::Succeeded => Outcome::Succeeded,
+                    RunStatus::Succeeded => DeploymentOutcome::Succeeded,
                     // If the outcome of any step is unknown, the state of the environment is unknown.
-                    RunStatus::Failed(_) if is_in_doubt(&self.run) => Outcome::Lost,
-                    RunStatus::Failed(failure) => Outcome::Failed(failure),
-                    RunStatus::Cancelled(_) => Outcome::Stopped,
+                    RunStatus::Failed(_) if has_lost_failure(&self.run) => DeploymentOutcome::Lost,
+                    RunStatus::Failed(failure) => DeploymentOutcome::Failed(failure),
+                    RunStatus::Cancelled(_) => DeploymentOutcome::Stopped,
                     RunStatus::Waiting
-                        if is_unknown(&self.run) && lock.environment.condition != Condition::Unknown =>
+                        if is_unknown(&self.run) && lock.environment.condition != EnvironmentCondition::Unknown =>
                     {
-                        let decision = environment_report::doubt(lock, &tx.moment()?);
+                        let decision = environment_report::mark_unknown(lock, &tx.moment()?);
                         **lock = lock.after(&decision);
                         return Ok(tx.commit(decision)?);
                     }
@@ -237,7 +237,7 @@ impl DeploymentAggregate {
 
     /// Stores the result of the build stage for reuse, or releases its claim if the build failed.
     fn note_build(&self, tx: &mut Tx<'_>, before: &Run) -> Result<(), EngineError> {
-        let Some(stage) = self.run.stages.iter().position(|stage| stage.kind == StageKind::Build) else {
+        let Some(stage) = self.run.stages.iter().position(|stage| stage.kind == StageType::Build) else {
             return Ok(());
         };
         let (was, is) = (before.stages[stage].status, self.run.stages[stage].status);
@@ -246,11 +246,11 @@ impl DeploymentAggregate {
         }
         let mut left = BTreeMap::new();
         for step in self.run.steps.iter().filter(|step| step.stage == stage) {
-            if step.status == StepStatus::Succeeded {
+            if step.status == StepRunStatus::Succeeded {
                 left.insert(step.index, (step.outputs.clone(), step.artifacts.clone()));
             }
         }
-        let left = (is == StageStatus::Succeeded).then_some(&left);
+        let left = (is == StageRunStatus::Succeeded).then_some(&left);
         if left.is_some() {
             // A retried build released its claim when it failed.
             plan::claim_build(tx, self.build_key(), self.run.deployment)?;
@@ -265,14 +265,14 @@ impl DeploymentAggregate {
     }
 }
 
-impl Held {
+impl DeferredChanges {
     /// Takes the changes of the run and returns the rest.
-    fn take(&mut self, changes: Vec<Change>) -> Vec<Change> {
+    fn take(&mut self, changes: Vec<RecordChange>) -> Vec<RecordChange> {
         let mut rest = Vec::new();
         for change in changes {
             match (change, &mut self.0) {
-                (Change::Put(Record::Run(next)), Some(held)) => held.then(*next),
-                (Change::Put(Record::Run(next)), none) => *none = Some(next),
+                (RecordChange::Put(DomainRecord::Run(next)), Some(held)) => held.merge(*next),
+                (RecordChange::Put(DomainRecord::Run(next)), none) => *none = Some(next),
                 (other, _) => rest.push(other),
             }
         }
@@ -282,10 +282,10 @@ impl Held {
 
 /// Whether the run waits because the outcome of a step is unknown, not for a person or for time.
 fn is_unknown(run: &Run) -> bool {
-    run.steps.iter().any(|step| step.status == StepStatus::Waiting && !step.is_held())
+    run.steps.iter().any(|step| step.status == StepRunStatus::Waiting && !step.is_gated())
 }
 
-fn is_in_doubt(run: &Run) -> bool {
-    let is_lost = |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == Cause::Lost);
-    run.steps.iter().any(|step| step.status == StepStatus::Failed && is_lost(step))
+fn has_lost_failure(run: &Run) -> bool {
+    let is_lost = |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == FailureCode::Lost);
+    run.steps.iter().any(|step| step.status == StepRunStatus::Failed && is_lost(step))
 }

@@ -1,7 +1,7 @@
 //! Requests for analyses of failed steps. The server crate processes them.
 
 use berth_core::analysis::{Analysis, NewAnalysis};
-use berth_core::deployment::run::{Plan, Run, StepRun, StepStatus};
+use berth_core::deployment::run::{Plan, Run, StepRun, StepRunStatus};
 use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_store::Tx;
@@ -23,11 +23,11 @@ pub fn request(
     }
     let id = AnalysisId::from_parts(tx.now(), tx.entropy()?);
     let now = tx.now();
-    Ok(tx.commit(Analysis::request(wanted(id, run, plan, failed, asked_by), now))?)
+    Ok(tx.commit(Analysis::request(new_analysis(id, run, plan, failed, asked_by), now))?)
 }
 
 /// The input of an analysis.
-pub fn wanted(id: AnalysisId, run: &Run, plan: &Plan, failed: &StepRun, asked_by: Actor) -> NewAnalysis {
+pub fn new_analysis(id: AnalysisId, run: &Run, plan: &Plan, failed: &StepRun, asked_by: Actor) -> NewAnalysis {
     NewAnalysis {
         id,
         deployment: run.deployment,
@@ -48,17 +48,17 @@ pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> R
     if !plan.analyses_failures {
         return Ok(());
     }
-    let has_failed = |step: &StepRun| step.status == StepStatus::Failed;
+    let has_failed = |step: &StepRun| step.status == StepRunStatus::Failed;
     for (was, is) in before.steps.iter().zip(&now.steps) {
         if has_failed(is) && !has_failed(was) {
-            request_unasked(tx, now, plan, is)?;
+            request_automatically(tx, now, plan, is)?;
         }
     }
     Ok(())
 }
 
 /// Skips the analysis if too many are pending, so that the failure itself is still recorded.
-fn request_unasked(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
+fn request_automatically(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
     if analysis::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
         tracing::warn!(deployment = %run.deployment, "too many pending analyses; failure is not analyzed");
         return Ok(());

@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use berth_api::runner::{Assignment, AttemptRef, CallInput, CustomCall, HolderFence, SecretText};
-use berth_core::expression::{Context, Contexts, fill, fill_value, references, templates};
+use berth_core::expression::{Context, ExpressionContexts, fill, fill_value, references, templates};
 use berth_core::pipeline::model::StepType;
-use berth_core::registry::{InputMode, Pinned};
+use berth_core::registry::{InputMode, PinnedStep};
 use serde_json::{Map, Value};
 
-use super::grant::Granted;
+use super::grant::GrantedAttempt;
 use crate::wire::network;
 
 /// Builds the assignment of a granted attempt. The error is shown to users: it says why the step cannot start and
 /// contains no secret values.
-pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
+pub(super) fn assign(granted: &GrantedAttempt) -> Result<Assignment, String> {
     let step = &granted.run.steps[granted.at];
     let planned = &granted.plan.stages[step.stage].steps[step.index];
     let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
@@ -38,7 +38,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
     let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
     // Values that expressions derive from secrets are masked, too.
     for text in texts {
-        masked.extend(made_of_secrets(text, &contexts));
+        masked.extend(secret_values(text, &contexts));
     }
     masked.sort_unstable();
     masked.dedup();
@@ -66,7 +66,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
         needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
         has_source: granted.plan.source.is_some(),
-        timeout_s: left_s(granted),
+        timeout_s: remaining_seconds(granted),
         network: network(planned.network),
         granted_ms_ago: granted_ms_ago(granted),
         holder: granted.holder.map(|(environment, fence)| HolderFence {
@@ -79,10 +79,10 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
 
 /// The contexts of expressions in these texts. Empty if there are no expressions, which saves collecting the outputs of
 /// all previous steps.
-fn contexts(granted: &Granted, texts: &[&str]) -> Contexts {
+fn contexts(granted: &GrantedAttempt, texts: &[&str]) -> ExpressionContexts {
     let has_some = |text: &&str| templates(text).map_or(true, |found| !found.is_empty());
     if !texts.iter().any(has_some) {
-        return Contexts::default();
+        return ExpressionContexts::default();
     }
     let stage = granted.run.steps[granted.at].stage;
     let mut contexts = granted.plan.contexts_for(&granted.run, stage);
@@ -94,22 +94,22 @@ fn contexts(granted: &Granted, texts: &[&str]) -> Contexts {
 }
 
 /// The remaining timeout. Earlier calls of the same attempt count against it.
-fn left_s(granted: &Granted) -> u64 {
+fn remaining_seconds(granted: &GrantedAttempt) -> u64 {
     let step = &granted.run.steps[granted.at];
     let left = match &step.memory {
         Some(memory) => memory.by.seconds_since(granted.now),
-        None => granted.plan.step(step).seconds(),
+        None => granted.plan.step(step).timeout_seconds(),
     };
     left.max(1).unsigned_abs()
 }
 
 /// Milliseconds since the grant. Zero for later calls of an attempt, whose grant times are not recorded.
-fn granted_ms_ago(granted: &Granted) -> u64 {
+fn granted_ms_ago(granted: &GrantedAttempt) -> u64 {
     let micros = granted.now.as_micros() - granted.attempt.granted_at.as_micros();
     if granted.attempt.calls > 1 { 0 } else { u64::try_from(micros / 1_000).unwrap_or(0) }
 }
 
-fn call(granted: &Granted, pinned: &Pinned) -> CustomCall {
+fn call(granted: &GrantedAttempt, pinned: &PinnedStep) -> CustomCall {
     let memory = granted.run.steps[granted.at].memory.as_ref();
     CustomCall {
         digest: pinned.digest.clone(),
@@ -135,7 +135,7 @@ fn texts_in(value: &Value) -> Vec<&str> {
 }
 
 /// The values of expressions that reference a secret.
-fn made_of_secrets(text: &str, contexts: &Contexts) -> Vec<String> {
+fn secret_values(text: &str, contexts: &ExpressionContexts) -> Vec<String> {
     let found = templates(text).unwrap_or_default();
     let mentions = |inner: &str| {
         let references = references(inner).unwrap_or_default();

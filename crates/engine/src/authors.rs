@@ -4,7 +4,7 @@
 //! commit has been deployed to the stage since.
 
 use berth_core::deployment::StagesDeployment;
-use berth_core::deployment::run::{Source, StageKind, StageStatus};
+use berth_core::deployment::run::{SourceCommit, StageType, StageRunStatus};
 use berth_core::id::{DeploymentId, OrgId, RepositoryId};
 use berth_store::tables::{change_authors, current_deployment, deployment, plan, stage};
 use berth_store::{Context, Read};
@@ -12,11 +12,11 @@ use berth_store::{Context, Read};
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
 use crate::error::EngineError;
-use crate::git::Sha;
+use crate::git::CommitHash;
 use crate::services::Services;
 
 /// A range of commits whose authors have to be read.
-pub struct Change {
+pub struct CommitRange {
     deployment: DeploymentId,
     stage: String,
     repository: RepositoryId,
@@ -27,11 +27,11 @@ pub struct Change {
 
 /// Returns the range to read before approval of this stage can be requested. `None` if no authors are needed or they
 /// were read already.
-pub fn unread(
+pub fn unread_range(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
     stage: usize,
-) -> Result<Option<Change>, EngineError> {
+) -> Result<Option<CommitRange>, EngineError> {
     let Some(source) = &aggregate.plan.source else { return Ok(None) };
     if !aggregate.plan.stages[stage].may_bar_authors() || aggregate.deployment.has_bypass() {
         return Ok(None);
@@ -44,7 +44,7 @@ pub fn unread(
     let (deployment, name) = (aggregate.run.deployment, &aggregate.run.stages[stage].name);
     let read = change_authors::base(db, deployment, name)?;
     // Once the stage is entered, its base no longer changes.
-    if read.is_some() && aggregate.run.stages[stage].status != StageStatus::Queued {
+    if read.is_some() && aggregate.run.stages[stage].status != StageRunStatus::Queued {
         return Ok(None);
     }
     let base = base(db, aggregate, stage, source)?.unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn unread(
         return Ok(None);
     }
     let (repository, head) = (source.repository, source.commit.clone());
-    Ok(Some(Change { deployment, stage: name.clone(), repository, base, head }))
+    Ok(Some(CommitRange { deployment, stage: name.clone(), repository, base, head }))
 }
 
 /// The commit that is deployed to a stage or an environment. A build belongs to all stages; its base is the commit of
@@ -61,13 +61,13 @@ fn base(
     db: &mut impl Read,
     aggregate: &DeploymentAggregate,
     stage: usize,
-    source: &Source,
+    source: &SourceCommit,
 ) -> Result<Option<String>, EngineError> {
     match &aggregate.deployment {
         LoadedDeployment::Stages { deployment, .. } => {
             let planned = match aggregate.plan.stages[stage].kind {
-                StageKind::Build => aggregate.plan.stages.last(),
-                StageKind::Stage | StageKind::Environment => aggregate.plan.stages.get(stage),
+                StageType::Build => aggregate.plan.stages.last(),
+                StageType::Stage | StageType::Environment => aggregate.plan.stages.get(stage),
             };
             let Some(planned) = planned else { return Ok(None) };
             let Some((current, _)) = stage::by_name(db, deployment.pipeline, &planned.name)?.current else {
@@ -86,10 +86,10 @@ fn base(
 }
 
 /// Reads and stores the authors. Returns false if the repository cannot be read now; approval is then requested later.
-pub async fn read(services: &Services, org: OrgId, change: Change) -> Result<bool, EngineError> {
-    let Change { deployment, stage, repository, base, head } = change;
-    let (mirror, since) = (services.git.mirror(org, repository), Sha::parse(&base));
-    let Some(until) = Sha::parse(&head) else {
+pub async fn read_authors(services: &Services, org: OrgId, change: CommitRange) -> Result<bool, EngineError> {
+    let CommitRange { deployment, stage, repository, base, head } = change;
+    let (mirror, since) = (services.git.mirror(org, repository), CommitHash::parse(&base));
+    let Some(until) = CommitHash::parse(&head) else {
         return Err(EngineError::bug("a commit without a whole hash"));
     };
     let authors = match services.git.run(org, move || mirror.authors(since.as_ref(), &until)).await? {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_core::deployment::environment::report::{self, Outcome};
-use berth_core::deployment::environment::{Grant, grant};
-use berth_core::deployment::run::begin::{Begin, Built, begin};
-use berth_core::deployment::run::{PinnedSecret, Plan, StageKind, secrets_used};
+use berth_core::deployment::environment::report::{self, DeploymentOutcome};
+use berth_core::deployment::environment::{GrantCommand, grant};
+use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
+use berth_core::deployment::run::{PinnedSecret, Plan, StageType, secrets_used};
 use berth_core::deployment::stages;
 use berth_core::deployment::{
-    Cause, DeploymentStatus, EnvironmentDeployment, Failure, StagesDeployment, Trigger, Work,
+    FailureCode, DeploymentState, EnvironmentDeployment, ExecutionFailure, StagesDeployment, StartTrigger, DeploymentPurpose,
 };
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
@@ -21,9 +21,9 @@ use berth_store::{Context, Read, Tx};
 use tokio::task::JoinHandle;
 
 use super::aggregate::DeploymentAggregate;
-use super::beginnings::spawn_beginning;
+use super::beginnings::spawn_start;
 use super::loaded::LoadedDeployment;
-use super::prepare::{Outlook, Prepared, Wanted, prepare};
+use super::prepare::{PrepareResult, PreparedPlan, DeploymentPlanRequest, prepare};
 use crate::credential::random_base62;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -40,12 +40,12 @@ pub async fn begin_environment_deployments(
     let read = services.store.read(None, |db| Ok::<_, EngineError>(environment::startable(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
         let here = services.clone();
-        spawn_beginning(services, org, id, async move { begin_in(&here, org, place, id).await })
+        spawn_start(services, org, id, async move { begin_environment_deployment(&here, org, place, id).await })
     });
     Ok(spawned.collect())
 }
 
-async fn begin_in(
+async fn begin_environment_deployment(
     services: &Services,
     org: OrgId,
     place: EnvironmentId,
@@ -56,29 +56,29 @@ async fn begin_in(
         Ok::<_, EngineError>(found.and_then(|lock| Some((lock.deployment(id)?.clone(), lock))))
     });
     let Some((deployment, lock)) = read.await? else { return Ok(()) };
-    let prepared = match prepare(services, org, Wanted::in_environment(&deployment, &lock)).await? {
-        Outlook::Ready(prepared) => Ok(prepared),
-        Outlook::Failed(failure) => Err(failure),
-        Outlook::Later => return Ok(()),
+    let prepared = match prepare(services, org, DeploymentPlanRequest::for_environment(&deployment, &lock)).await? {
+        PrepareResult::Ready(prepared) => Ok(prepared),
+        PrepareResult::Failed(failure) => Err(failure),
+        PrepareResult::Later => return Ok(()),
     };
     let (boot, nonce) = (services.engine.boot().to_owned(), random_base62(NONCE_CHARS));
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
         let Some(lock) = environment::by_id(tx, place)? else { return Ok(false) };
         let build = match &prepared {
-            Ok(prepared) => build_of(tx, deployment.pipeline, prepared, &deployment.definition_hash)?,
-            Err(_) => Building::none(),
+            Ok(prepared) => find_build(tx, deployment.pipeline, prepared, &deployment.definition_hash)?,
+            Err(_) => BuildAvailability::none(),
         };
-        let Building::Free(built) = build else { return Ok(false) };
-        let cmd = Grant { deployment: id, runner: boot, nonce: nonce.clone() };
+        let BuildAvailability::Free(built) = build else { return Ok(false) };
+        let cmd = GrantCommand { deployment: id, runner: boot, nonce: nonce.clone() };
         let ruling = grant::grant(&lock, &cmd, &tx.moment()?);
         let lock = lock.after(&ruling);
         let Ok(granted) = tx.commit(ruling)? else { return Ok(false) };
         let pinned = match prepared {
-            Ok(prepared) => pin(tx, granted.pipeline, prepared)?,
+            Ok(prepared) => pin_secrets(tx, granted.pipeline, prepared)?,
             Err(failure) => Err(failure),
         };
         match pinned {
-            Err(failure) => fail_in(tx, &lock, &granted, &nonce, failure)?,
+            Err(failure) => fail_environment_deployment(tx, &lock, &granted, &nonce, failure)?,
             Ok(prepared) => {
                 let definition_hash = granted.definition_hash.clone();
                 if let Some(source) = &prepared.plan.source {
@@ -93,19 +93,19 @@ async fn begin_in(
     });
     if done.await? {
         tracing::info!(deployment = %id, "deployment started");
-        services.engine.ring();
+        services.engine.wake_runners();
     }
     Ok(())
 }
 
-fn fail_in(
+fn fail_environment_deployment(
     tx: &mut Tx<'_>,
     lock: &Lock,
     granted: &EnvironmentDeployment,
     nonce: &str,
-    failure: Failure,
+    failure: ExecutionFailure,
 ) -> Result<(), EngineError> {
-    let outcome = Outcome::Failed(failure);
+    let outcome = DeploymentOutcome::Failed(failure);
     let decision = report::report(lock, granted.id, nonce, &outcome, &tx.moment()?);
     tx.commit(decision)?;
     Ok(())
@@ -116,7 +116,7 @@ pub async fn begin_stage_deployments(services: &Arc<Services>) -> Result<Vec<Joi
     let read = services.store.read(None, |db| Ok::<_, EngineError>(schedule::to_plan(db, BEGIN)?));
     let spawned = read.await?.into_iter().filter_map(|(org, id)| {
         let here = services.clone();
-        spawn_beginning(services, org, id, async move { begin_stage_deployment(&here, org, id).await })
+        spawn_start(services, org, id, async move { begin_stage_deployment(&here, org, id).await })
     });
     Ok(spawned.collect())
 }
@@ -129,21 +129,21 @@ async fn begin_stage_deployment(
     let read =
         services.store.read(Some(org), move |db| Ok::<_, EngineError>(deployment::stages_by_id(db, id)?));
     let Some(found) = read.await? else { return Ok(()) };
-    if overtaken(services, org, &found).await? {
+    if supersede_if_newer(services, org, &found).await? {
         return Ok(());
     }
-    let prepared = match prepare(services, org, Wanted::of_stages(&found)).await? {
-        Outlook::Ready(prepared) => Ok(prepared),
-        Outlook::Failed(failure) => Err(failure),
-        Outlook::Later => return Ok(()),
+    let prepared = match prepare(services, org, DeploymentPlanRequest::for_stages(&found)).await? {
+        PrepareResult::Ready(prepared) => Ok(prepared),
+        PrepareResult::Failed(failure) => Err(failure),
+        PrepareResult::Later => return Ok(()),
     };
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
         let Some(found) = deployment::stages_by_id(tx, id)? else { return Ok(()) };
-        if found.status != DeploymentStatus::Queued {
+        if found.status != DeploymentState::Queued {
             return Ok(());
         }
         let pinned = match prepared {
-            Ok(prepared) => pin(tx, found.pipeline, prepared)?,
+            Ok(prepared) => pin_secrets(tx, found.pipeline, prepared)?,
             Err(failure) => Err(failure),
         };
         let prepared = match pinned {
@@ -154,7 +154,7 @@ async fn begin_stage_deployment(
                 return Ok(());
             }
         };
-        let Building::Free(built) = build_of(tx, found.pipeline, &prepared, &found.definition_hash)? else {
+        let BuildAvailability::Free(built) = find_build(tx, found.pipeline, &prepared, &found.definition_hash)? else {
             return Ok(());
         };
         let resolved = prepared.plan.source.as_ref().map(|source| source.commit.clone());
@@ -165,12 +165,12 @@ async fn begin_stage_deployment(
         start(tx, prepared, &definition_hash, built, loaded)
     });
     done.await?;
-    services.nudge();
+    services.wake_engine();
     Ok(())
 }
 
 /// Supersedes the deployment if a newer one of the pipeline is queued, too. Returns whether it did.
-async fn overtaken(
+async fn supersede_if_newer(
     services: &Services,
     org: OrgId,
     deployment: &StagesDeployment,
@@ -178,7 +178,7 @@ async fn overtaken(
     let (id, pipeline, number) = (deployment.id, deployment.pipeline, deployment.number);
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
         let line = deployment::unfinished_of_pipeline(tx, pipeline)?;
-        let newer = line.iter().rfind(|it| it.number > number && it.status == DeploymentStatus::Queued);
+        let newer = line.iter().rfind(|it| it.number > number && it.status == DeploymentState::Queued);
         let found = line.iter().find(|it| it.id == id && it.target.bypass.is_none());
         let (Some(newer), Some(found)) = (newer, found) else { return Ok(false) };
         let decision = stages::supersede(found, newer.id, tx.now());
@@ -191,9 +191,9 @@ async fn overtaken(
 /// Stores the plan, creates the run and applies its immediate consequences.
 fn start(
     tx: &mut Tx<'_>,
-    prepared: Prepared,
+    prepared: PreparedPlan,
     definition_hash: &str,
-    built: Option<Built>,
+    built: Option<BuildResults>,
     loaded: LoadedDeployment,
 ) -> Result<(), EngineError> {
     let (id, pipeline) = (loaded.id(), loaded.pipeline());
@@ -202,60 +202,60 @@ fn start(
         let key = BuildKey { pipeline, commit: &prepared.commit, definition_hash };
         plan::claim_build(tx, key, id)?;
     }
-    let decision = begin(&prepared.plan, Begin { deployment: id, pipeline, built }, &tx.moment()?);
+    let decision = begin(&prepared.plan, BeginRunCommand { deployment: id, pipeline, built }, &tx.moment()?);
     DeploymentAggregate::begin(tx, decision, prepared.plan, loaded).map(drop)
 }
 
 fn has_build(plan: &Plan) -> bool {
-    plan.stages.iter().any(|stage| stage.kind == StageKind::Build)
+    plan.stages.iter().any(|stage| stage.kind == StageType::Build)
 }
 
-enum Building {
+enum BuildAvailability {
     /// This deployment may start: it builds itself or reuses a finished build.
-    Free(Option<Built>),
+    Free(Option<BuildResults>),
     /// Another deployment is building the same commit.
     Underway,
 }
 
-impl Building {
+impl BuildAvailability {
     const fn none() -> Self {
-        Building::Free(None)
+        BuildAvailability::Free(None)
     }
 }
 
-fn build_of(
+fn find_build(
     db: &mut impl Read,
     pipeline: PipelineId,
-    prepared: &Prepared,
+    prepared: &PreparedPlan,
     definition_hash: &str,
-) -> Result<Building, EngineError> {
+) -> Result<BuildAvailability, EngineError> {
     if !has_build(&prepared.plan) {
-        return Ok(Building::none());
+        return Ok(BuildAvailability::none());
     }
     let key = BuildKey { pipeline, commit: &prepared.commit, definition_hash };
     Ok(match plan::build(db, key)? {
-        None => Building::none(),
-        Some(Build::Done(built)) => Building::Free(Some(built)),
-        Some(Build::Begun(_)) => Building::Underway,
+        None => BuildAvailability::none(),
+        Some(Build::Done(built)) => BuildAvailability::Free(Some(built)),
+        Some(Build::Begun(_)) => BuildAvailability::Underway,
     })
 }
 
 /// Pins the current version of every secret that the plan uses. A missing secret fails the deployment before any step
 /// starts.
-fn pin(
+fn pin_secrets(
     db: &mut impl Read,
     pipeline: PipelineId,
-    mut prepared: Prepared,
-) -> Result<Result<Prepared, Failure>, EngineError> {
+    mut prepared: PreparedPlan,
+) -> Result<Result<PreparedPlan, ExecutionFailure>, EngineError> {
     for stage in &mut prepared.plan.stages {
-        let place = StageName::parse(&stage.name).ok().filter(|_| stage.kind != StageKind::Build);
+        let place = StageName::parse(&stage.name).ok().filter(|_| stage.kind != StageType::Build);
         for name in stage.steps.iter().flat_map(secrets_used) {
             let Some(found) = secret::nearest(db, &name, pipeline, place.as_ref())? else {
                 let detail = format!(
                     "stage \"{}\" uses the secret {name}, which does not exist; create it and start again",
                     stage.name
                 );
-                return Ok(Err(Failure { cause: Cause::NotRunnable, detail }));
+                return Ok(Err(ExecutionFailure { cause: FailureCode::NotRunnable, detail }));
             };
             stage.secrets.insert(name, PinnedSecret { id: found.id, version: found.version });
         }
@@ -263,11 +263,11 @@ fn pin(
     Ok(Ok(prepared))
 }
 
-impl Wanted {
-    fn in_environment(deployment: &EnvironmentDeployment, lock: &Lock) -> Self {
-        let session = match deployment.target.work {
-            Work::Session(id) => lock.session.as_ref().filter(|session| session.id == id),
-            Work::Reset => None,
+impl DeploymentPlanRequest {
+    fn for_environment(deployment: &EnvironmentDeployment, lock: &Lock) -> Self {
+        let session = match deployment.target.purpose {
+            DeploymentPurpose::Session(id) => lock.session.as_ref().filter(|session| session.id == id),
+            DeploymentPurpose::Reset => None,
         };
         Self {
             pipeline: deployment.pipeline,
@@ -275,7 +275,7 @@ impl Wanted {
             commit: deployment.commit.to_string(),
             asked_at: deployment.created_at,
             environment: Some((deployment.target.name.clone(), deployment.target.fence.number())),
-            trigger: if deployment.target.work == Work::Reset { "reset" } else { "session" }.into(),
+            trigger: if deployment.target.purpose == DeploymentPurpose::Reset { "reset" } else { "session" }.into(),
             branch: None,
             actor: deployment.requested_by.name.clone(),
             session: session
@@ -283,7 +283,7 @@ impl Wanted {
         }
     }
 
-    fn of_stages(deployment: &StagesDeployment) -> Self {
+    fn for_stages(deployment: &StagesDeployment) -> Self {
         Self {
             pipeline: deployment.pipeline,
             definition_hash: deployment.definition_hash.clone(),
@@ -292,8 +292,8 @@ impl Wanted {
             environment: None,
             trigger: deployment.target.trigger.as_str().into(),
             branch: match &deployment.target.trigger {
-                Trigger::Push { branch } => Some(branch.clone()),
-                Trigger::Api | Trigger::Rollback { .. } => None,
+                StartTrigger::Push { branch } => Some(branch.clone()),
+                StartTrigger::Api | StartTrigger::Rollback { .. } => None,
             },
             actor: deployment.requested_by.name.clone(),
             session: None,

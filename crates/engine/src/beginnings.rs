@@ -7,45 +7,45 @@ use berth_core::id::{DeploymentId, OrgId};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::admission::Admission;
+use crate::admission::AdmissionControl;
 use crate::error::EngineError;
 use crate::limits::{BEGUN_AT_ONCE, BEGUN_WAITING_MAX};
 use crate::services::Services;
 
 /// Starts in progress in this process. An organization whose git host hangs blocks only its own share.
-pub(super) struct Beginnings {
-    gate: Admission,
+pub(super) struct StartsInProgress {
+    gate: AdmissionControl,
     under_way: Mutex<HashSet<DeploymentId>>,
 }
 
-impl Default for Beginnings {
+impl Default for StartsInProgress {
     fn default() -> Self {
-        Self { gate: Admission::new(BEGUN_AT_ONCE, BEGUN_WAITING_MAX), under_way: Mutex::default() }
+        Self { gate: AdmissionControl::new(BEGUN_AT_ONCE, BEGUN_WAITING_MAX), under_way: Mutex::default() }
     }
 }
 
 /// Marks a deployment as being started until dropped.
-struct Beginning {
+struct StartGuard {
     services: Arc<Services>,
     id: DeploymentId,
 }
 
-impl Beginning {
+impl StartGuard {
     /// Returns `None` if another task is starting the deployment.
     fn new(services: &Arc<Services>, id: DeploymentId) -> Option<Self> {
-        let is_new = services.engine.beginnings.under_way.lock().insert(id);
+        let is_new = services.engine.starts.under_way.lock().insert(id);
         is_new.then(|| Self { services: services.clone(), id })
     }
 }
 
-impl Drop for Beginning {
+impl Drop for StartGuard {
     fn drop(&mut self) {
-        self.services.engine.beginnings.under_way.lock().remove(&self.id);
+        self.services.engine.starts.under_way.lock().remove(&self.id);
     }
 }
 
 /// Starts a deployment in its own task, unless one is already running.
-pub(super) fn spawn_beginning<F>(
+pub(super) fn spawn_start<F>(
     services: &Arc<Services>,
     org: OrgId,
     id: DeploymentId,
@@ -54,11 +54,11 @@ pub(super) fn spawn_beginning<F>(
 where
     F: Future<Output = Result<(), EngineError>> + Send + 'static,
 {
-    let beginning = Beginning::new(services, id)?;
+    let beginning = StartGuard::new(services, id)?;
     Some(tokio::spawn(async move {
         let services = &beginning.services;
         let begun = async {
-            let _pass = services.engine.beginnings.gate.enter(org).await?;
+            let _pass = services.engine.starts.gate.enter(org).await?;
             begun.await
         };
         if let Some(Err(error)) = services.shutdown.run_until_cancelled(begun).await {
@@ -75,11 +75,11 @@ mod tests {
     use berth_store::Store;
 
     use super::*;
-    use berth_core::runner::Times;
+    use berth_core::runner::RunnerTimeouts;
     use tokio_util::sync::CancellationToken;
 
     use crate::services::ServicesConfig;
-    use crate::vault::{Vault, WhenMissing};
+    use crate::vault::{SecretVault, WhenMissing};
 
     #[tokio::test]
     async fn deployments_that_never_begin_hold_up_none_of_another_organization() {
@@ -87,7 +87,7 @@ mod tests {
         let (file, key) = (dir.path().join("berth.db"), dir.path().join("root.key"));
         let opened = tokio::task::spawn_blocking(move || {
             let store = Store::open_sqlite(&file).unwrap();
-            let vault = Vault::open(&store, &key, WhenMissing::Create).unwrap();
+            let vault = SecretVault::open(&store, &key, WhenMissing::Create).unwrap();
             (store, vault)
         });
         let (store, vault) = opened.await.unwrap();
@@ -95,7 +95,7 @@ mod tests {
             data_dir: dir.path().to_owned(),
             own_dir: dir.path().to_owned(),
             isolation: None,
-            runner_times: Times::default(),
+            runner_times: RunnerTimeouts::default(),
             git_max: Duration::from_secs(1),
             egress_allow: Vec::new(),
             egress_max: Duration::from_secs(1),
@@ -105,16 +105,16 @@ mod tests {
         let id = |number: i64| DeploymentId::from_parts(Timestamp::from_micros(number * 1_000), [0; 10]);
 
         let stuck = (0..2 * i64::try_from(BEGUN_AT_ONCE.total).unwrap())
-            .map(|number| spawn_beginning(&services, org(1), id(number), std::future::pending()).unwrap());
+            .map(|number| spawn_start(&services, org(1), id(number), std::future::pending()).unwrap());
         let stuck: Vec<_> = stuck.collect();
-        assert!(spawn_beginning(&services, org(1), id(0), async { Ok(()) }).is_none(), "it is being begun");
+        assert!(spawn_start(&services, org(1), id(0), async { Ok(()) }).is_none(), "it is being begun");
         for number in 1_000..1_100 {
-            spawn_beginning(&services, org(2), id(number), async { Ok(()) }).unwrap().await.unwrap();
+            spawn_start(&services, org(2), id(number), async { Ok(()) }).unwrap().await.unwrap();
         }
         assert!(stuck.iter().all(|task| !task.is_finished()));
 
         services.shutdown.cancel();
         futures_util::future::join_all(stuck).await;
-        assert!(services.engine.beginnings.under_way.lock().is_empty());
+        assert!(services.engine.starts.under_way.lock().is_empty());
     }
 }

@@ -2,9 +2,9 @@
 
 /// A secret value. `Debug` prints a placeholder, and the memory is zeroed on drop.
 #[derive(Clone)]
-pub struct Redacted(zeroize::Zeroizing<String>);
+pub struct RedactedString(zeroize::Zeroizing<String>);
 
-impl Redacted {
+impl RedactedString {
     pub fn new(value: String) -> Self {
         Self(zeroize::Zeroizing::new(value))
     }
@@ -15,7 +15,7 @@ impl Redacted {
     }
 }
 
-impl std::fmt::Debug for Redacted {
+impl std::fmt::Debug for RedactedString {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("[redacted]")
     }

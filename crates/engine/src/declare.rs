@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::environment::Lock;
-use berth_core::environment::declare::{self, Declare};
+use berth_core::environment::declare::{self, DeclareCommand};
 use berth_core::id::EnvironmentId;
 use berth_core::name::EnvName;
-use berth_core::pipeline::model::Environment as Configuration;
+use berth_core::pipeline::model::EnvironmentDefinition as Configuration;
 use berth_core::pipeline::state::Pipeline;
 use berth_store::Tx;
 use berth_store::tables::environment;
@@ -23,7 +23,7 @@ pub fn declare_environments(
 ) -> Result<(), EngineError> {
     let hash = &pipeline.definition_hash;
     for known in environment::of_pipeline(tx, pipeline.id)? {
-        let (lock, moment) = (current(tx, &known)?, tx.moment()?);
+        let (lock, moment) = (reload_lock(tx, &known)?, tx.moment()?);
         match named.remove(&lock.environment.name) {
             Some(configuration) => {
                 tx.commit(declare::redeclare(&lock, configuration, hash.clone(), &moment))?;
@@ -42,7 +42,7 @@ pub fn declare_environments(
         let last_fence = environment::last_fence(tx, &pipeline.slug, &name)?;
         let id = EnvironmentId::from_parts(moment.now, moment.entropy);
         let definition_hash = hash.clone();
-        let command = Declare { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
+        let command = DeclareCommand { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
         tx.commit(declare::declare(command, moment.now))?;
     }
     Ok(())
@@ -64,16 +64,16 @@ pub fn delete_environments(
             lock.environment.name,
             session.holder.name
         );
-        return Err(Refusal::InvalidState(text).into());
+        return Err(CommandRefusal::InvalidState(text).into());
     }
     for known in &locks {
-        let (lock, moment, actor) = (current(tx, known)?, tx.moment()?, tx.actor().clone());
+        let (lock, moment, actor) = (reload_lock(tx, known)?, tx.moment()?, tx.actor().clone());
         tx.commit(declare::delete(&lock, actor, &moment))?;
     }
     Ok(())
 }
 
 /// Reloads the lock, because a decision about another environment may have removed tickets from its queue.
-fn current(tx: &mut Tx<'_>, known: &Lock) -> Result<Lock, EngineError> {
+fn reload_lock(tx: &mut Tx<'_>, known: &Lock) -> Result<Lock, EngineError> {
     environment::by_id(tx, known.environment.id)?.ok_or_else(|| EngineError::bug("an environment went away"))
 }

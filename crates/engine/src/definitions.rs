@@ -4,9 +4,9 @@ use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
 use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
 use berth_core::name::Slug;
-use berth_core::pipeline::Definition;
-use berth_core::pipeline::state::{Defined, Outline};
-use berth_definition::{Diagnostic, Severity, parse};
+use berth_core::pipeline::PipelineDefinition;
+use berth_core::pipeline::state::{CheckedDefinition, DefinitionOutline};
+use berth_definition::{DefinitionDiagnostic, DiagnosticSeverity, parse};
 
 use crate::error::EngineError;
 use crate::vault::hex;
@@ -25,31 +25,31 @@ pub fn check_slug(slug: &Slug) -> Result<(), EngineError> {
 }
 
 /// Parses and hashes a definition. Fails if it has errors.
-pub fn checked_definition(source: &str) -> Result<Defined, EngineError> {
-    let definition = definition_of(source)?;
+pub fn check_definition(source: &str) -> Result<CheckedDefinition, EngineError> {
+    let definition = parse_definition(source)?;
     let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
-    let outline = Outline::of(&definition);
-    Ok(Defined { hash, outline, environments: definition.ephemeral_environments })
+    let outline = DefinitionOutline::from_definition(&definition);
+    Ok(CheckedDefinition { hash, outline, environments: definition.ephemeral_environments })
 }
 
 /// Parses a definition. The error lists all diagnostics.
-pub fn definition_of(source: &str) -> Result<Definition, EngineError> {
+pub fn parse_definition(source: &str) -> Result<PipelineDefinition, EngineError> {
     let parsed = parse(source);
     parsed.definition.ok_or_else(|| {
-        let errors = parsed.diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
+        let errors = parsed.diagnostics.iter().filter(|found| found.severity == DiagnosticSeverity::Error).count();
         let text = format!("the definition has {errors} {}", if errors == 1 { "error" } else { "errors" });
-        let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic).collect();
+        let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic_to_api).collect();
         let listed = serde_json::to_value(diagnostics).unwrap_or_default();
         Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into()
     })
 }
 
 /// Converts a diagnostic to the API type.
-pub fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
+pub fn diagnostic_to_api(found: &DefinitionDiagnostic) -> wire::Diagnostic {
     wire::Diagnostic {
         severity: match found.severity {
-            Severity::Error => wire::Severity::Error,
-            Severity::Warning => wire::Severity::Warning,
+            DiagnosticSeverity::Error => wire::Severity::Error,
+            DiagnosticSeverity::Warning => wire::Severity::Warning,
         },
         code: found.code.to_owned(),
         message: found.message.clone(),

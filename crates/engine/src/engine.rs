@@ -7,81 +7,81 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::beginnings::Beginnings;
-use crate::bell::Bell;
-use crate::late::Late;
-use crate::net::Nets;
+use crate::beginnings::StartsInProgress;
+use crate::bell::WorkNotifier;
+use crate::late::LateOutput;
+use crate::net::AttemptMaskers;
 use crate::ready_queue::ReadyQueue;
-use crate::unfit::Unfit;
+use crate::unfit::UnfitCache;
 
-use crate::admission::Admission;
+use crate::admission::AdmissionControl;
 use crate::credential::random_base62;
 use crate::limits::{PLANS_AT_ONCE, PLANS_WAITING_MAX};
-use crate::lost::Watches;
-use crate::plans::Plans;
+use crate::lost::AttemptWatches;
+use crate::plans::RunCache;
 
 const BOOT_CHARS: usize = 16;
 /// Prefix of the embedded runner's name.
 pub(crate) const EMBEDDED: &str = "boot_";
 
-pub struct Engine {
+pub struct EngineState {
     /// The name of the embedded runner, new at every start. Attempts under another name with this prefix belong to a
     /// process that has ended.
     pub(crate) boot: String,
-    pub(crate) plans: Plans,
-    pub(crate) bell: Bell,
-    pub(crate) nudge: watch::Sender<()>,
-    pub(crate) watches: Mutex<Watches>,
-    pub(crate) unfit: Unfit,
+    pub(crate) run_cache: RunCache,
+    pub(crate) notifier: WorkNotifier,
+    pub(crate) wake_sender: watch::Sender<()>,
+    pub(crate) watches: Mutex<AttemptWatches>,
+    pub(crate) unfit: UnfitCache,
     pub(crate) ready_queue: ReadyQueue,
-    pub(crate) late: Late,
-    pub(crate) nets: Nets,
+    pub(crate) late: LateOutput,
+    pub(crate) maskers: AttemptMaskers,
     /// Admission for planning deployments. Plan previews of users are limited separately and do not delay it.
-    pub(crate) planning: Admission,
-    pub(crate) beginnings: Beginnings,
+    pub(crate) planning: AdmissionControl,
+    pub(crate) starts: StartsInProgress,
     /// Limits events about refused runners, which retry continuously, to one per second and runner.
     pub(crate) refused: DefaultKeyedRateLimiter<RunnerId>,
 }
 
-impl Engine {
+impl EngineState {
     pub(crate) fn new() -> Self {
         Self {
             boot: format!("{EMBEDDED}{}", random_base62(BOOT_CHARS)),
-            plans: Plans::default(),
-            bell: Bell::default(),
-            nudge: watch::Sender::new(()),
+            run_cache: RunCache::default(),
+            notifier: WorkNotifier::default(),
+            wake_sender: watch::Sender::new(()),
             watches: Mutex::default(),
-            unfit: Unfit::default(),
+            unfit: UnfitCache::default(),
             ready_queue: ReadyQueue::default(),
-            late: Late::default(),
-            nets: Nets::default(),
-            planning: Admission::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
-            beginnings: Beginnings::default(),
+            late: LateOutput::default(),
+            maskers: AttemptMaskers::default(),
+            planning: AdmissionControl::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
+            starts: StartsInProgress::default(),
             refused: RateLimiter::keyed(Quota::per_second(NonZeroU32::MIN)),
         }
     }
 
     /// Wakes the background jobs and waiting runners after a commit that may start or cancel a step. Notifications are
     /// coalesced.
-    pub fn nudge(&self) {
-        self.nudge.send_replace(());
-        self.bell.ring();
+    pub fn wake(&self) {
+        self.wake_sender.send_replace(());
+        self.notifier.notify();
     }
 
     /// Wakes waiting runners only, not the background jobs.
-    pub fn ring(&self) {
-        self.bell.ring();
+    pub fn wake_runners(&self) {
+        self.notifier.notify();
     }
 
-    pub fn nudges(&self) -> watch::Receiver<()> {
-        self.nudge.subscribe()
+    pub fn subscribe_wakes(&self) -> watch::Receiver<()> {
+        self.wake_sender.subscribe()
     }
 
     pub fn boot(&self) -> &str {
         &self.boot
     }
 
-    pub fn plans(&self) -> &Plans {
-        &self.plans
+    pub fn run_cache(&self) -> &RunCache {
+        &self.run_cache
     }
 }

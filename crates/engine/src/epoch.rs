@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use berth_core::deployment::environment::report;
-use berth_core::environment::fence::{Fence, Heard, Witness, heard_epoch};
+use berth_core::environment::fence::{Fence, EvidenceVerdict, EpochEvidence, judge_evidence};
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
 use berth_store::tables::instance;
@@ -12,7 +12,7 @@ use berth_store::{Context, Reader, StoreError, Tx, incarnation};
 
 use super::aggregate::DeploymentAggregate;
 use super::loaded::LoadedDeployment;
-use super::remote::{Far, refused};
+use super::remote::{RemoteCall, invalid_state};
 use crate::error::EngineError;
 use crate::events::runner_event;
 
@@ -23,24 +23,24 @@ const RAISE_PAUSE: Duration = Duration::from_secs(1);
 /// Upper bound for epochs in events; fits JSON numbers.
 const EPOCH_SAID_MAX: i64 = 1 << 32;
 
-impl Far {
+impl RemoteCall {
     /// Handles the highest epoch or fence that a runner has seen. After it returns, no server issues a fence below it.
-    pub async fn hears(&self, witness: Witness) -> Result<(), EngineError> {
+    pub async fn handle_epoch_evidence(&self, witness: EpochEvidence) -> Result<(), EngineError> {
         // Read first, because the write locks the whole installation.
         let look = |db: &mut Reader<'_>| Ok::<_, EngineError>((instance::epoch(db)?, db.now()));
         let (own, now) = self.services.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
-        match heard_epoch(own, witness, now) {
-            Heard::Known => return Ok(()),
-            Heard::Absurd { most } => return Err(self.disbelieves(heard, own, most).await?),
-            Heard::Above(_) => {}
+        match judge_evidence(own, witness, now) {
+            EvidenceVerdict::Known => return Ok(()),
+            EvidenceVerdict::Absurd { most } => return Err(self.refuse_evidence(heard, own, most).await?),
+            EvidenceVerdict::Above(_) => {}
         }
-        let (org, runner) = (self.who.org, self.who.runner.clone());
+        let (org, runner) = (self.caller.org, self.caller.runner.clone());
         // PostgreSQL connections check the row. With SQLite, the epoch is also stored in the data directory.
         let dir = (!self.services.store.is_shared()).then(|| self.services.config.data_dir.clone());
         let done = self.services.store.transact(Context::system(None), move |tx| {
             let heard_of = instance::heard(tx, witness)?;
-            if let Heard::Above(epoch) = heard_of {
+            if let EvidenceVerdict::Above(epoch) = heard_of {
                 if let Some(dir) = dir {
                     incarnation::note_epoch(&dir, epoch)
                         .map_err(|error| StoreError::Unavailable(error.to_string()))?;
@@ -55,29 +55,29 @@ impl Far {
             Ok::<_, EngineError>(heard_of)
         });
         match done.await? {
-            Heard::Known => Ok(()),
-            Heard::Above(epoch) => {
-                tracing::error!(runner = %self.who.runner.id, heard, own, epoch, "the epoch was raised: {LOST}");
+            EvidenceVerdict::Known => Ok(()),
+            EvidenceVerdict::Above(epoch) => {
+                tracing::error!(runner = %self.caller.runner.id, heard, own, epoch, "the epoch was raised: {LOST}");
                 Ok(())
             }
-            Heard::Absurd { most } => Err(self.disbelieves(heard, own, most).await?),
+            EvidenceVerdict::Absurd { most } => Err(self.refuse_evidence(heard, own, most).await?),
         }
     }
 
     /// Raises the epoch above a lost fence. The state of the environment is unknown already; the next session must get
     /// a higher fence. The runner reports the fence only once, so the server retries on store errors.
-    pub(super) async fn hears_of_lost(&self, fence: Fence) {
-        let Err(error) = self.hears(Witness::Fence(fence)).await else { return };
-        tracing::error!(?error, %fence, runner = %self.who.runner.id, "raising the epoch above a lost fence failed");
+    pub(super) async fn handle_lost_fence(&self, fence: Fence) {
+        let Err(error) = self.handle_epoch_evidence(EpochEvidence::Fence(fence)).await else { return };
+        tracing::error!(?error, %fence, runner = %self.caller.runner.id, "raising the epoch above a lost fence failed");
         if !matches!(error, EngineError::Store(_)) {
             return;
         }
-        let again = Far { services: self.services.clone(), who: self.who.clone() };
+        let again = RemoteCall { services: self.services.clone(), caller: self.caller.clone() };
         tokio::spawn(async move {
             for _ in 0..RAISES_MAX {
                 let pause = tokio::time::sleep(RAISE_PAUSE);
                 if again.services.shutdown.run_until_cancelled(pause).await.is_none()
-                    || again.hears(Witness::Fence(fence)).await.is_ok()
+                    || again.handle_epoch_evidence(EpochEvidence::Fence(fence)).await.is_ok()
                 {
                     return;
                 }
@@ -88,12 +88,12 @@ impl Far {
 
     /// Records the event and returns the error for the runner. The runner is refused, because if its claim is true, the
     /// work it would get is wrong.
-    async fn disbelieves(&self, heard: i64, own: i64, most: i64) -> Result<EngineError, EngineError> {
+    async fn refuse_evidence(&self, heard: i64, own: i64, most: i64) -> Result<EngineError, EngineError> {
         let detail = format!(
             "this runner reports fence epoch {heard}, but this server is at epoch {own} and accepts at most {most}. If the database is a much older copy, stop every server and run `berth admin raise-epoch` until the \
              epoch is above {heard}. Otherwise, the work directory of this runner belongs to another installation: use an empty one"
         );
-        let runner = &self.who.runner;
+        let runner = &self.caller.runner;
         // The runner retries continuously; do not flood the server log and the audit log.
         if self.services.engine.refused.check_key(&runner.id).is_ok() {
             tracing::error!(runner = %runner.id, heard, own, most, "runner refused: {detail}");
@@ -101,21 +101,21 @@ impl Far {
                 .with("heard", heard)
                 .with("epoch", own)
                 .with("detail", detail.as_str());
-            let context = Context::system(Some(self.who.org));
+            let context = Context::system(Some(self.caller.org));
             self.services.store.transact(context, move |tx| tx.record(event)).await?;
         }
-        Ok(refused(detail))
+        Ok(invalid_state(detail))
     }
 }
 
 impl DeploymentAggregate {
     /// Marks the environment as unknown after a runner refused the fence of its attempt because it knows a higher one,
     /// or another session with the same one. Returns true if the known fence is unknown to this server.
-    pub(super) fn doubt_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, EngineError> {
+    pub(super) fn record_unknown_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, EngineError> {
         let LoadedDeployment::Environment { lock, deployment } = &mut self.deployment else {
             return Ok(false);
         };
-        let Some(decision) = report::refused(lock, deployment.target.fence, known, &tx.moment()?) else {
+        let Some(decision) = report::record_refused_fence(lock, deployment.target.fence, known, &tx.moment()?) else {
             return Ok(false);
         };
         **lock = lock.after(&decision);
@@ -126,7 +126,7 @@ impl DeploymentAggregate {
 
 impl LoadedDeployment {
     /// The environment that the deployment changes, and its fence.
-    pub(super) fn holder(&self) -> Option<(EnvironmentId, Fence)> {
+    pub(super) fn environment_fence(&self) -> Option<(EnvironmentId, Fence)> {
         match self {
             LoadedDeployment::Environment { deployment, .. } => {
                 Some((deployment.target.environment, deployment.target.fence))

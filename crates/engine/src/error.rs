@@ -1,7 +1,7 @@
 //! Errors of the engine: problems are returned to the caller, faults are logged.
 
 use berth_api::problem::{Code, Problem};
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_store::StoreError;
 
 #[derive(Debug)]
@@ -39,21 +39,21 @@ impl From<StoreError> for EngineError {
     }
 }
 
-impl From<Refusal> for EngineError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CommandRefusal> for EngineError {
+    fn from(refusal: CommandRefusal) -> Self {
         let code = match refusal {
-            Refusal::PreconditionFailed { .. } | Refusal::FenceMoved { .. } => Code::PreconditionFailed,
-            Refusal::AlreadyExists(_) => Code::AlreadyExists,
-            Refusal::InvalidState(_) => Code::InvalidState,
-            Refusal::NothingToRollBackTo(_) => Code::NothingToRollBackTo,
-            Refusal::Forbidden(_) => Code::Forbidden,
-            Refusal::EnvironmentLocked(_) => Code::EnvironmentLocked,
-            Refusal::SessionNotActive(_) => Code::SessionNotActive,
-            Refusal::NotSessionHolder(_) => Code::NotSessionHolder,
-            Refusal::NoSuchStage => Code::NotFound,
-            Refusal::ApprovalEnded(_) => Code::ApprovalEnded,
-            Refusal::AlreadyVoted(_) => Code::AlreadyVoted,
-            Refusal::NotEligible(_) => Code::NotEligible,
+            CommandRefusal::PreconditionFailed { .. } | CommandRefusal::FenceMoved { .. } => Code::PreconditionFailed,
+            CommandRefusal::AlreadyExists(_) => Code::AlreadyExists,
+            CommandRefusal::InvalidState(_) => Code::InvalidState,
+            CommandRefusal::NothingToRollBackTo(_) => Code::NothingToRollBackTo,
+            CommandRefusal::Forbidden(_) => Code::Forbidden,
+            CommandRefusal::EnvironmentLocked(_) => Code::EnvironmentLocked,
+            CommandRefusal::SessionNotActive(_) => Code::SessionNotActive,
+            CommandRefusal::NotSessionHolder(_) => Code::NotSessionHolder,
+            CommandRefusal::NoSuchStage => Code::NotFound,
+            CommandRefusal::ApprovalEnded(_) => Code::ApprovalEnded,
+            CommandRefusal::AlreadyVoted(_) => Code::AlreadyVoted,
+            CommandRefusal::NotEligible(_) => Code::NotEligible,
         };
         Self::new(code, refusal.to_string())
     }

@@ -1,19 +1,19 @@
 //! Event constructors that several crates use.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::name::Slug;
 use berth_core::registry::Registry;
 use berth_core::repository::Repository;
 use berth_core::runner::Runner;
 
 pub fn runner_event(kind: EventKind, runner: &Runner) -> NewEvent {
-    NewEvent::new(kind, Subject::new("runner", runner.id, runner.name.as_ref().map(Slug::as_str)))
+    NewEvent::new(kind, EventSubject::new("runner", runner.id, runner.name.as_ref().map(Slug::as_str)))
 }
 
 pub fn registry_event(kind: EventKind, registry: &Registry) -> NewEvent {
-    NewEvent::new(kind, Subject::new("registry", registry.id, Some(registry.name.as_str())))
+    NewEvent::new(kind, EventSubject::new("registry", registry.id, Some(registry.name.as_str())))
 }
 
 pub fn repository_event(kind: EventKind, repository: &Repository) -> NewEvent {
-    NewEvent::new(kind, Subject::new("repository", repository.id, Some(repository.url.as_str())))
+    NewEvent::new(kind, EventSubject::new("repository", repository.id, Some(repository.url.as_str())))
 }

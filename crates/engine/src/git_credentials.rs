@@ -2,14 +2,14 @@
 
 use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
-use berth_core::secret::{Scope, Secret};
+use berth_core::secret::{ScopePath, Secret};
 use berth_store::Context;
 use berth_store::tables::secret;
 use quick_cache::sync::Cache;
 
-use crate::credential::Redacted;
+use crate::credential::RedactedString;
 use crate::error::EngineError;
-use crate::git::Credential;
+use crate::git::GitCredential;
 use crate::services::Services;
 
 /// Maximum number of cached values.
@@ -17,7 +17,7 @@ const KNOWN_MAX: usize = 4_096;
 
 /// Secret values with their versions. Every read of a secret appends an event, and reading at every poll would flood
 /// the audit log.
-pub(crate) struct GitCredentials(Cache<SecretId, (i64, Redacted)>);
+pub(crate) struct GitCredentials(Cache<SecretId, (i64, RedactedString)>);
 
 impl Default for GitCredentials {
     fn default() -> Self {
@@ -31,13 +31,13 @@ impl Services {
         &self,
         org: OrgId,
         name: Option<SecretName>,
-    ) -> Result<Result<Option<Credential>, String>, EngineError> {
+    ) -> Result<Result<Option<GitCredential>, String>, EngineError> {
         let Some(name) = name else { return Ok(Ok(None)) };
         let wanted = name.clone();
         let found: Option<Secret> = self
             .store
             .read(Some(org), move |db| {
-                Ok::<_, EngineError>(secret::by_name(db, &wanted, &Scope::Organization)?)
+                Ok::<_, EngineError>(secret::by_name(db, &wanted, &ScopePath::Organization)?)
             })
             .await?;
         let Some(found) = found else { return Ok(Err(format!("there is no secret {name} any more"))) };
@@ -56,6 +56,6 @@ impl Services {
                 value
             }
         };
-        Ok(Ok(Some(Credential::new(value))))
+        Ok(Ok(Some(GitCredential::new(value))))
     }
 }

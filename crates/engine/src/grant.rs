@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::grant::{GrantStep, grant};
-use berth_core::deployment::run::{Attempt, Outcome, Plan, Run, StepRun, StepStatus, report, secrets_used};
-use berth_core::deployment::{Cause, Failure};
+use berth_core::deployment::run::{Attempt, AttemptOutcome, Plan, Run, StepRun, StepRunStatus, report, secrets_used};
+use berth_core::deployment::{FailureCode, ExecutionFailure};
 use berth_core::environment::fence::Fence;
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
@@ -18,11 +18,11 @@ use super::aggregate::DeploymentAggregate;
 use super::gates;
 use super::loaded::LoadedDeployment;
 use super::lost::LIVE_MAX;
-use super::places::Places;
-use crate::credential::Redacted;
+use super::places::RunnerSlots;
+use crate::credential::RedactedString;
 use crate::error::EngineError;
 use crate::services::Services;
-use crate::vault::{KeyError, Vault};
+use crate::vault::{KeyError, SecretVault};
 
 /// Page size of the query for deployments with ready steps.
 pub(super) const READY_MAX: i64 = 256;
@@ -30,7 +30,7 @@ pub(super) const READY_MAX: i64 = 256;
 pub(super) const PAGES_MAX: usize = 64;
 
 /// A granted attempt, with everything needed to build its assignment.
-pub(super) struct Granted {
+pub(super) struct GrantedAttempt {
     pub(super) org: OrgId,
     pub(super) attempt: Attempt,
     /// Position in `run.steps`.
@@ -40,13 +40,13 @@ pub(super) struct Granted {
     pub(super) facts: BTreeMap<String, String>,
     /// The environment that the attempt changes, and its fence.
     pub(super) holder: Option<(EnvironmentId, Fence)>,
-    pub(super) secrets: BTreeMap<SecretName, Redacted>,
+    pub(super) secrets: BTreeMap<SecretName, RedactedString>,
     pub(super) now: Timestamp,
 }
 
 /// A runner's request for work.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct WorkRequest<'a> {
     pub(super) runner: &'a str,
     /// The silence after which the runner counts as lost, as it was told.
     pub(super) lost_ms: Option<i64>,
@@ -55,22 +55,22 @@ pub(super) struct Asking<'a> {
     pub(super) nonces: &'a [String],
     pub(super) labels: &'a [String],
     /// Only look up existing grants of the nonces and grant nothing new; their attempts may have ended by now.
-    pub(super) only_again: bool,
+    pub(super) only_existing: bool,
 }
 
 /// The result of a request. A used nonce counts even if its step could not start.
 #[derive(Default)]
-pub(super) struct Given {
-    pub(super) granted: Vec<Granted>,
+pub(super) struct GrantResult {
+    pub(super) granted: Vec<GrantedAttempt>,
     pub(super) used: usize,
     /// The ready steps of the deployment require other labels.
     pub(super) is_for_others: bool,
 }
 
 /// Goes through all ready steps page by page, so that steps this runner cannot run do not block later ones.
-pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Given, EngineError> {
-    let mut given = again(services, asking)?;
-    let mut places = Places::load(services, asking)?;
+pub(super) fn grant_ready(services: &Services, asking: &WorkRequest<'_>) -> Result<GrantResult, EngineError> {
+    let mut given = find_granted(services, asking)?;
+    let mut places = RunnerSlots::load(services, asking)?;
     let mut after = None;
     for _ in 0..PAGES_MAX {
         let from = after;
@@ -86,13 +86,13 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
             }
             let is_other = asking.org.is_some_and(|org| org != ready.org);
             let free = places.free(ready.org).min(asking.nonces.len() - given.used);
-            if is_other || free == 0 || services.engine.unfit.is_known(&ready, asking.labels) {
+            if is_other || free == 0 || services.engine.unfit.contains(&ready, asking.labels) {
                 continue;
             }
-            let asking = Asking { nonces: &asking.nonces[given.used..given.used + free], ..*asking };
-            match grant_of(services, ready.org, ready.deployment, &asking) {
+            let asking = WorkRequest { nonces: &asking.nonces[given.used..given.used + free], ..*asking };
+            match grant_from_deployment(services, ready.org, ready.deployment, &asking) {
                 Ok(more) if more.used == 0 => {
-                    services.engine.unfit.note(&ready, asking.labels, more.is_for_others);
+                    services.engine.unfit.insert(&ready, asking.labels, more.is_for_others);
                 }
                 Ok(more) => {
                     given.granted.extend(more.granted);
@@ -112,16 +112,16 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
 }
 
 /// Returns attempts that were already granted under these nonces, because the response with them was lost.
-pub(super) fn again(services: &Services, asking: &Asking<'_>) -> Result<Given, EngineError> {
+pub(super) fn find_granted(services: &Services, asking: &WorkRequest<'_>) -> Result<GrantResult, EngineError> {
     let runner = asking.runner.to_owned();
     let live = services.store.read_blocking(None, move |db| {
         Ok::<_, EngineError>(attempt::live_of_runner(db, &runner, LIVE_MAX)?)
     })?;
-    let mut given = Given::default();
+    let mut given = GrantResult::default();
     for it in live.into_iter().filter(|it| asking.nonces.contains(&it.nonce)) {
         let nonces = [it.nonce];
-        let again = Asking { nonces: &nonces, only_again: true, ..*asking };
-        let more = grant_of(services, it.org, it.deployment, &again)?;
+        let again = WorkRequest { nonces: &nonces, only_existing: true, ..*asking };
+        let more = grant_from_deployment(services, it.org, it.deployment, &again)?;
         given.granted.extend(more.granted);
     }
     // The runner asks for the other nonces with its next request.
@@ -129,26 +129,26 @@ pub(super) fn again(services: &Services, asking: &Asking<'_>) -> Result<Given, E
     Ok(given)
 }
 
-pub(super) fn grant_of(
+pub(super) fn grant_from_deployment(
     services: &Services,
     org: OrgId,
     id: DeploymentId,
-    asking: &Asking<'_>,
-) -> Result<Given, EngineError> {
+    asking: &WorkRequest<'_>,
+) -> Result<GrantResult, EngineError> {
     let (plans, vault, nonces) =
-        (services.engine.plans().clone(), services.vault.clone(), asking.nonces.to_vec());
-    let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_again);
+        (services.engine.run_cache().clone(), services.vault.clone(), asking.nonces.to_vec());
+    let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_existing);
     let lost_ms = asking.lost_ms;
     let (given, run) = services.store.transact_blocking(Context::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, id)? else {
-            return Ok((Given::default(), None));
+            return Ok((GrantResult::default(), None));
         };
         let asking =
-            Asking { runner: &runner, lost_ms, org: Some(org), nonces: &nonces, labels: &labels, only_again };
+            WorkRequest { runner: &runner, lost_ms, org: Some(org), nonces: &nonces, labels: &labels, only_existing: only_again };
         let given = grant_in(tx, &mut aggregate, &vault, &asking)?;
         Ok::<_, EngineError>((given, Some(aggregate.run)))
     })?;
-    run.into_iter().for_each(|run| services.engine.plans().committed(run));
+    run.into_iter().for_each(|run| services.engine.run_cache().cache_run(run));
     Ok(given)
 }
 
@@ -157,26 +157,26 @@ pub(super) fn grant_of(
 pub(super) fn grant_in(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
-    vault: &Vault,
-    asking: &Asking<'_>,
-) -> Result<Given, EngineError> {
-    let mut given = Given::default();
+    vault: &SecretVault,
+    asking: &WorkRequest<'_>,
+) -> Result<GrantResult, EngineError> {
+    let mut given = GrantResult::default();
     for nonce in asking.nonces {
         let has = |step: &Arc<StepRun>| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
         let (at, attempt) = match aggregate.run.steps.iter().position(has) {
             Some(at) => (at, aggregate.run.steps[at].live.clone()),
-            None if asking.only_again => continue,
+            None if asking.only_existing => continue,
             None => {
-                if !aggregate.goes_on() || !gates::may_begin(tx, aggregate)? {
+                if !aggregate.can_proceed() || !gates::check_gates(tx, aggregate)? {
                     break;
                 }
                 // While the pipeline is stopped, custom steps that are already polling continue.
                 let may = |at: &usize| aggregate.may_grant() || aggregate.run.steps[*at].is_polling();
-                let fits = |at: &usize| may(at) && is_for(aggregate, *at, asking.labels);
-                let Some(at) = aggregate.run.ready(tx.now()).into_iter().find(fits) else {
-                    let is_ready = |at: &usize| aggregate.run.steps[*at].status == StepStatus::Ready;
+                let fits = |at: &usize| may(at) && matches_labels(aggregate, *at, asking.labels);
+                let Some(at) = aggregate.run.ready_steps(tx.now()).into_iter().find(fits) else {
+                    let is_ready = |at: &usize| aggregate.run.steps[*at].status == StepRunStatus::Ready;
                     let mut ready = (0..aggregate.run.steps.len()).filter(is_ready);
-                    given.is_for_others = !ready.any(|at| is_for(aggregate, at, asking.labels));
+                    given.is_for_others = !ready.any(|at| matches_labels(aggregate, at, asking.labels));
                     break;
                 };
                 let (step, runner) = (aggregate.run.steps[at].id, asking.runner.to_owned());
@@ -184,20 +184,20 @@ pub(super) fn grant_in(
                 let cmd = GrantStep { step, runner, nonce, lost_ms: asking.lost_ms, passes_gates };
                 match grant(&aggregate.run, &aggregate.plan, &cmd, tx.now()) {
                     Ok(decision) => (at, Some(aggregate.apply(tx, decision)?)),
-                    Err(Refusal::InvalidState(_)) => break,
+                    Err(CommandRefusal::InvalidState(_)) => break,
                     Err(other) => return Err(other.into()),
                 }
             }
         };
         let Some(attempt) = attempt else { break };
         given.used += 1;
-        match secrets(tx, aggregate, vault, at, &attempt)? {
-            Ok(secrets) => given.granted.push(Granted {
+        match reveal_secrets(tx, aggregate, vault, at, &attempt)? {
+            Ok(secrets) => given.granted.push(GrantedAttempt {
                 org: tx.org()?,
                 attempt,
                 at,
-                facts: facts(aggregate, at),
-                holder: aggregate.deployment.holder(),
+                facts: berth_variables(aggregate, at),
+                holder: aggregate.deployment.environment_fence(),
                 run: aggregate.run.clone(),
                 plan: aggregate.plan.clone(),
                 secrets,
@@ -216,28 +216,28 @@ fn fail(
     attempt: &Attempt,
     detail: String,
 ) -> Result<(), EngineError> {
-    let failure = Failure { cause: Cause::NotRunnable, detail };
-    let outcome = Outcome::Failed { failure, exit_code: None };
+    let failure = ExecutionFailure { cause: FailureCode::NotRunnable, detail };
+    let outcome = AttemptOutcome::Failed { failure, exit_code: None };
     let decision =
         report::report(&aggregate.run, &aggregate.plan, attempt.step, &attempt.nonce, outcome, tx.now());
     aggregate.apply(tx, decision).map(drop)
 }
 
 /// Whether a runner with these labels may run the step.
-pub fn is_for(aggregate: &DeploymentAggregate, at: usize, labels: &[String]) -> bool {
+pub fn matches_labels(aggregate: &DeploymentAggregate, at: usize, labels: &[String]) -> bool {
     let step = &aggregate.run.steps[at];
     let wanted = &aggregate.plan.stages[step.stage].steps[step.index].runs_on;
     wanted.iter().all(|label| labels.iter().any(|own| own == label.as_str()))
 }
 
 /// Decrypts the secrets of the step. Each read appends an event. The inner error is shown to users.
-fn secrets(
+fn reveal_secrets(
     tx: &mut Tx<'_>,
     aggregate: &DeploymentAggregate,
-    vault: &Vault,
+    vault: &SecretVault,
     at: usize,
     attempt: &Attempt,
-) -> Result<Result<BTreeMap<SecretName, Redacted>, String>, EngineError> {
+) -> Result<Result<BTreeMap<SecretName, RedactedString>, String>, EngineError> {
     let step = &aggregate.run.steps[at];
     let stage = &aggregate.plan.stages[step.stage];
     let mut found = BTreeMap::new();
@@ -266,7 +266,7 @@ fn secrets(
 }
 
 /// The `BERTH_*` variables of a step.
-fn facts(aggregate: &DeploymentAggregate, at: usize) -> BTreeMap<String, String> {
+fn berth_variables(aggregate: &DeploymentAggregate, at: usize) -> BTreeMap<String, String> {
     let step = &aggregate.run.steps[at];
     let stage = &aggregate.plan.stages[step.stage];
     let mut facts = BTreeMap::new();
@@ -281,7 +281,7 @@ fn facts(aggregate: &DeploymentAggregate, at: usize) -> BTreeMap<String, String>
         LoadedDeployment::Environment { deployment, .. } => {
             tell("ENVIRONMENT", deployment.target.name.to_string());
             tell("FENCE", deployment.target.fence.number().to_string());
-            if let berth_core::deployment::Work::Session(session) = deployment.target.work {
+            if let berth_core::deployment::DeploymentPurpose::Session(session) = deployment.target.purpose {
                 tell("SESSION_ID", session.to_string());
             }
             (deployment.commit.to_string(), deployment.number)

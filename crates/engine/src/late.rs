@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
-use super::calls::key;
-use super::report::{Named, taken_over};
+use super::calls::log_key;
+use super::report::{AttemptLocator, takeover_reason};
 use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
 use crate::services::Services;
@@ -15,41 +15,41 @@ use crate::services::Services;
 const SEEN_MAX: usize = 4_096;
 
 #[derive(Default)]
-pub(super) struct Late {
+pub(super) struct LateOutput {
     /// Growing logs. An entry is removed when its attempt ends.
-    seen: Mutex<HashMap<LogKey, Seen>>,
+    seen: Mutex<HashMap<LogKey, TakeoverCheck>>,
 }
 
 #[derive(Clone, Copy)]
-struct Seen {
+struct TakeoverCheck {
     /// Notification count at the last check. Every takeover notifies before its response is sent.
     rings: u64,
     /// Length of the step's own log, once the environment was taken over.
     end: Option<u64>,
 }
 
-impl Late {
+impl LateOutput {
     /// Returns the log and the offset in it for bytes that a runner sent for `offset`.
-    pub(super) fn place(
+    pub(super) fn log_position(
         &self,
         services: &Services,
-        it: &Named,
+        it: &AttemptLocator,
         offset: u64,
     ) -> Result<(LogKey, u64), EngineError> {
-        let (key, rings) = (key(it), services.engine.bell.rings());
+        let (key, rings) = (log_key(it), services.engine.notifier.count());
         let known = self.seen.lock().get(&key).copied();
         let end = match known {
-            Some(Seen { end: Some(end), .. }) => Some(end),
+            Some(TakeoverCheck { end: Some(end), .. }) => Some(end),
             // If servers share the database, the notification of another server may arrive after the response to the
             // takeover.
             Some(seen) if seen.rings == rings && !services.store.is_shared() => None,
-            _ => self.look(services, it, &key, offset)?,
+            _ => self.check_takeover(services, it, &key, offset)?,
         };
         let mut seen = self.seen.lock();
         if seen.len() >= SEEN_MAX {
             seen.retain(|_, it| it.end.is_some());
         }
-        seen.insert(key, Seen { rings, end });
+        seen.insert(key, TakeoverCheck { rings, end });
         drop(seen);
         Ok(match end {
             Some(end) => (LogKey { stream: LogStream::AfterFence, ..key }, offset.saturating_sub(end)),
@@ -58,22 +58,22 @@ impl Late {
     }
 
     /// Removes the entry of an ended attempt and seals the stream.
-    pub(super) fn forget(&self, services: &Services, key: &LogKey) {
+    pub(super) fn remove_log(&self, services: &Services, key: &LogKey) {
         let seen = self.seen.lock().remove(key);
         if seen.is_some_and(|seen| seen.end.is_some()) {
             services.logs.seal_later(&LogKey { stream: LogStream::AfterFence, ..*key });
         }
     }
 
-    fn look(
+    fn check_takeover(
         &self,
         services: &Services,
-        it: &Named,
+        it: &AttemptLocator,
         key: &LogKey,
         offset: u64,
     ) -> Result<Option<u64>, EngineError> {
-        let (plans, named) = (services.engine.plans().clone(), it.clone());
-        let found = services.store.read_blocking(Some(it.org), move |db| taken_over(db, &plans, &named))?;
+        let (plans, named) = (services.engine.run_cache().clone(), it.clone());
+        let found = services.store.read_blocking(Some(it.org), move |db| takeover_reason(db, &plans, &named))?;
         let Some(by) = found else { return Ok(None) };
         let line = format!("[berth] stopped: {by}; later output is in the after_fence log\n");
         // The line is informational; without it the log still contains only output from before the takeover.

@@ -8,17 +8,17 @@ use berth_api::runner::{
     Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
-use super::calls::{self, ORDERS_PAUSE, named, unavailable, unknown};
-use super::grant::Asking;
-use super::report::{Named, Next, renew};
+use super::calls::{self, ORDERS_PAUSE, parse_attempt, unavailable, unknown_attempt};
+use super::grant::WorkRequest;
+use super::report::{AttemptLocator, NextStepRequest, renew};
 use crate::artifacts::ArtifactError;
 use crate::services::Services;
 
-pub struct Embedded {
+pub struct EmbeddedLink {
     services: Arc<Services>,
 }
 
-impl Embedded {
+impl EmbeddedLink {
     pub fn new(services: Arc<Services>) -> Self {
         Self { services }
     }
@@ -29,25 +29,25 @@ impl Embedded {
     }
 }
 
-impl Link for Embedded {
+impl Link for EmbeddedLink {
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
         let deadline = Instant::now() + wait;
-        let asking = Asking {
+        let asking = WorkRequest {
             runner: &asked.boot,
             lost_ms: Some(self.services.config.runner_times.lost_ms()),
             org: None,
             nonces: &asked.nonces,
             labels: &asked.labels,
-            only_again: false,
+            only_existing: false,
         };
         loop {
-            let heard = self.services.engine.bell.rings();
+            let heard = self.services.engine.notifier.count();
             if self.services.shutdown.is_cancelled() {
                 return Ok(Vec::new());
             }
-            let alone = self.services.check_alone_blocking().map_err(unavailable)?;
+            let alone = self.services.check_isolation_blocking().map_err(unavailable)?;
             let given = match alone {
-                Ok(()) => calls::look(&self.services, &asking).map_err(unavailable)?,
+                Ok(()) => calls::poll_once(&self.services, &asking).map_err(unavailable)?,
                 Err(why) => {
                     tracing::error!("this server runs no steps: {why}");
                     None
@@ -61,34 +61,34 @@ impl Link for Embedded {
             }
             self.services
                 .engine
-                .bell
-                .wait(heard, deadline.min(Instant::now() + calls::next_look(&self.services)));
+                .notifier
+                .wait(heard, deadline.min(Instant::now() + calls::next_poll_delay(&self.services)));
         }
     }
 
     fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
         let deadline = Instant::now() + wait;
-        let attempts: Vec<Named> = beat.attempts.iter().filter_map(named).collect();
+        let attempts: Vec<AttemptLocator> = beat.attempts.iter().filter_map(parse_attempt).collect();
         renew(&self.services, &attempts).map_err(unavailable)?;
         loop {
-            let heard = self.services.engine.bell.rings();
+            let heard = self.services.engine.notifier.count();
             let told = calls::orders(&self.services, &beat.boot, &attempts).map_err(unavailable)?;
             let is_urgent = told.iter().any(|it| it.order != Order::Continue);
             if is_urgent || Instant::now() >= deadline {
                 return Ok(told);
             }
             std::thread::sleep(ORDERS_PAUSE);
-            self.services.engine.bell.wait(heard, deadline);
+            self.services.engine.notifier.wait(heard, deadline);
         }
     }
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
-        calls::append(&self.services, &named(attempt).ok_or_else(unknown)?, offset, bytes)
+        calls::append(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, offset, bytes)
     }
 
     fn report(&self, report: &Report) -> Result<Reported, LinkError> {
-        let attempt = named(&report.attempt).ok_or_else(unknown)?;
-        let next = report.next_nonce.clone().map(|nonce| Next {
+        let attempt = parse_attempt(&report.attempt).ok_or_else(unknown_attempt)?;
+        let next = report.next_nonce.clone().map(|nonce| NextStepRequest {
             nonce,
             runner: report.boot.clone(),
             lost_ms: Some(self.services.config.runner_times.lost_ms()),
@@ -98,7 +98,7 @@ impl Link for Embedded {
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
-        calls::checkout(&self.services, &named(attempt).ok_or_else(unknown)?, into)
+        calls::checkout(&self.services, &parse_attempt(attempt).ok_or_else(unknown_attempt)?, into)
     }
 
     fn fetch_artifact(
@@ -108,8 +108,8 @@ impl Link for Embedded {
         into: &Path,
         _: Wanted<'_>,
     ) -> Result<(), LinkError> {
-        let it = named(attempt).ok_or_else(unknown)?;
-        let digest = calls::artifact_of(&self.services, &it, name)?;
+        let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
+        let digest = calls::artifact_digest(&self.services, &it, name)?;
         let done = self.services.artifacts.unpack(it.org, &digest, into);
         done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
     }
@@ -121,8 +121,8 @@ impl Link for Embedded {
         into: &Path,
         _: Wanted<'_>,
     ) -> Result<(), LinkError> {
-        let it = named(attempt).ok_or_else(unknown)?;
-        let registry = calls::registry_of(&self.services, &it, digest)?;
+        let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
+        let registry = calls::registry_name(&self.services, &it, digest)?;
         let done = self.services.artifacts.unpack(it.org, digest, into);
         done.map_err(|error| {
             let text = format!("registry \"{registry}\": {error}");
@@ -140,8 +140,8 @@ impl Link for Embedded {
         (workspace, path): (&Path, &str),
         _: Wanted<'_>,
     ) -> Result<String, LinkError> {
-        let it = named(attempt).ok_or_else(unknown)?;
-        let kept = self.services.artifacts.keep(it.org, workspace, path);
+        let it = parse_attempt(attempt).ok_or_else(unknown_attempt)?;
+        let kept = self.services.artifacts.store_path(it.org, workspace, path);
         let kept = kept.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))?;
         Ok(kept.digest)
     }

@@ -1,16 +1,16 @@
 //! A deployment together with what decides whether it may proceed: the lock of its environment, or its pipeline.
 
-use berth_core::deployment::environment::report::{self, Order};
-use berth_core::deployment::{Cancel, DeploymentStatus, EnvironmentDeployment, StagesDeployment};
+use berth_core::deployment::environment::report::{self, RunnerOrder};
+use berth_core::deployment::{CancelRequest, DeploymentState, EnvironmentDeployment, StagesDeployment};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::CommitId;
-use berth_core::pipeline::state::{Pipeline, Status};
+use berth_core::pipeline::state::{Pipeline, PipelineActivity};
 use berth_store::Read;
 use berth_store::tables::{deployment, environment, pipeline};
 
 use crate::error::EngineError;
-use crate::plans::Plans;
+use crate::plans::RunCache;
 
 pub enum LoadedDeployment {
     Environment { lock: Box<Lock>, deployment: Box<EnvironmentDeployment> },
@@ -32,7 +32,7 @@ impl LoadedDeployment {
     /// environment's lock, which is needed in any case.
     pub(super) fn load_cached(
         db: &mut impl Read,
-        plans: &Plans,
+        plans: &RunCache,
         id: DeploymentId,
     ) -> Result<Option<Self>, EngineError> {
         if let Some(environment) = plans.environment_of(id)
@@ -43,7 +43,7 @@ impl LoadedDeployment {
         }
         let loaded = Self::load(db, id)?;
         if let Some(Self::Environment { deployment, .. }) = &loaded {
-            plans.seen_in(deployment.target.environment, id);
+            plans.cache_environment(deployment.target.environment, id);
         }
         Ok(loaded)
     }
@@ -59,7 +59,7 @@ impl LoadedDeployment {
             Err(deployment) => {
                 let found = pipeline::by_id(db, deployment.pipeline)?;
                 let has_bypass = deployment.target.bypass.is_some();
-                let is_stopped = |it: Pipeline| matches!(it.status, Status::Stopped { .. });
+                let is_stopped = |it: Pipeline| matches!(it.status, PipelineActivity::Stopped { .. });
                 // No step of a deleted pipeline starts.
                 let is_paused = found.is_none_or(|it| is_stopped(it) && !has_bypass);
                 Self::Stages { deployment, is_paused }
@@ -67,16 +67,16 @@ impl LoadedDeployment {
         }))
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> RunnerOrder {
         match self {
             Self::Environment { lock, deployment } => match deployment.attempt() {
                 Some(attempt) => report::order(lock, deployment.id, &attempt.nonce),
-                None => Order::Stale,
+                None => RunnerOrder::Stale,
             },
             Self::Stages { deployment, .. } => match deployment.status {
-                DeploymentStatus::Running | DeploymentStatus::Waiting => Order::Continue,
-                DeploymentStatus::Cancelling(_) => Order::Cancel,
-                _ => Order::Stale,
+                DeploymentState::Running | DeploymentState::Waiting => RunnerOrder::Continue,
+                DeploymentState::Cancelling(_) => RunnerOrder::Cancel,
+                _ => RunnerOrder::Stale,
             },
         }
     }
@@ -111,7 +111,7 @@ impl LoadedDeployment {
     }
 
     /// Set while the deployment is cancelling.
-    pub(super) fn cancel(&self) -> Option<&Cancel> {
+    pub(super) fn cancel(&self) -> Option<&CancelRequest> {
         let status = match self {
             Self::Environment { lock, deployment } => {
                 &lock.deployment(deployment.id).unwrap_or(deployment).status
@@ -119,7 +119,7 @@ impl LoadedDeployment {
             Self::Stages { deployment, .. } => &deployment.status,
         };
         match status {
-            DeploymentStatus::Cancelling(cancel) => Some(cancel),
+            DeploymentState::Cancelling(cancel) => Some(cancel),
             _ => None,
         }
     }

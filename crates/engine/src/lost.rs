@@ -11,14 +11,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use berth_core::deployment::run::Outcome;
+use berth_core::deployment::run::AttemptOutcome;
 use berth_store::tables::attempt;
 use berth_store::tables::attempt::LiveAttempt;
 use berth_store::{Context, Store};
 
 use super::aggregate::DeploymentAggregate;
-use super::plans::Plans;
-use super::report::{Named, told};
+use super::plans::RunCache;
+use super::report::{AttemptLocator, apply_outcome};
 use crate::engine::EMBEDDED;
 use crate::error::EngineError;
 use crate::logs::{LogKey, LogStream};
@@ -35,29 +35,29 @@ const LOOK_GAP_MAX: Duration = Duration::from_secs(5);
 
 /// The silence of each attempt, by nonce.
 #[derive(Default)]
-pub struct Watches {
-    watched: HashMap<String, Watch>,
+pub struct AttemptWatches {
+    watched: HashMap<String, AttemptWatch>,
     looked_at: Option<Instant>,
 }
 
 /// What counts as lost.
 #[derive(Clone, Copy)]
-struct Rule {
+struct LostRule {
     /// The timeout if the attempt has none of its own.
     after: Duration,
     /// No other server uses this database.
     is_alone: bool,
 }
 
-struct Watch {
+struct AttemptWatch {
     renewal: i64,
     lost_at: Instant,
 }
 
-impl Watches {
+impl AttemptWatches {
     /// Returns the attempts that are lost by now and drops entries that are not in `live`.
-    fn lost(&mut self, live: Vec<LiveAttempt>, boot: &str, rule: Rule, now: Instant) -> Vec<LiveAttempt> {
-        let Rule { after, is_alone } = rule;
+    fn take_lost(&mut self, live: Vec<LiveAttempt>, boot: &str, rule: LostRule, now: Instant) -> Vec<LiveAttempt> {
+        let LostRule { after, is_alone } = rule;
         let mut before = std::mem::take(&mut self.watched);
         let looked_at = self.looked_at.replace(now);
         let is_first_look = looked_at.is_none() && is_alone;
@@ -70,9 +70,9 @@ impl Watches {
             let patience = if is_gone { Duration::ZERO } else { told.unwrap_or(after) };
             let watch = match before.remove(&attempt.nonce) {
                 Some(watch) if watch.renewal == attempt.renewal => {
-                    Watch { lost_at: watch.lost_at + blind, ..watch }
+                    AttemptWatch { lost_at: watch.lost_at + blind, ..watch }
                 }
-                _ => Watch { renewal: attempt.renewal, lost_at: now + patience },
+                _ => AttemptWatch { renewal: attempt.renewal, lost_at: now + patience },
             };
             let is_lost = watch.lost_at <= now;
             self.watched.insert(attempt.nonce.clone(), watch);
@@ -87,11 +87,11 @@ impl Watches {
 /// Reports lost attempts. A failed report is retried in the next pass.
 pub async fn reap(services: &Services) -> Result<(), EngineError> {
     let live = services.store.read(None, |db| Ok::<_, EngineError>(attempt::live(db, LIVE_MAX)?)).await?;
-    let rule = Rule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
-    let lost = services.engine.watches.lock().lost(live, services.engine.boot(), rule, Instant::now());
+    let rule = LostRule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
+    let lost = services.engine.watches.lock().take_lost(live, services.engine.boot(), rule, Instant::now());
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
-        match report_ended(services, attempt, Outcome::Lost).await {
+        match report_ended(services, attempt, AttemptOutcome::Lost).await {
             Ok(()) => tracing::warn!(%deployment, runner, "attempt lost; its runner is silent"),
             Err(error) => tracing::error!(?error, %deployment, "reporting a lost attempt failed"),
         }
@@ -103,43 +103,43 @@ pub async fn reap(services: &Services) -> Result<(), EngineError> {
 pub(super) async fn report_ended(
     services: &Services,
     lost: LiveAttempt,
-    outcome: Outcome,
+    outcome: AttemptOutcome,
 ) -> Result<(), EngineError> {
-    let plans = services.engine.plans().clone();
+    let plans = services.engine.run_cache().clone();
     let LiveAttempt { org, deployment, step, number, .. } = lost;
-    let named = Named::from(lost);
+    let named = AttemptLocator::from(lost);
     let done = services.store.transact(Context::system(Some(org)), move |tx| {
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, deployment)? else {
             return Ok(false);
         };
-        told(tx, &mut aggregate, &named, outcome)?;
-        Ok::<_, EngineError>(aggregate.run.goes_on_with(step, number))
+        apply_outcome(tx, &mut aggregate, &named, outcome)?;
+        Ok::<_, EngineError>(aggregate.run.continues_attempt(step, number))
     });
     let goes_on = done.await?;
     let key = LogKey { org, deployment, step, attempt: number, stream: LogStream::Step };
     if !goes_on {
         services.logs.seal_later(&key);
     }
-    services.engine.late.forget(services, &key);
-    services.nudge();
+    services.engine.late.remove_log(services, &key);
+    services.wake_engine();
     Ok(())
 }
 
 /// Reports all live attempts as lost, because the database was restored and is older than they are. Returns their
 /// number.
 pub fn end_all(store: &Store) -> Result<usize, EngineError> {
-    let (plans, mut ended) = (Plans::default(), 0);
+    let (plans, mut ended) = (RunCache::default(), 0);
     loop {
         let live = store.read_blocking(None, |db| Ok::<_, EngineError>(attempt::live(db, LIVE_MAX)?))?;
         if live.is_empty() {
             return Ok(ended);
         }
         for attempt in live {
-            let (plans, deployment, named) = (plans.clone(), attempt.deployment, Named::from(attempt));
+            let (plans, deployment, named) = (plans.clone(), attempt.deployment, AttemptLocator::from(attempt));
             store.transact_blocking(Context::system(Some(named.org)), move |tx| {
                 let aggregate = DeploymentAggregate::load(tx, &plans, deployment)?;
                 let mut aggregate = aggregate.ok_or_else(|| EngineError::bug("an attempt without a run"))?;
-                told(tx, &mut aggregate, &named, Outcome::Lost).map(drop)
+                apply_outcome(tx, &mut aggregate, &named, AttemptOutcome::Lost).map(drop)
             })?;
             ended += 1;
         }
@@ -157,8 +157,8 @@ mod tests {
     use super::*;
 
     const RUNNER_LOST: Duration = Duration::from_secs(45);
-    const ALONE: Rule = Rule { after: RUNNER_LOST, is_alone: true };
-    const SHARED: Rule = Rule { after: RUNNER_LOST, is_alone: false };
+    const ALONE: LostRule = LostRule { after: RUNNER_LOST, is_alone: true };
+    const SHARED: LostRule = LostRule { after: RUNNER_LOST, is_alone: false };
 
     fn attempt(runner: &str, nonce: &str, renewal: i64) -> LiveAttempt {
         let at = Timestamp::from_micros(1);
@@ -180,19 +180,19 @@ mod tests {
 
     #[test]
     fn what_an_earlier_process_left_is_lost_at_the_first_look_and_until_it_is_reported() {
-        let (mut watches, now) = (Watches::default(), Instant::now());
+        let (mut watches, now) = (AttemptWatches::default(), Instant::now());
         let found = || vec![attempt("boot_old", "a", 3), attempt("boot_me", "b", 0), attempt("far", "c", 0)];
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now + RUNNER_LOST)), ["a", "b", "c"]);
+        assert_eq!(nonces(&watches.take_lost(found(), "boot_me", ALONE, now)), ["a"]);
+        assert_eq!(nonces(&watches.take_lost(found(), "boot_me", ALONE, now)), ["a"]);
+        assert_eq!(nonces(&watches.take_lost(found(), "boot_me", ALONE, now + RUNNER_LOST)), ["a", "b", "c"]);
     }
 
     #[test]
     fn where_servers_share_a_database_others_may_live_and_time_without_it_is_not_counted() {
-        let (mut watches, start) = (Watches::default(), Instant::now());
+        let (mut watches, start) = (AttemptWatches::default(), Instant::now());
         let mut at = |seconds: u64| {
             let found = vec![attempt("boot_other", "a", 3)];
-            let lost = watches.lost(found, "boot_me", SHARED, start + Duration::from_secs(seconds));
+            let lost = watches.take_lost(found, "boot_me", SHARED, start + Duration::from_secs(seconds));
             !lost.is_empty()
         };
         assert!(!at(0), "another server's runner");
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
-        let (mut watches, start) = (Watches::default(), Instant::now());
+        let (mut watches, start) = (AttemptWatches::default(), Instant::now());
         let mut at = |seconds: u64, found: Vec<LiveAttempt>| {
-            let lost = watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds));
+            let lost = watches.take_lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds));
             nonces(&lost).concat()
         };
         assert_eq!(at(0, vec![]), "");
@@ -220,11 +220,11 @@ mod tests {
 
     #[test]
     fn each_is_lost_after_what_its_runner_was_told_whatever_the_server_that_looks_would_say() {
-        let (mut watches, start) = (Watches::default(), Instant::now());
+        let (mut watches, start) = (AttemptWatches::default(), Instant::now());
         let mut at = |seconds: u64| {
             let told = |nonce, s: i64| LiveAttempt { lost_ms: Some(1_000 * s), ..attempt("x", nonce, 1) };
             let found = vec![told("patient", 90), told("hasty", 6), attempt("y", "old", 1)];
-            nonces(&watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds))).join(" ")
+            nonces(&watches.take_lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds))).join(" ")
         };
         assert_eq!([0, 5, 6].map(&mut at), ["", "", "hasty"]);
         assert_eq!([44, 45, 89, 90].map(&mut at), ["hasty", "hasty old", "hasty old", "patient hasty old"]);

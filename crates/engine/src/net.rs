@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use berth_api::runner::{Assignment, Outcome, SecretText};
-use berth_core::mask::Masker;
+use berth_core::mask::SecretMasker;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 
@@ -14,39 +14,39 @@ const KNOWN_MAX: usize = 4_096;
 const TAIL_BYTES_MAX: usize = 1_024;
 
 /// Maskers by nonce.
-pub(super) struct Nets(Cache<String, Arc<Mutex<Net>>>);
+pub(super) struct AttemptMaskers(Cache<String, Arc<Mutex<AttemptMasker>>>);
 
-impl Default for Nets {
+impl Default for AttemptMaskers {
     fn default() -> Self {
         Self(Cache::new(KNOWN_MAX))
     }
 }
 
-struct Net {
-    masker: Masker,
+struct AttemptMasker {
+    masker: SecretMasker,
     /// The last bytes before `offset`.
     tail: Vec<u8>,
     offset: u64,
 }
 
-impl Nets {
-    pub(super) fn know(&self, it: &Assignment) {
+impl AttemptMaskers {
+    pub(super) fn insert(&self, it: &Assignment) {
         let values = it.masked.iter().chain(it.secret_files.values());
         let values: Vec<&str> = values.map(SecretText::reveal).collect();
-        let net = Net { masker: Masker::new(&values), tail: Vec::new(), offset: 0 };
+        let net = AttemptMasker { masker: SecretMasker::new(&values), tail: Vec::new(), offset: 0 };
         self.0.insert(it.attempt.nonce.clone(), Arc::new(Mutex::new(net)));
     }
 
-    pub(super) fn knows(&self, nonce: &str) -> bool {
+    pub(super) fn contains(&self, nonce: &str) -> bool {
         self.0.contains_key(nonce)
     }
 
-    pub(super) fn forget(&self, nonce: &str) {
+    pub(super) fn remove(&self, nonce: &str) {
         self.0.remove(nonce);
     }
 
     /// Masks values that the runner let through. Returns whether there were any.
-    pub(super) fn cover(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
+    pub(super) fn mask_in_place(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
         let Some(net) = self.0.get(nonce) else { return false };
         let mut net = net.lock();
         if net.offset != offset {
@@ -55,7 +55,7 @@ impl Nets {
         let before = net.tail.len();
         let mut whole = std::mem::take(&mut net.tail);
         whole.extend_from_slice(bytes);
-        let found = net.masker.cover(&mut whole);
+        let found = net.masker.mask_in_place(&mut whole);
         let is_new = found && whole[before..] != *bytes;
         bytes.copy_from_slice(&whole[before..]);
         let keep = whole.len().min(TAIL_BYTES_MAX);
@@ -65,7 +65,7 @@ impl Nets {
     }
 
     /// Masks outputs and error texts of an outcome, which users see, too.
-    pub(super) fn masked(&self, nonce: &str, outcome: Outcome) -> Outcome {
+    pub(super) fn mask_outcome(&self, nonce: &str, outcome: Outcome) -> Outcome {
         let Some(net) = self.0.get(nonce) else { return outcome };
         let net = net.lock();
         let masker = &net.masker;
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn nets(secret: &str) -> Nets {
+    fn maskers_for(secret: &str) -> AttemptMaskers {
         let word = String::new;
         let attempt = AttemptRef {
             organization_id: word(),
@@ -107,8 +107,8 @@ mod tests {
             number: 1,
             nonce: "n".into(),
         };
-        let nets = Nets::default();
-        nets.know(&Assignment {
+        let nets = AttemptMaskers::default();
+        nets.insert(&Assignment {
             attempt,
             step: word(),
             step_name: word(),
@@ -131,11 +131,11 @@ mod tests {
         nets
     }
 
-    fn covered(nets: &Nets, pieces: &[&str]) -> String {
+    fn mask_pieces(nets: &AttemptMaskers, pieces: &[&str]) -> String {
         let (mut out, mut offset) = (String::new(), 0);
         for piece in pieces {
             let mut bytes = piece.as_bytes().to_vec();
-            nets.cover("n", offset, &mut bytes);
+            nets.mask_in_place("n", offset, &mut bytes);
             assert_eq!(bytes.len(), piece.len(), "nothing moves");
             offset += piece.len() as u64;
             out += &String::from_utf8(bytes).unwrap();
@@ -146,25 +146,25 @@ mod tests {
     #[test]
     fn se05_what_a_runner_forgot_to_mask_is_covered_and_nothing_moves() {
         assert_eq!(
-            covered(&nets("hunter2-hunter2"), &["it is hunter2-hunter2.\n"]),
+            mask_pieces(&maskers_for("hunter2-hunter2"), &["it is hunter2-hunter2.\n"]),
             "it is ***************.\n"
         );
-        assert_eq!(covered(&nets("hunter2-hunter2"), &["it is ***.\n"]), "it is ***.\n");
+        assert_eq!(mask_pieces(&maskers_for("hunter2-hunter2"), &["it is ***.\n"]), "it is ***.\n");
         // The first part is written already; only the rest of the value can be masked.
-        assert_eq!(covered(&nets("hunter2-hunter2"), &["is hunter2-h", "unter2!"]), "is hunter2-h******!");
+        assert_eq!(mask_pieces(&maskers_for("hunter2-hunter2"), &["is hunter2-h", "unter2!"]), "is hunter2-h******!");
     }
 
     #[test]
     fn se05_outputs_and_words_about_an_end_are_masked() {
-        let nets = nets("hunter2-hunter2");
+        let nets = maskers_for("hunter2-hunter2");
         let outputs = BTreeMap::from([("a".to_owned(), "x hunter2-hunter2".to_owned())]);
         let Outcome::Succeeded { outputs, .. } =
-            nets.masked("n", Outcome::Succeeded { outputs, artifacts: BTreeMap::new() })
+            nets.mask_outcome("n", Outcome::Succeeded { outputs, artifacts: BTreeMap::new() })
         else {
             panic!("another outcome");
         };
         assert_eq!(outputs["a"], "x ***");
-        let never = nets.masked("n", Outcome::never_started("no hunter2-hunter2".into()));
+        let never = nets.mask_outcome("n", Outcome::never_started("no hunter2-hunter2".into()));
         assert_eq!(never, Outcome::never_started("no ***".into()));
     }
 }

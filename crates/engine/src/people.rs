@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::access::{Action, Role};
-use berth_core::approval::{Approval, Electorate, Tally, Voter};
-use berth_core::decision::Refusal;
-use berth_core::deployment::{Deployment, Target};
-use berth_core::event::{Actor, ActorKind};
+use berth_core::approval::{Approval, ApprovalElectorate, VoteTally, VotingAccount};
+use berth_core::decision::CommandRefusal;
+use berth_core::deployment::{Deployment, DeploymentTarget};
+use berth_core::event::{Actor, ActorType};
 use berth_core::id::{DeploymentId, UserId};
 use berth_store::Read;
 use berth_store::pagination::From;
@@ -22,7 +22,7 @@ use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
 const OWNERS_MAX: usize = 16;
 
 /// The person that owns an account: the owner of a service account, followed transitively, or the person itself.
-fn behind(db: &mut impl Read, account: User) -> Result<User, EngineError> {
+fn owning_person(db: &mut impl Read, account: User) -> Result<User, EngineError> {
     let mut found = account;
     for _ in 0..OWNERS_MAX {
         let Account::Service { owner } = found.account else { break };
@@ -41,7 +41,7 @@ pub fn people_behind(db: &mut impl Read, by: &Actor) -> Result<BTreeSet<UserId>,
         let Some(id) = actor.id else { break };
         let Some(account) = user::by_id(db, id)? else { break };
         let is_service = matches!(account.account, Account::Service { .. });
-        people.insert(behind(db, account)?.id);
+        people.insert(owning_person(db, account)?.id);
         if let Some(used) = actor.token.filter(|_| is_service) {
             next = token::creator(db, used)?;
         }
@@ -50,30 +50,30 @@ pub fn people_behind(db: &mut impl Read, by: &Actor) -> Result<BTreeSet<UserId>,
 }
 
 /// The caller as a voter, with the role it has in this transaction.
-pub fn voter(db: &mut impl Read, by: Actor, account: UserId, role: Role) -> Result<Voter, EngineError> {
+pub fn voter(db: &mut impl Read, by: Actor, account: UserId, role: Role) -> Result<VotingAccount, EngineError> {
     let account = user::by_id(db, account)?.ok_or_else(|| EngineError::bug("a caller without an account"))?;
     let (id, own) = (account.id, account.email.clone());
-    let person = behind(db, account)?;
+    let person = owning_person(db, account)?;
     let role = match id == person.id {
         true => role,
         false => match member::by_user(db, person.id)? {
             Some(member) => role.min(member.role),
             None => {
                 let text = "the owner of this service account is no longer a member, so it cannot vote";
-                return Err(Refusal::NotEligible(text.into()).into());
+                return Err(CommandRefusal::NotEligible(text.into()).into());
             }
         },
     };
-    Ok(Voter { by, person: person.id, role, emails: vec![own, person.email] })
+    Ok(VotingAccount { by, person: person.id, role, emails: vec![own, person.email] })
 }
 
 /// The members of an organization that may decide on approvals.
-pub struct Members {
-    voters: Vec<Voter>,
+pub struct VotingMembers {
+    voters: Vec<VotingAccount>,
     by_address: BTreeMap<String, UserId>,
 }
 
-impl Members {
+impl VotingMembers {
     pub fn load(db: &mut impl Read) -> Result<Self, EngineError> {
         let all = member::list(db, &From::Offset(0), MEMBERS_PER_ORGANIZATION_MAX)?.items;
         let by_id: BTreeMap<UserId, &MemberView> = all.iter().map(|it| (it.user, it)).collect();
@@ -90,7 +90,7 @@ impl Members {
         Ok(Self { voters: all.iter().filter(decides).map(as_voter).collect(), by_address })
     }
 
-    pub fn voters(&self) -> &[Voter] {
+    pub fn voters(&self) -> &[VotingAccount] {
         &self.voters
     }
 
@@ -100,14 +100,14 @@ impl Members {
         db: &mut impl Read,
         deployment: DeploymentId,
         stage: &str,
-    ) -> Result<Electorate, EngineError> {
+    ) -> Result<ApprovalElectorate, EngineError> {
         let found = deployment::by_id(db, deployment)?;
         let found = found.ok_or_else(|| EngineError::bug("an approval without a deployment"))?;
         let mut starters = people_behind(db, &found.requested_by)?;
-        if let Target::Stages(it) = &found.target {
+        if let DeploymentTarget::Stages(it) = &found.target {
             for account in &it.retried_by {
                 if let Some(found) = user::by_id(db, *account)? {
-                    starters.insert(behind(db, found)?.id);
+                    starters.insert(owning_person(db, found)?.id);
                 }
             }
         }
@@ -115,22 +115,22 @@ impl Members {
             None if has_commits(db, &found)? => None,
             read => Some(read.unwrap_or_default()),
         };
-        Ok(Electorate { voters: self.voters.clone(), members: self.by_address.clone(), starters, authors })
+        Ok(ApprovalElectorate { voters: self.voters.clone(), members: self.by_address.clone(), starters, authors })
     }
 }
 
 /// Whether there are authors to read. A rollback has none, because its commits were in the stage before.
 fn has_commits(db: &mut impl Read, deployment: &Deployment) -> Result<bool, EngineError> {
     Ok(match &deployment.target {
-        Target::Stages(it) => it.trigger.rollback_of().is_none() && deployment.resolved_commit.is_some(),
-        Target::Environment(_) => plan::by_id(db, deployment.id)?.is_some_and(|plan| plan.source.is_some()),
+        DeploymentTarget::Stages(it) => it.trigger.rollback_of().is_none() && deployment.resolved_commit.is_some(),
+        DeploymentTarget::Environment(_) => plan::by_id(db, deployment.id)?.is_some_and(|plan| plan.source.is_some()),
     })
 }
 
-fn as_voter(member: &MemberView) -> Voter {
+fn as_voter(member: &MemberView) -> VotingAccount {
     let name = member.name.to_string();
-    let by = Actor { kind: ActorKind::User, id: Some(member.user), name, token: None };
-    Voter { by, person: member.user, role: member.role, emails: vec![member.email.clone()] }
+    let by = Actor { kind: ActorType::User, id: Some(member.user), name, token: None };
+    VotingAccount { by, person: member.user, role: member.role, emails: vec![member.email.clone()] }
 }
 
 /// The people currently eligible to approve a deployment in one of its stages.
@@ -138,11 +138,11 @@ pub fn electorate(
     db: &mut impl Read,
     deployment: DeploymentId,
     stage: &str,
-) -> Result<Electorate, EngineError> {
-    Members::load(db)?.electorate(db, deployment, stage)
+) -> Result<ApprovalElectorate, EngineError> {
+    VotingMembers::load(db)?.electorate(db, deployment, stage)
 }
 
 /// The current tally of an approval.
-pub fn tally(db: &mut impl Read, approval: &Approval) -> Result<Tally, EngineError> {
-    Ok(electorate(db, approval.deployment, &approval.stage)?.tally(&approval.rule, &approval.yes()))
+pub fn tally(db: &mut impl Read, approval: &Approval) -> Result<VoteTally, EngineError> {
+    Ok(electorate(db, approval.deployment, &approval.stage)?.tally(&approval.rule, &approval.approvers()))
 }

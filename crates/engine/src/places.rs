@@ -7,18 +7,18 @@ use berth_core::id::OrgId;
 use berth_store::tables::{attempt, organization};
 
 use crate::error::EngineError;
-use crate::grant::Asking;
+use crate::grant::WorkRequest;
 use crate::lost::LIVE_MAX;
 use crate::services::Services;
 
-pub(crate) struct Places {
+pub(crate) struct RunnerSlots {
     taken: HashMap<OrgId, usize>,
     share: usize,
 }
 
-impl Places {
+impl RunnerSlots {
     /// Loads the used slots of the runner. A runner of a single organization has no shares.
-    pub(crate) fn load(services: &Services, asking: &Asking<'_>) -> Result<Self, EngineError> {
+    pub(crate) fn load(services: &Services, asking: &WorkRequest<'_>) -> Result<Self, EngineError> {
         let (runner, free) = (asking.runner.to_owned(), asking.nonces.len());
         if asking.org.is_some() {
             return Ok(Self { taken: HashMap::new(), share: usize::MAX });

@@ -16,13 +16,13 @@ use crate::error::EngineError;
 const KNOWN_MAX: usize = 128;
 
 #[derive(Clone)]
-pub struct Plans {
+pub struct RunCache {
     plans: Arc<Cache<DeploymentId, Arc<Plan>>>,
     runs: Arc<Cache<DeploymentId, Run>>,
     environments: Arc<Cache<DeploymentId, EnvironmentId>>,
 }
 
-impl Default for Plans {
+impl Default for RunCache {
     fn default() -> Self {
         Self {
             plans: Arc::new(Cache::new(KNOWN_MAX)),
@@ -32,8 +32,8 @@ impl Default for Plans {
     }
 }
 
-impl Plans {
-    pub fn get(&self, db: &mut impl Read, id: DeploymentId) -> Result<Arc<Plan>, EngineError> {
+impl RunCache {
+    pub fn plan(&self, db: &mut impl Read, id: DeploymentId) -> Result<Arc<Plan>, EngineError> {
         if let Some(known) = self.plans.get(&id) {
             return Ok(known);
         }
@@ -56,13 +56,13 @@ impl Plans {
         self.environments.get(&id)
     }
 
-    pub(super) fn seen_in(&self, environment: EnvironmentId, id: DeploymentId) {
+    pub(super) fn cache_environment(&self, environment: EnvironmentId, id: DeploymentId) {
         self.environments.insert(id, environment);
     }
 
     /// Caches a committed run. Uncommitted ones must not be cached: after a rollback, the next change reuses their
     /// version.
-    pub(super) fn committed(&self, run: Run) {
+    pub(super) fn cache_run(&self, run: Run) {
         if run.status().is_final() {
             self.runs.remove(&run.deployment);
         } else {

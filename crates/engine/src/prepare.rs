@@ -1,24 +1,24 @@
 //! Resolves the commit of a deployment and makes its plan, outside of transactions and requests.
 
-use berth_core::deployment::run::{Plan, Source};
-use berth_core::deployment::{Cause, Failure};
+use berth_core::deployment::run::{Plan, SourceCommit};
+use berth_core::deployment::{FailureCode, ExecutionFailure};
 use berth_core::id::{OrgId, PipelineId, SessionId};
 use berth_core::name::{CommitId, EnvName};
-use berth_core::pipeline::Definition;
+use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::time::Timestamp;
 use berth_definition::parse;
-use berth_definition::planning::{Facts, Named, Target, plan};
+use berth_definition::planning::{PlanInputs, EntityNames, PlanTarget, plan};
 use berth_store::Context;
 use berth_store::tables::{organization, pipeline, registry, repository};
 use serde_json::{Map, Value, json};
 
 use crate::error::EngineError;
-use crate::git::{GitError, Meant, is_whole_hash, several};
+use crate::git::{GitError, ResolvedCommit, is_whole_hash, ambiguous_message};
 use crate::services::Services;
 
 /// The inputs of a deployment's plan.
-pub(super) struct Wanted {
+pub(super) struct DeploymentPlanRequest {
     pub(super) pipeline: PipelineId,
     pub(super) definition_hash: String,
     pub(super) commit: String,
@@ -32,21 +32,21 @@ pub(super) struct Wanted {
     pub(super) session: Option<(SessionId, String, Option<String>)>,
 }
 
-pub(super) struct Prepared {
+pub(super) struct PreparedPlan {
     pub(super) plan: Plan,
     /// The full hash, or the text as sent if the pipeline has no repository.
     pub(super) commit: String,
 }
 
-pub(super) enum Outlook {
-    Ready(Prepared),
+pub(super) enum PrepareResult {
+    Ready(PreparedPlan),
     /// The deployment can never run.
-    Failed(Failure),
+    Failed(ExecutionFailure),
     /// The repository has to be synced first. The sync is requested and wakes the engine when done.
     Later,
 }
 
-pub(super) async fn prepare(services: &Services, org: OrgId, wanted: Wanted) -> Result<Outlook, EngineError> {
+pub(super) async fn prepare(services: &Services, org: OrgId, wanted: DeploymentPlanRequest) -> Result<PrepareResult, EngineError> {
     let (id, hash) = (wanted.pipeline, wanted.definition_hash.clone());
     let read = services.store.read(Some(org), move |db| {
         let pipeline = pipeline::by_id(db, id)?;
@@ -54,36 +54,36 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: Wanted) -> 
         Ok::<_, EngineError>((pipeline, organization, pipeline::definition(db, &hash)?))
     });
     let (Some(pipeline), Some(organization), Some(definition)) = read.await? else {
-        return Ok(Outlook::Failed(refused("its pipeline or its definition was deleted")));
+        return Ok(PrepareResult::Failed(not_runnable("its pipeline or its definition was deleted")));
     };
-    let source = match source_of(services, org, &pipeline, &wanted).await? {
-        Found::Commit(source) => Some(source),
-        Found::NoRepository => None,
-        Found::Missing(detail) => {
-            return Ok(Outlook::Failed(Failure { cause: Cause::CommitNotFound, detail }));
+    let source = match resolve_source(services, org, &pipeline, &wanted).await? {
+        CommitLookup::Commit(source) => Some(source),
+        CommitLookup::NoRepository => None,
+        CommitLookup::Missing(detail) => {
+            return Ok(PrepareResult::Failed(ExecutionFailure { cause: FailureCode::CommitNotFound, detail }));
         }
-        Found::Ambiguous(detail) => {
-            return Ok(Outlook::Failed(Failure { cause: Cause::CommitAmbiguous, detail }));
+        CommitLookup::Ambiguous(detail) => {
+            return Ok(PrepareResult::Failed(ExecutionFailure { cause: FailureCode::CommitAmbiguous, detail }));
         }
-        Found::Later => return Ok(Outlook::Later),
+        CommitLookup::Later => return Ok(PrepareResult::Later),
     };
     let commit = source.as_ref().map_or(wanted.commit.clone(), |source| source.commit.clone());
-    let read = services.engine.planning.run(org, move || readable(&definition)).await?;
+    let read = services.engine.planning.run(org, move || parse_stored_definition(&definition)).await?;
     let definition = match read {
         Ok(definition) => definition,
-        Err(failure) => return Ok(Outlook::Failed(failure)),
+        Err(failure) => return Ok(PrepareResult::Failed(failure)),
     };
     let types = definition.custom_types();
     let looked_up = services.store.read(Some(org), move |db| {
         Ok::<_, EngineError>(registry::offers(db, types.iter().map(String::as_str))?)
     });
-    let facts = Facts {
-        organization: Named {
+    let facts = PlanInputs {
+        organization: EntityNames {
             id: organization.id.to_string(),
             slug: organization.slug.to_string(),
             name: organization.name.to_string(),
         },
-        pipeline: Named {
+        pipeline: EntityNames {
             id: pipeline.id.to_string(),
             slug: pipeline.slug.to_string(),
             name: pipeline.name.to_string(),
@@ -105,26 +105,26 @@ pub(super) async fn prepare(services: &Services, org: OrgId, wanted: Wanted) -> 
     };
     let environment = wanted.environment.map(|(name, _)| name);
     let planned = move || {
-        let target = environment.as_ref().map_or(Target::Stages, Target::Environment);
+        let target = environment.as_ref().map_or(PlanTarget::Stages, PlanTarget::Environment);
         plan(&definition, &target, &facts)
     };
     let made = services.engine.planning.run(org, planned).await?;
     Ok(match made {
-        Ok(plan) => Outlook::Ready(Prepared { plan, commit }),
-        Err(failure) => Outlook::Failed(failure),
+        Ok(plan) => PrepareResult::Ready(PreparedPlan { plan, commit }),
+        Err(failure) => PrepareResult::Failed(failure),
     })
 }
 
-fn readable(source: &str) -> Result<Definition, Failure> {
+fn parse_stored_definition(source: &str) -> Result<PipelineDefinition, ExecutionFailure> {
     let parsed = parse(source);
     parsed.definition.ok_or_else(|| {
         let first = parsed.diagnostics.first().map_or("it has errors", |found| &found.message);
-        refused(format!("this version cannot read its definition: {first}"))
+        not_runnable(format!("this version cannot read its definition: {first}"))
     })
 }
 
-enum Found {
-    Commit(Source),
+enum CommitLookup {
+    Commit(SourceCommit),
     /// The pipeline accepts any commit.
     NoRepository,
     /// The text is shown to users.
@@ -137,18 +137,18 @@ enum Found {
 /// Resolves the commit of a deployment. A full hash is looked up in the mirror, and a sync is requested if it is
 /// missing. Other names require a mirror that is newer than the request: a branch or tag may have moved, or one may
 /// have been created with the name of an abbreviated hash.
-async fn source_of(
+async fn resolve_source(
     services: &Services,
     org: OrgId,
     pipeline: &Pipeline,
-    wanted: &Wanted,
-) -> Result<Found, EngineError> {
+    wanted: &DeploymentPlanRequest,
+) -> Result<CommitLookup, EngineError> {
     let Some(id) = pipeline.origin.as_ref().map(|origin| origin.repository) else {
-        return Ok(Found::NoRepository);
+        return Ok(CommitLookup::NoRepository);
     };
     let read = services.store.read(Some(org), move |db| Ok::<_, EngineError>(repository::by_id(db, id)?));
     let Some(repository) = read.await? else {
-        return Ok(Found::Missing("the repository of this pipeline was deleted".into()));
+        return Ok(CommitLookup::Missing("the repository of this pipeline was deleted".into()));
     };
     let text = &wanted.commit;
     let is_hash = is_whole_hash(text);
@@ -156,17 +156,17 @@ async fn source_of(
     let error = repository.seen.error;
     if is_hash || is_fresh || error.is_some() {
         let Ok(name) = CommitId::parse(text) else {
-            return Ok(Found::Missing(format!("{text} is not the name of a commit")));
+            return Ok(CommitLookup::Missing(format!("{text} is not the name of a commit")));
         };
         let mirror = services.git.mirror(org, id);
         let looked_up = move || {
             Ok(match mirror.resolve(&name)? {
-                Meant::Commit(sha) => {
+                ResolvedCommit::Commit(sha) => {
                     let committed_at = mirror.committed_at(&sha)?;
-                    Some(Found::Commit(Source { repository: id, commit: sha.to_string(), committed_at }))
+                    Some(CommitLookup::Commit(SourceCommit { repository: id, commit: sha.to_string(), committed_at }))
                 }
-                Meant::Several(commits) => Some(Found::Ambiguous(several(&name, &commits))),
-                Meant::Nothing => None,
+                ResolvedCommit::Several(commits) => Some(CommitLookup::Ambiguous(ambiguous_message(&name, &commits))),
+                ResolvedCommit::Nothing => None,
             })
         };
         match services.git.run(org, looked_up).await? {
@@ -175,7 +175,7 @@ async fn source_of(
             // Transient errors; the lookup is retried.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {
                 tracing::warn!(%error, repository = %id, "commit lookup failed");
-                return Ok(Found::Later);
+                return Ok(CommitLookup::Later);
             }
             Err(error) => tracing::info!(%error, repository = %id, "commit lookup failed"),
         }
@@ -184,10 +184,10 @@ async fn source_of(
         let text = format!(
             "commit {text} is not in the local copy of the repository, which cannot be updated: {error}"
         );
-        return Ok(Found::Missing(text));
+        return Ok(CommitLookup::Missing(text));
     }
     if is_fresh {
-        return Ok(Found::Missing(format!("there is no commit {text} in the repository of this pipeline")));
+        return Ok(CommitLookup::Missing(format!("there is no commit {text} in the repository of this pipeline")));
     }
     let hasten = services.store.transact(Context::system(Some(org)), move |tx| {
         let now = tx.now();
@@ -195,7 +195,7 @@ async fn source_of(
     });
     hasten.await?;
     services.sync_wanted.notify_one();
-    Ok(Found::Later)
+    Ok(CommitLookup::Later)
 }
 
 fn members(value: Value) -> Map<String, Value> {
@@ -205,6 +205,6 @@ fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-fn refused(detail: impl Into<String>) -> Failure {
-    Failure { cause: Cause::NotRunnable, detail: detail.into() }
+fn not_runnable(detail: impl Into<String>) -> ExecutionFailure {
+    ExecutionFailure { cause: FailureCode::NotRunnable, detail: detail.into() }
 }

@@ -17,17 +17,17 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::acquire::may_have;
-use super::calls::assigned;
-use super::grant::{Asking, PAGES_MAX, READY_MAX, grant_of};
+use super::acquire::may_get_work;
+use super::calls::build_assignment;
+use super::grant::{WorkRequest, PAGES_MAX, READY_MAX, grant_from_deployment};
 use super::remote::RunnerCaller;
-use super::unfit::{Unfit, kind};
-use crate::admission::Admission;
+use super::unfit::{UnfitCache, hash_labels};
+use crate::admission::AdmissionControl;
 use crate::error::EngineError;
 use crate::limits::{GRANTS_AT_ONCE, GRANTS_WAITING_MAX};
 use crate::services::Services;
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
 /// The pause between two reads, as a multiple of the duration of a read.
 const LOOK_PART: u32 = 4;
@@ -35,13 +35,13 @@ const LOOK_PART: u32 = 4;
 pub(super) struct ReadyQueue {
     shown: watch::Sender<Arc<ReadySteps>>,
     wanted: Notify,
-    grants: Admission,
+    grants: AdmissionControl,
 }
 
 impl Default for ReadyQueue {
     fn default() -> Self {
         let shown = watch::Sender::new(Arc::default());
-        Self { shown, wanted: Notify::new(), grants: Admission::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
+        Self { shown, wanted: Notify::new(), grants: AdmissionControl::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
     }
 }
 
@@ -54,10 +54,10 @@ pub(super) struct ReadySteps {
 }
 
 impl ReadySteps {
-    fn next(&self, org: OrgId, labels: &[String], unfit: &Unfit) -> Option<ReadyDeployment> {
+    fn next(&self, org: OrgId, labels: &[String], unfit: &UnfitCache) -> Option<ReadyDeployment> {
         let mut untried = self.untried.lock();
-        let of_kind = untried.entry((org, kind(labels))).or_insert_with(|| {
-            let fits = |it: &&ReadyDeployment| it.org == org && !unfit.is_known(it, labels);
+        let of_kind = untried.entry((org, hash_labels(labels))).or_insert_with(|| {
+            let fits = |it: &&ReadyDeployment| it.org == org && !unfit.contains(it, labels);
             self.ready.iter().filter(fits).copied().collect()
         });
         of_kind.pop_front()
@@ -66,7 +66,7 @@ impl ReadySteps {
     /// Returns an entry for the next runner with the same labels.
     fn put_back(&self, it: ReadyDeployment, labels: &[String]) {
         let mut untried = self.untried.lock();
-        untried.entry((it.org, kind(labels))).or_default().push_front(it);
+        untried.entry((it.org, hash_labels(labels))).or_default().push_front(it);
     }
 }
 
@@ -83,7 +83,7 @@ impl ReadyQueue {
     pub(super) async fn take(
         services: &Arc<Services>,
         shown: &ReadySteps,
-        asking: &Asking<'_>,
+        asking: &WorkRequest<'_>,
         who: &RunnerCaller,
     ) -> Result<Option<Vec<Assignment>>, EngineError> {
         let (mut work, mut used, org) = (Vec::new(), 0, who.org);
@@ -93,27 +93,27 @@ impl ReadyQueue {
             let (there, runner, who) = (services.clone(), asking.runner.to_owned(), who.clone());
             let (nonces, labels) = (asking.nonces[used..].to_vec(), asking.labels.to_vec());
             let tried = tokio::task::spawn_blocking(move || {
-                if !may_have(&there, &who, &runner)? {
+                if !may_get_work(&there, &who, &runner)? {
                     return Ok(None);
                 }
-                let asking = Asking {
+                let asking = WorkRequest {
                     runner: &runner,
                     lost_ms: who.runner.lost_ms,
                     org: Some(org),
                     nonces: &nonces,
                     labels: &labels,
-                    only_again: false,
+                    only_existing: false,
                 };
-                let given = grant_of(&there, org, ready.deployment, &asking)?;
+                let given = grant_from_deployment(&there, org, ready.deployment, &asking)?;
                 if given.used == 0 {
-                    there.engine.unfit.note(&ready, &labels, given.is_for_others);
+                    there.engine.unfit.insert(&ready, &labels, given.is_for_others);
                     return Ok(Some((Vec::new(), 0)));
                 }
                 // The deployment may have further ready steps for other runners.
-                there.engine.ring();
+                there.engine.wake_runners();
                 let mut work = Vec::with_capacity(given.granted.len());
                 for it in &given.granted {
-                    work.extend(assigned(&there, it)?);
+                    work.extend(build_assignment(&there, it)?);
                 }
                 Ok::<_, EngineError>(Some((work, given.used)))
             });
@@ -147,15 +147,15 @@ pub async fn refresh(services: Arc<Services>) {
     let window = &services.engine.ready_queue;
     let mut read_at = Instant::now();
     while !services.shutdown.is_cancelled() {
-        let heard = services.engine.bell.rings();
+        let heard = services.engine.notifier.count();
         let began = Instant::now();
-        let mut pause = LOOK_EVERY;
+        let mut pause = POLL_INTERVAL;
         if window.shown.receiver_count() > 0 {
             match read(&services).await {
                 Ok((ready, next)) => {
                     pause = pause.min(next);
                     let is_news = window.shown.borrow().ready != ready;
-                    if is_news || began - read_at >= LOOK_EVERY {
+                    if is_news || began - read_at >= POLL_INTERVAL {
                         read_at = began;
                         window.shown.send_replace(Arc::new(ReadySteps { ready, untried: Mutex::default() }));
                     }
@@ -164,11 +164,11 @@ pub async fn refresh(services: Arc<Services>) {
             }
         }
         // The upper bound limits the pause after a long database outage.
-        let rest = (began.elapsed() * LOOK_PART).clamp(LOOK_PAUSE_MIN, LOOK_EVERY);
+        let rest = (began.elapsed() * LOOK_PART).clamp(LOOK_PAUSE_MIN, POLL_INTERVAL);
         let waits = async {
             tokio::time::sleep(rest).await;
             tokio::select! {
-                () = services.engine.bell.rung(heard) => {}
+                () = services.engine.notifier.wait_async(heard) => {}
                 () = window.wanted.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
@@ -194,7 +194,7 @@ async fn read(services: &Services) -> Result<(Vec<ReadyDeployment>, Duration), E
             }
             let next = schedule::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros());
             let next = next.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
-            Ok::<_, EngineError>((all, next.unwrap_or(LOOK_EVERY)))
+            Ok::<_, EngineError>((all, next.unwrap_or(POLL_INTERVAL)))
         })
         .await
 }

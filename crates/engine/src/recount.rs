@@ -1,14 +1,14 @@
 //! Recounts pending approvals. Eligibility may change while an approval waits: members return, authors join the
 //! organization, or another commit is deployed to the stage. An approval with enough eligible votes is granted.
 
-use berth_core::approval::{self, Approval, Status};
+use berth_core::approval::{self, Approval, ApprovalState};
 use berth_core::id::{ApprovalId, OrgId};
 use berth_store::tables::approval as approval_table;
 use berth_store::{Context, Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
-use super::authors::{self, Change};
-use super::plans::Plans;
+use super::authors::{self, CommitRange};
+use super::plans::RunCache;
 use super::{gates, people};
 use crate::error::EngineError;
 use crate::services::Services;
@@ -18,9 +18,9 @@ const PENDING_MAX: i64 = 256;
 /// Maximum pages per pass.
 const PAGES_MAX: usize = 64;
 
-enum Due {
+enum RecountStep {
     Nothing,
-    Read(Change),
+    Read(CommitRange),
     Grant,
 }
 
@@ -49,42 +49,42 @@ pub async fn recount(services: &Services) -> Result<(), EngineError> {
 
 async fn recount_one(services: &Services, org: OrgId, pending: Approval) -> Result<(), EngineError> {
     let wanted = usize::try_from(pending.rule.approvals).unwrap_or(usize::MAX);
-    if pending.rule.self_approval && pending.yes().len() < wanted {
+    if pending.rule.self_approval && pending.approvers().len() < wanted {
         return Ok(());
     }
-    let (id, plans) = (pending.id, services.engine.plans().clone());
-    let looked = services.store.read(Some(org), move |db| due(db, &plans, &pending));
+    let (id, plans) = (pending.id, services.engine.run_cache().clone());
+    let looked = services.store.read(Some(org), move |db| next_recount_step(db, &plans, &pending));
     match looked.await? {
-        Due::Nothing => {}
-        Due::Read(change) => {
-            if authors::read(services, org, change).await? {
-                services.nudge();
+        RecountStep::Nothing => {}
+        RecountStep::Read(change) => {
+            if authors::read_authors(services, org, change).await? {
+                services.wake_engine();
             }
         }
-        Due::Grant => {
-            let plans = services.engine.plans().clone();
+        RecountStep::Grant => {
+            let plans = services.engine.run_cache().clone();
             let done = services.store.transact(Context::system(Some(org)), move |tx| grant(tx, &plans, id));
             done.await?;
-            services.nudge();
+            services.wake_engine();
         }
     }
     Ok(())
 }
 
-fn due(db: &mut impl Read, plans: &Plans, pending: &Approval) -> Result<Due, EngineError> {
+fn next_recount_step(db: &mut impl Read, plans: &RunCache, pending: &Approval) -> Result<RecountStep, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, pending.deployment)? else {
-        return Ok(Due::Nothing);
+        return Ok(RecountStep::Nothing);
     };
     let stage = aggregate.run.stages.iter().position(|stage| stage.name == pending.stage);
     if let Some(stage) = stage.filter(|_| !pending.rule.self_approval)
-        && let Some(change) = authors::unread(db, &aggregate, stage)?
+        && let Some(change) = authors::unread_range(db, &aggregate, stage)?
     {
-        return Ok(Due::Read(change));
+        return Ok(RecountStep::Read(change));
     }
-    Ok(if people::tally(db, pending)?.is_enough() { Due::Grant } else { Due::Nothing })
+    Ok(if people::tally(db, pending)?.is_enough() { RecountStep::Grant } else { RecountStep::Nothing })
 }
 
-fn grant(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineError> {
+fn grant(tx: &mut Tx<'_>, plans: &RunCache, id: ApprovalId) -> Result<(), EngineError> {
     let Some(pending) = approval_table::by_id(tx, id)? else { return Ok(()) };
     let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, pending.deployment)? else {
         return Ok(());
@@ -93,8 +93,8 @@ fn grant(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineErr
     let electorate = people::electorate(tx, pending.deployment, &pending.stage)?;
     let decision = approval::recount(&pending, &digest, &electorate, tx.now());
     let counted = tx.commit(decision)?;
-    match pending.status == Status::Pending && counted.status == Status::Approved {
-        true => gates::follow(tx, &mut aggregate, &counted),
+    match pending.status == ApprovalState::Pending && counted.status == ApprovalState::Approved {
+        true => gates::follow_approval(tx, &mut aggregate, &counted),
         false => Ok(()),
     }
 }

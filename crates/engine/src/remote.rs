@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use berth_api::remote::HeartbeatSent;
 use berth_api::runner::{LinkError, Order, Outcome, Report, Reported, Told};
-use berth_core::deployment::run::Outcome as Ended;
+use berth_core::deployment::run::AttemptOutcome as Ended;
 use berth_core::id::OrgId;
-use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
+use berth_core::runner::{Runner, SLOTS_MAX, runner_key, parse_runner_key};
 use berth_store::tables::{attempt, runner};
 use berth_store::{Context, StoreError};
 use tokio::time::Instant;
 
 use super::calls::{self, ORDERS_PAUSE};
-use super::grant::{Asking, grant_of};
+use super::grant::{WorkRequest, grant_from_deployment};
 use super::lost::LIVE_MAX;
-use super::report::{Named, Next, renew};
+use super::report::{AttemptLocator, NextStepRequest, renew};
 use crate::artifacts::ArtifactError;
 use crate::error::EngineError;
 use crate::services::Services;
@@ -35,34 +35,34 @@ pub struct RunnerCaller {
 }
 
 /// A request of a remote runner.
-pub struct Far {
+pub struct RemoteCall {
     pub services: Arc<Services>,
-    pub who: RunnerCaller,
+    pub caller: RunnerCaller,
 }
 
 /// The attempts of the runner's previous process. None of them runs any more.
-pub struct Left {
+pub struct PreviousProcess {
     pub boot: String,
     pub begun: Vec<String>,
 }
 
-impl Far {
+impl RemoteCall {
     pub async fn heartbeat(self, sent: HeartbeatSent) -> Result<Vec<Told>, EngineError> {
-        let runner = self.mark_of(&sent.beat.boot)?;
+        let runner = self.process_key(&sent.beat.boot)?;
         let wait = Duration::from_millis(sent.wait_ms).min(self.services.config.runner_times.heartbeat);
         let deadline = Instant::now() + wait;
         if sent.beat.attempts.len() > usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX) {
-            return Err(refused("a heartbeat names too many attempts".into()));
+            return Err(invalid_state("a heartbeat names too many attempts".into()));
         }
-        self.seen(sent.beat.is_draining).await?;
-        let (org, id) = (self.who.org, self.who.runner.id);
+        self.record_seen(sent.beat.is_draining).await?;
+        let (org, id) = (self.caller.org, self.caller.runner.id);
         let nonces: Vec<String> = sent.beat.attempts.into_iter().map(|it| it.nonce).collect();
         let (own, strange) = self
             .blocking(move |services| {
                 let mut own = Vec::new();
                 let mut strange = Vec::new();
                 for nonce in nonces {
-                    match find(services, org, id, &nonce)? {
+                    match find_runner_attempt(services, org, id, &nonce)? {
                         Some(found) => own.push(found),
                         None => strange.push(Told { nonce, order: Order::Stale, reason: None }),
                     }
@@ -72,7 +72,7 @@ impl Far {
             })
             .await??;
         loop {
-            let heard = self.services.engine.bell.rings();
+            let heard = self.services.engine.notifier.count();
             let (runner, named) = (runner.clone(), own.clone());
             let mut told = self.blocking(move |services| calls::orders(services, &runner, &named)).await??;
             told.extend(strange.iter().cloned());
@@ -81,7 +81,7 @@ impl Far {
                 return Ok(told);
             }
             tokio::time::sleep(ORDERS_PAUSE).await;
-            if !self.listen(heard, deadline).await {
+            if !self.wait_for_notification(heard, deadline).await {
                 return Ok(told);
             }
         }
@@ -94,98 +94,98 @@ impl Far {
         offset: u64,
         mut bytes: Vec<u8>,
     ) -> Result<Order, EngineError> {
-        let Some(it) = self.attempt(&nonce).await? else { return Ok(Order::Stale) };
-        self.know(&it).await?;
-        if self.services.engine.nets.cover(&nonce, offset, &mut bytes) {
-            tracing::warn!(runner = %self.who.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
+        let Some(it) = self.find_attempt(&nonce).await? else { return Ok(Order::Stale) };
+        self.load_masker(&it).await?;
+        if self.services.engine.maskers.mask_in_place(&nonce, offset, &mut bytes) {
+            tracing::warn!(runner = %self.caller.runner.id, deployment = %it.deployment, "runner failed to mask a secret");
         }
         let done = self.blocking(move |services| calls::append(services, &it, offset, &bytes)).await?;
-        done.map_err(answered)
+        done.map_err(to_engine_error)
     }
 
     pub async fn report(self, mut report: Report) -> Result<Reported, EngineError> {
-        let runner = self.mark_of(&report.boot)?;
+        let runner = self.process_key(&report.boot)?;
         let nonce = report.attempt.nonce.clone();
-        let Some(it) = self.attempt(&nonce).await? else {
+        let Some(it) = self.find_attempt(&nonce).await? else {
             return Ok(Reported { order: Order::Stale, next: None });
         };
-        self.know(&it).await?;
+        self.load_masker(&it).await?;
         let ends = !matches!(report.outcome, Outcome::Waiting { .. } | Outcome::ApprovalRequired { .. });
-        report.outcome = self.services.engine.nets.masked(&nonce, report.outcome);
-        let labels = self.who.runner.labels.iter().map(ToString::to_string).collect();
-        let next = report.next_nonce.as_deref().map(|nonce| self.own(nonce)).transpose()?;
-        let next = next.map(|nonce| Next { nonce, runner, lost_ms: self.who.runner.lost_ms, labels });
+        report.outcome = self.services.engine.maskers.mask_outcome(&nonce, report.outcome);
+        let labels = self.caller.runner.labels.iter().map(ToString::to_string).collect();
+        let next = report.next_nonce.as_deref().map(|nonce| self.qualify_nonce(nonce)).transpose()?;
+        let next = next.map(|nonce| NextStepRequest { nonce, runner, lost_ms: self.caller.runner.lost_ms, labels });
         let done = self.blocking(move |services| {
             check_artifacts(services, &it, &report.outcome)?;
             calls::report(services, it, &report, next)
         });
         let done = done.await?;
-        let (done, lost_fence) = done.map_err(answered)?;
+        let (done, lost_fence) = done.map_err(to_engine_error)?;
         if let Some(lost) = lost_fence {
-            self.hears_of_lost(lost).await;
+            self.handle_lost_fence(lost).await;
         }
         if ends {
-            self.services.engine.nets.forget(&nonce);
+            self.services.engine.maskers.remove(&nonce);
         }
-        done.next.iter().for_each(|it| self.services.engine.nets.know(it));
+        done.next.iter().for_each(|it| self.services.engine.maskers.insert(it));
         Ok(done)
     }
 
     /// The pinned commit as a compressed archive.
     pub async fn source(self, nonce: &str) -> Result<File, EngineError> {
-        let it = self.granted(nonce).await?;
+        let it = self.find_live_attempt(nonce).await?;
         let services = self.services.clone();
-        let packed = self.services.transfers.run(self.who.org, move || {
-            let dir = services.artifacts.scratch().map_err(unpackable)?;
+        let packed = self.services.transfers.run(self.caller.org, move || {
+            let dir = services.artifacts.scratch_dir().map_err(artifact_link_error)?;
             calls::checkout(&services, &it, dir.path())?;
-            crate::artifacts::pack_source(dir.path()).map_err(unpackable)
+            crate::artifacts::pack_source(dir.path()).map_err(artifact_link_error)
         });
-        packed.await?.map_err(answered)
+        packed.await?.map_err(to_engine_error)
     }
 
     /// The packed artifact of an earlier step.
     pub async fn artifact(self, nonce: &str, name: String) -> Result<File, EngineError> {
-        let it = self.granted(nonce).await?;
+        let it = self.find_live_attempt(nonce).await?;
         let found = self.blocking(move |services| {
-            let digest = calls::artifact_of(services, &it, &name)?;
-            services.artifacts.packed(it.org, &digest).map_err(unpackable)
+            let digest = calls::artifact_digest(services, &it, &name)?;
+            services.artifacts.open_packed(it.org, &digest).map_err(artifact_link_error)
         });
-        found.await?.map_err(answered)
+        found.await?.map_err(to_engine_error)
     }
 
     pub async fn registry(self, nonce: &str, digest: String) -> Result<File, EngineError> {
-        let it = self.granted(nonce).await?;
+        let it = self.find_live_attempt(nonce).await?;
         let found = self.blocking(move |services| {
-            calls::registry_of(services, &it, &digest)?;
-            services.artifacts.packed(it.org, &digest).map_err(unpackable)
+            calls::registry_name(services, &it, &digest)?;
+            services.artifacts.open_packed(it.org, &digest).map_err(artifact_link_error)
         });
-        found.await?.map_err(answered)
+        found.await?.map_err(to_engine_error)
     }
 
     /// Checks that the attempt is live, before a large upload is received.
     pub async fn check_attempt(&self, nonce: &str) -> Result<(), EngineError> {
-        self.granted(nonce).await.map(drop)
+        self.find_live_attempt(nonce).await.map(drop)
     }
 
     /// Stores an uploaded artifact. Its path in the archive is taken from the plan, not from the runner.
     pub async fn keep_artifact(self, nonce: &str, name: String, packed: File) -> Result<String, EngineError> {
-        let it = self.granted(nonce).await?;
+        let it = self.find_live_attempt(nonce).await?;
         let services = self.services.clone();
-        let kept = self.services.transfers.run(self.who.org, move || {
+        let kept = self.services.transfers.run(self.caller.org, move || {
             let path = calls::artifact_path(&services, &it, &name)?;
-            services.artifacts.receive(it.org, &packed, &path).map_err(unpackable)
+            services.artifacts.receive(it.org, &packed, &path).map_err(artifact_link_error)
         });
-        Ok(kept.await?.map_err(answered)?.digest)
+        Ok(kept.await?.map_err(to_engine_error)?.digest)
     }
 
     /// Registers a new process of this runner and ends the attempts of the previous one.
-    pub async fn hello(&self, said: runner::Hello, left: Option<Left>) -> Result<(), EngineError> {
-        check_word(&said.boot)?;
-        let (org, id, boot) = (self.who.org, self.who.runner.id, said.boot.clone());
+    pub async fn hello(&self, said: runner::Hello, left: Option<PreviousProcess>) -> Result<(), EngineError> {
+        check_id_chars(&said.boot)?;
+        let (org, id, boot) = (self.caller.org, self.caller.runner.id, said.boot.clone());
         let context = Context::system(Some(org));
         self.services.store.transact(context, move |tx| runner::hello(tx, id, &said)).await?;
         let Some(left) = left.filter(|left| left.boot != boot) else { return Ok(()) };
-        let before = mark(id, &left.boot);
+        let before = runner_key(id, &left.boot);
         let live =
             self.services.store.read(None, move |db| attempt::live_of_runner(db, &before, LIVE_MAX)).await?;
         for it in live {
@@ -201,17 +201,17 @@ impl Far {
     }
 
     pub async fn goodbye(&self, boot: String) -> Result<(), EngineError> {
-        self.mark_of(&boot)?;
-        let id = self.who.runner.id;
-        let context = Context::system(Some(self.who.org));
+        self.process_key(&boot)?;
+        let id = self.caller.runner.id;
+        let context = Context::system(Some(self.caller.org));
         Ok(self.services.store.transact(context, move |tx| runner::left(tx, id, &boot)).await?)
     }
 
     /// The mark of the runner's attempts. Fails if the process was replaced by another one.
-    pub(super) fn mark_of(&self, boot: &str) -> Result<String, EngineError> {
-        match self.who.runner.mark() {
-            Some(mark) if self.who.runner.boot.as_deref() == Some(boot) => Ok(mark),
-            _ => Err(refused(
+    pub(super) fn process_key(&self, boot: &str) -> Result<String, EngineError> {
+        match self.caller.runner.process_key() {
+            Some(mark) if self.caller.runner.boot.as_deref() == Some(boot) => Ok(mark),
+            _ => Err(invalid_state(
                 "another process of this runner is connected, or this one has not said hello; restart it"
                     .into(),
             )),
@@ -219,38 +219,38 @@ impl Far {
     }
 
     /// Prefixes the nonce with the runner's id, so that it cannot collide with a nonce of another runner.
-    pub(super) fn own(&self, nonce: &str) -> Result<String, EngineError> {
-        check_word(nonce)?;
-        Ok(mark(self.who.runner.id, nonce))
+    pub(super) fn qualify_nonce(&self, nonce: &str) -> Result<String, EngineError> {
+        check_id_chars(nonce)?;
+        Ok(runner_key(self.caller.runner.id, nonce))
     }
 
-    async fn attempt(&self, nonce: &str) -> Result<Option<Named>, EngineError> {
-        let (org, id, nonce) = (self.who.org, self.who.runner.id, nonce.to_owned());
-        self.blocking(move |services| find(services, org, id, &nonce)).await?
+    async fn find_attempt(&self, nonce: &str) -> Result<Option<AttemptLocator>, EngineError> {
+        let (org, id, nonce) = (self.caller.org, self.caller.runner.id, nonce.to_owned());
+        self.blocking(move |services| find_runner_attempt(services, org, id, &nonce)).await?
     }
 
     /// Returns a live attempt. An ended attempt no longer gives access to anything.
-    async fn granted(&self, nonce: &str) -> Result<Named, EngineError> {
-        let id = self.who.runner.id;
-        if marked(nonce) != Some(id) {
+    async fn find_live_attempt(&self, nonce: &str) -> Result<AttemptLocator, EngineError> {
+        let id = self.caller.runner.id;
+        if parse_runner_key(nonce) != Some(id) {
             return Err(unknown());
         }
         let nonce = nonce.to_owned();
         let found = self
             .services
             .store
-            .read(Some(self.who.org), move |db| attempt::live_by_nonce(db, &nonce))
+            .read(Some(self.caller.org), move |db| attempt::live_by_nonce(db, &nonce))
             .await?;
-        found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from).ok_or_else(unknown)
+        found.filter(|it| parse_runner_key(&it.runner) == Some(id)).map(AttemptLocator::from).ok_or_else(unknown)
     }
 
     /// Reloads the secret values of an attempt for masking, after a restart of the server.
-    async fn know(&self, it: &Named) -> Result<(), EngineError> {
-        if self.services.engine.nets.knows(&it.nonce) {
+    async fn load_masker(&self, it: &AttemptLocator) -> Result<(), EngineError> {
+        if self.services.engine.maskers.contains(&it.nonce) {
             return Ok(());
         }
-        let (it, runner) = (it.clone(), self.who.runner.mark().unwrap_or_default());
-        let lost_ms = self.who.runner.lost_ms;
+        let (it, runner) = (it.clone(), self.caller.runner.process_key().unwrap_or_default());
+        let lost_ms = self.caller.runner.lost_ms;
         let again = self.blocking(move |services| {
             let (of, nonces) = (runner.clone(), [it.nonce]);
             let live =
@@ -259,26 +259,26 @@ impl Far {
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
             }
-            let asking = Asking {
+            let asking = WorkRequest {
                 runner: &runner,
                 lost_ms,
                 org: Some(it.org),
                 nonces: &nonces,
                 labels: &[],
-                only_again: true,
+                only_existing: true,
             };
-            let given = grant_of(services, it.org, it.deployment, &asking)?;
+            let given = grant_from_deployment(services, it.org, it.deployment, &asking)?;
             let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
-            same.for_each(|it| super::assign::assign(it).iter().for_each(|it| services.engine.nets.know(it)));
+            same.for_each(|it| super::assign::assign(it).iter().for_each(|it| services.engine.maskers.insert(it)));
             Ok::<_, EngineError>(())
         });
         again.await?
     }
 
-    pub(super) async fn seen(&self, is_draining: bool) -> Result<(), EngineError> {
-        let (it, boot) = (&self.who.runner, self.who.runner.boot.clone().unwrap_or_default());
+    pub(super) async fn record_seen(&self, is_draining: bool) -> Result<(), EngineError> {
+        let (it, boot) = (&self.caller.runner, self.caller.runner.boot.clone().unwrap_or_default());
         let (id, before) = (it.id, (it.seen_at, it.is_draining));
-        let org = Some(self.who.org);
+        let org = Some(self.caller.org);
         let now = self.services.store.read(org, |db| Ok::<_, StoreError>(db.now())).await?;
         let is_fresh = before.0.is_some_and(|seen| now.seconds_since(seen) < SEEN_EVERY_S);
         if is_fresh && before.1 == is_draining {
@@ -289,8 +289,8 @@ impl Far {
     }
 
     /// Waits for a notification or until `until`. Returns false if the server stops.
-    async fn listen(&self, heard: u64, until: Instant) -> bool {
-        let rung = tokio::time::timeout_at(until, self.services.engine.bell.rung(heard));
+    async fn wait_for_notification(&self, heard: u64, until: Instant) -> bool {
+        let rung = tokio::time::timeout_at(until, self.services.engine.notifier.wait_async(heard));
         self.services.shutdown.run_until_cancelled(rung).await.is_some()
     }
 
@@ -306,55 +306,55 @@ impl Far {
 }
 
 /// Finds an attempt of this runner.
-fn find(
+fn find_runner_attempt(
     services: &Services,
     org: OrgId,
     id: berth_core::id::RunnerId,
     nonce: &str,
-) -> Result<Option<Named>, EngineError> {
-    if marked(nonce) != Some(id) {
+) -> Result<Option<AttemptLocator>, EngineError> {
+    if parse_runner_key(nonce) != Some(id) {
         return Ok(None);
     }
     let nonce = nonce.to_owned();
     let found = services.store.read_blocking(Some(org), move |db| attempt::by_nonce(db, &nonce))?;
-    Ok(found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from))
+    Ok(found.filter(|it| parse_runner_key(&it.runner) == Some(id)).map(AttemptLocator::from))
 }
 
 /// Checks that every reported artifact is declared by the step and was uploaded.
-fn check_artifacts(services: &Services, it: &Named, outcome: &Outcome) -> Result<(), LinkError> {
+fn check_artifacts(services: &Services, it: &AttemptLocator, outcome: &Outcome) -> Result<(), LinkError> {
     let Outcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
     for (name, digest) in artifacts {
         calls::artifact_path(services, it, name)?;
-        services.artifacts.packed(it.org, digest).map_err(unpackable)?;
+        services.artifacts.open_packed(it.org, digest).map_err(artifact_link_error)?;
     }
     Ok(())
 }
 
-fn check_word(text: &str) -> Result<(), EngineError> {
+fn check_id_chars(text: &str) -> Result<(), EngineError> {
     let is_plain =
         (1..=WORD_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
-    if is_plain { Ok(()) } else { Err(refused("a nonce or boot id has 1 to 64 letters and digits".into())) }
+    if is_plain { Ok(()) } else { Err(invalid_state("a nonce or boot id has 1 to 64 letters and digits".into())) }
 }
 
-pub(super) fn refused(text: String) -> EngineError {
+pub(super) fn invalid_state(text: String) -> EngineError {
     EngineError::new(berth_api::problem::Code::InvalidState, text)
 }
 
 fn unknown() -> EngineError {
-    refused("there is no such attempt".into())
+    invalid_state("there is no such attempt".into())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn unpackable(error: ArtifactError) -> LinkError {
+fn artifact_link_error(error: ArtifactError) -> LinkError {
     match error {
         ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(error.to_string()),
         _ => LinkError::Refused(error.to_string()),
     }
 }
 
-fn answered(error: LinkError) -> EngineError {
+fn to_engine_error(error: LinkError) -> EngineError {
     match error {
-        LinkError::Refused(text) => refused(text),
+        LinkError::Refused(text) => invalid_state(text),
         LinkError::Unavailable(text) => {
             tracing::warn!(text, "runner request failed");
             EngineError::busy("the server cannot process this request right now; try again")

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::environment::report::Order;
-use berth_core::deployment::run::{Outcome, Parking, Run, park, report};
+use berth_core::deployment::environment::report::RunnerOrder;
+use berth_core::deployment::run::{AttemptOutcome, UnfinishedResponse, Run, park, report};
 use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
@@ -13,15 +13,15 @@ use berth_store::tables::attempt::LiveAttempt;
 use berth_store::{Context, Read, Tx};
 
 use super::aggregate::DeploymentAggregate;
-use super::grant::{Asking, Granted, grant_in};
+use super::grant::{WorkRequest, GrantedAttempt, grant_in};
 use super::loaded::LoadedDeployment;
-use super::plans::Plans;
+use super::plans::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
 /// An attempt as a runner identifies it. Only the nonce is trusted; the other fields only locate the rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct AttemptLocator {
     pub(super) org: OrgId,
     pub(super) deployment: DeploymentId,
     pub(super) step: StepRunId,
@@ -29,79 +29,79 @@ pub(super) struct Named {
     pub(super) nonce: String,
 }
 
-impl From<LiveAttempt> for Named {
+impl From<LiveAttempt> for AttemptLocator {
     fn from(it: LiveAttempt) -> Self {
         let LiveAttempt { org, deployment, step, number, nonce, .. } = it;
         Self { org, deployment, step, number, nonce }
     }
 }
 
-pub(super) struct Said {
-    pub(super) attempt: Named,
-    pub(super) ending: Ending,
+pub(super) struct CallReport {
+    pub(super) attempt: AttemptLocator,
+    pub(super) ending: CallEnding,
     pub(super) note: AttemptDetails,
     /// The runner's request for the next step.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextStepRequest>,
 }
 
 /// How a call ended.
-pub(super) enum Ending {
-    Over(Outcome),
+pub(super) enum CallEnding {
+    Over(AttemptOutcome),
     /// A custom step that is not finished.
-    Parked(Parking),
+    Parked(UnfinishedResponse),
 }
 
 /// The result of a report.
-pub(super) struct Stored {
-    pub(super) order: Order,
+pub(super) struct ReportResult {
+    pub(super) order: RunnerOrder,
     /// The attempt has not ended.
-    pub(super) goes_on: bool,
+    pub(super) is_unfinished: bool,
     /// A fence of the environment that the runner knows and this server does not.
     pub(super) lost_fence: Option<Fence>,
     /// The attempt that was granted in the same transaction.
-    pub(super) next: Option<Granted>,
+    pub(super) next: Option<GrantedAttempt>,
 }
 
-pub(super) struct Next {
+pub(super) struct NextStepRequest {
     pub(super) runner: String,
     pub(super) lost_ms: Option<i64>,
     pub(super) nonce: String,
     pub(super) labels: Vec<String>,
 }
 
-pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, EngineError> {
-    let (plans, vault) = (services.engine.plans().clone(), services.vault.clone());
+pub(super) fn store_report(services: &Services, said: CallReport) -> Result<ReportResult, EngineError> {
+    let (plans, vault) = (services.engine.run_cache().clone(), services.vault.clone());
     let context = Context::system(Some(said.attempt.org));
     let work = move |tx: &mut Tx<'_>| {
         let it = &said.attempt;
         let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, it.deployment)? else {
             return Ok(None);
         };
-        aggregate.hold();
-        let is_its = aggregate.order(it.step, &it.nonce) != Order::Stale;
+        aggregate.defer_writes();
+        let is_its = aggregate.order(it.step, &it.nonce) != RunnerOrder::Stale;
         let known_fence = match &said.ending {
-            Ending::Over(Outcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
-            Ending::Over(_) | Ending::Parked(_) => None,
+            CallEnding::Over(AttemptOutcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
+            CallEnding::Over(_) | CallEnding::Parked(_) => None,
         };
         let order = match said.ending {
-            Ending::Over(outcome) => told(tx, &mut aggregate, it, outcome)?,
-            Ending::Parked(parking) => parked(tx, &mut aggregate, it, parking)?,
+            CallEnding::Over(outcome) => apply_outcome(tx, &mut aggregate, it, outcome)?,
+            CallEnding::Parked(parking) => apply_unfinished(tx, &mut aggregate, it, parking)?,
         };
         let lost_fence = match known_fence {
-            Some(known) => aggregate.doubt_fence(tx, known)?.then_some(known),
+            Some(known) => aggregate.record_unknown_fence(tx, known)?.then_some(known),
             None => None,
         };
-        let goes_on = aggregate.run.goes_on_with(it.step, it.number);
+        let goes_on = aggregate.run.continues_attempt(it.step, it.number);
         let mut granted = None;
         if let Some(next) = said.next {
             let nonces = [next.nonce];
-            let asking = Asking {
+            let asking = WorkRequest {
                 runner: &next.runner,
                 lost_ms: next.lost_ms,
                 org: Some(it.org),
                 nonces: &nonces,
                 labels: &next.labels,
-                only_again: false,
+                only_existing: false,
             };
             granted = grant_in(tx, &mut aggregate, &vault, &asking)?.granted.pop();
         }
@@ -109,49 +109,49 @@ pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, En
         if is_its {
             attempt::set_details(tx, it.deployment, it.step, it.number, &said.note)?;
         }
-        aggregate.write(tx)?;
-        Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence, next: granted }, aggregate.run)))
+        aggregate.write_deferred(tx)?;
+        Ok::<_, EngineError>(Some((ReportResult { order, is_unfinished: goes_on, lost_fence, next: granted }, aggregate.run)))
     };
     let told = services.store.transact_blocking(context, work)?;
     let Some((stored, run)) = told else {
-        return Ok(Stored { order: Order::Stale, goes_on: false, lost_fence: None, next: None });
+        return Ok(ReportResult { order: RunnerOrder::Stale, is_unfinished: false, lost_fence: None, next: None });
     };
-    let look = Look::after(&run);
-    services.engine.plans().committed(run);
+    let look = WakeTarget::after(&run);
+    services.engine.run_cache().cache_run(run);
     match look {
-        Look::Everybody => services.nudge(),
-        Look::Runners => services.engine.ring(),
-        Look::Nobody => {}
+        WakeTarget::All => services.wake_engine(),
+        WakeTarget::Runners => services.engine.wake_runners(),
+        WakeTarget::None => {}
     }
     Ok(stored)
 }
 
 /// What to wake after a report.
 #[derive(Debug, Clone, Copy)]
-enum Look {
+enum WakeTarget {
     /// Background jobs and runners: another deployment may be able to proceed.
-    Everybody,
+    All,
     /// Waiting runners: another step is ready.
     Runners,
-    Nobody,
+    None,
 }
 
-impl Look {
+impl WakeTarget {
     fn after(run: &Run) -> Self {
         if run.status().is_final() || run.queued_for().is_some() || !run.is_alive() {
-            return Look::Everybody;
+            return WakeTarget::All;
         }
-        if run.ready_at().is_some() { Look::Runners } else { Look::Nobody }
+        if run.next_ready_at().is_some() { WakeTarget::Runners } else { WakeTarget::None }
     }
 }
 
 /// Applies the end of an attempt and its consequences.
-pub(super) fn told(
+pub(super) fn apply_outcome(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
-    it: &Named,
-    outcome: Outcome,
-) -> Result<Order, EngineError> {
+    it: &AttemptLocator,
+    outcome: AttemptOutcome,
+) -> Result<RunnerOrder, EngineError> {
     // The session may have changed: a cancelled attempt can only report that it has stopped.
     aggregate.follow_cancel(tx)?;
     let decision = report::report(&aggregate.run, &aggregate.plan, it.step, &it.nonce, outcome, tx.now());
@@ -159,12 +159,12 @@ pub(super) fn told(
 }
 
 /// Stores the state of a custom step that is not finished, before it is called again.
-fn parked(
+fn apply_unfinished(
     tx: &mut Tx<'_>,
     aggregate: &mut DeploymentAggregate,
-    it: &Named,
-    parking: Parking,
-) -> Result<Order, EngineError> {
+    it: &AttemptLocator,
+    parking: UnfinishedResponse,
+) -> Result<RunnerOrder, EngineError> {
     aggregate.follow_cancel(tx)?;
     let decision = park::park(&aggregate.run, &aggregate.plan, it.step, &it.nonce, parking, tx.now());
     aggregate.apply(tx, decision)
@@ -173,22 +173,22 @@ fn parked(
 /// The order for the runner of an attempt, and the reason if it has to stop.
 pub(super) fn order(
     db: &mut impl Read,
-    plans: &Plans,
-    it: &Named,
-) -> Result<(Order, Option<String>), EngineError> {
+    plans: &RunCache,
+    it: &AttemptLocator,
+) -> Result<(RunnerOrder, Option<String>), EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else {
-        return Ok((Order::Stale, None));
+        return Ok((RunnerOrder::Stale, None));
     };
     let order = aggregate.order(it.step, &it.nonce);
-    let reason = (order != Order::Continue).then(|| reason(&aggregate));
+    let reason = (order != RunnerOrder::Continue).then(|| stop_reason(&aggregate));
     Ok((order, reason.flatten()))
 }
 
 /// If the environment of an attempt was taken over, returns a text that says by whom.
-pub(super) fn taken_over(
+pub(super) fn takeover_reason(
     db: &mut impl Read,
-    plans: &Plans,
-    it: &Named,
+    plans: &RunCache,
+    it: &AttemptLocator,
 ) -> Result<Option<String>, EngineError> {
     let Some(aggregate) = DeploymentAggregate::load(db, plans, it.deployment)? else { return Ok(None) };
     Ok(match &aggregate.deployment {
@@ -196,14 +196,14 @@ pub(super) fn taken_over(
         LoadedDeployment::Environment { lock, deployment }
             if deployment.target.fence < lock.environment.fence && !aggregate.may_grant() =>
         {
-            Some(reason(&aggregate).unwrap_or_else(|| "the environment has another holder".into()))
+            Some(stop_reason(&aggregate).unwrap_or_else(|| "the environment has another holder".into()))
         }
         LoadedDeployment::Environment { .. } | LoadedDeployment::Stages { .. } => None,
     })
 }
 
 /// The text for the last line of a log.
-fn reason(aggregate: &DeploymentAggregate) -> Option<String> {
+fn stop_reason(aggregate: &DeploymentAggregate) -> Option<String> {
     let told = aggregate.pending_cancel()?;
     let who = |actor: &Actor| actor.name.clone();
     let why = told.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
@@ -219,15 +219,15 @@ fn reason(aggregate: &DeploymentAggregate) -> Option<String> {
 }
 
 /// Renews attempts, with one transaction per organization so that they do not block each other.
-pub(super) fn renew(services: &Services, attempts: &[Named]) -> Result<(), EngineError> {
-    let mut by_org: BTreeMap<OrgId, Vec<Named>> = BTreeMap::new();
+pub(super) fn renew(services: &Services, attempts: &[AttemptLocator]) -> Result<(), EngineError> {
+    let mut by_org: BTreeMap<OrgId, Vec<AttemptLocator>> = BTreeMap::new();
     for it in attempts {
         by_org.entry(it.org).or_default().push(it.clone());
     }
     for (org, attempts) in by_org {
         services.store.transact_blocking(Context::system(Some(org)), move |tx| {
             let renew =
-                |it: &Named| attempt::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
+                |it: &AttemptLocator| attempt::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
             attempts.iter().try_for_each(renew).map_err(EngineError::from)
         })?;
     }

@@ -1,12 +1,12 @@
 //! Rolls a stage back to what an earlier deployment left there. All inputs were pinned by that deployment, so the
 //! rollback starts in the transaction that requests it: nothing is planned, resolved or built again.
 
-use berth_core::decision::Refusal;
-use berth_core::deployment::run::begin::{Begin, Built, begin};
-use berth_core::deployment::run::{Gate, Plan, PlannedStage, Run, StageKind, StageStatus, secrets_used};
-use berth_core::deployment::stages::stage::{self, PAST_MAX, Pause, StageEnd};
+use berth_core::decision::CommandRefusal;
+use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
+use berth_core::deployment::run::{StageGate, Plan, StagePlan, Run, StageType, StageRunStatus, secrets_used};
+use berth_core::deployment::stages::stage::{self, PAST_MAX, PromotionPause, StageEnd};
 use berth_core::deployment::stages::{self as transitions, RollBack};
-use berth_core::deployment::{StagesDeployment, Trigger};
+use berth_core::deployment::{StagesDeployment, StartTrigger};
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::Reason;
@@ -26,7 +26,7 @@ use crate::error::EngineError;
 pub struct RollbackRequest {
     pub pipeline: PipelineId,
     pub stage: String,
-    pub of: DeploymentId,
+    pub rolled_back: DeploymentId,
     /// The deployment to return to; `None` for the last successful one.
     pub to: Option<DeploymentId>,
     pub by: Actor,
@@ -38,7 +38,7 @@ pub struct RollbackPlan {
     asked: RollbackRequest,
     to: StagesDeployment,
     plan: Plan,
-    built: Option<Built>,
+    built: Option<BuildResults>,
     is_stopped: bool,
 }
 
@@ -48,10 +48,10 @@ impl RollbackPlan {
     pub fn find(db: &mut impl Read, asked: RollbackRequest) -> Result<Self, EngineError> {
         let Some(found) = pipeline::by_id(db, asked.pipeline)? else {
             return Err(
-                Refusal::InvalidState("its pipeline was deleted; no new deployments start".into()).into()
+                CommandRefusal::InvalidState("its pipeline was deleted; no new deployments start".into()).into()
             );
         };
-        let is_stopped = matches!(found.status, state::Status::Stopped { .. });
+        let is_stopped = matches!(found.status, state::PipelineActivity::Stopped { .. });
         let line = deployment::unfinished_of_pipeline(db, asked.pipeline)?;
         let is_same = |it: &&StagesDeployment| {
             it.target.trigger.rollback_of().is_some_and(|(stage, _)| stage == asked.stage)
@@ -61,24 +61,24 @@ impl RollbackPlan {
                 "#{} is already rolling this stage back; wait for it, or cancel it first",
                 other.number
             );
-            return Err(Refusal::InvalidState(text).into());
+            return Err(CommandRefusal::InvalidState(text).into());
         }
-        let id = target(db, &asked)?;
+        let id = find_target(db, &asked)?;
         let found = (deployment::stages_by_id(db, id)?, plan::by_id(db, id)?, run::by_id(db, id)?);
         let (Some(to), Some(plan), Some(run)) = found else {
             return Err(EngineError::bug(format!("{id} succeeded in a stage and is not there")));
         };
-        let planned = plan.stages.iter().find(|it| it.kind == StageKind::Stage && it.name == asked.stage);
+        let planned = plan.stages.iter().find(|it| it.kind == StageType::Stage && it.name == asked.stage);
         let planned = planned.ok_or_else(|| EngineError::bug(format!("{id} has no plan for its stage")))?;
         check_secrets(db, &to, planned)?;
         let origin = origin(db, asked.pipeline, &asked.stage, id)?;
         check_artifacts(db, &to, origin)?;
-        let gates = gates_left(db, &asked, id, planned)?;
+        let gates = remaining_gates(db, &asked, id, planned)?;
         // A deployment that bypassed its gates was not approved.
-        let is_approved = |step: &StepId| to.target.bypass.is_none() && run.has_done(&asked.stage, step);
-        let cut = plan.only(&asked.stage, gates, is_approved);
+        let is_approved = |step: &StepId| to.target.bypass.is_none() && run.has_succeeded(&asked.stage, step);
+        let cut = plan.reduce_to_stage(&asked.stage, gates, is_approved);
         let plan = cut.ok_or_else(|| EngineError::bug(format!("{id} has no plan for its stage")))?;
-        Ok(Self { asked, to, plan, built: run.built(), is_stopped })
+        Ok(Self { asked, to, plan, built: run.build_results(), is_stopped })
     }
 
     /// Starts the rollback. It enters the stage if that is free, and pauses promotion into the stage.
@@ -87,16 +87,16 @@ impl RollbackPlan {
         let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
         let number = deployment::next_number(tx, asked.pipeline)?;
         let (by, reason) = (asked.by.clone(), asked.reason.clone());
-        let cmd = RollBack { id, number, stage: &asked.stage, of: asked.of, to: &to, by, reason };
+        let cmd = RollBack { id, number, stage: &asked.stage, rolled_back: asked.rolled_back, to: &to, by, reason };
         let decision = transitions::roll_back(cmd, tx.now());
         let queued = tx.commit(decision)?;
         let place = stage_table::by_name(tx, asked.pipeline, &asked.stage)?;
-        let pause = Pause { by: asked.by, at: tx.now(), reason: asked.reason, rollback: id };
-        tx.commit(stage::pause(&place, pause))?;
+        let pause = PromotionPause { by: asked.by, at: tx.now(), reason: asked.reason, rollback: id };
+        tx.commit(stage::pause_promotion(&place, pause))?;
         let decision = transitions::begin(&queued, to.resolved_commit, tx.now());
         let begun = tx.commit(decision)?;
         plan::put(tx, id, &plan)?;
-        let decision = begin(&plan, Begin { deployment: id, pipeline: asked.pipeline, built }, &tx.moment()?);
+        let decision = begin(&plan, BeginRunCommand { deployment: id, pipeline: asked.pipeline, built }, &tx.moment()?);
         let loaded = LoadedDeployment::Stages { deployment: Box::new(begun.clone()), is_paused: is_stopped };
         let mut aggregate = DeploymentAggregate::begin(tx, decision, plan, loaded)?;
         enter_stage(tx, &mut aggregate)?;
@@ -104,20 +104,20 @@ impl RollbackPlan {
     }
 }
 
-fn target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, EngineError> {
+fn find_target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, EngineError> {
     let Some(named) = asked.to else {
         let past = stage_end::list_of_stage(db, asked.pipeline, &asked.stage, PAST_MAX)?;
-        return Ok(stage::way_back(asked.of, &past)?);
+        return Ok(stage::rollback_target(asked.rolled_back, &past)?);
     };
-    if named == asked.of {
+    if named == asked.rolled_back {
         let text = "the deployment named in `to` is the one to roll back; name an earlier one";
-        return Err(Refusal::InvalidState(text.into()).into());
+        return Err(CommandRefusal::InvalidState(text.into()).into());
     }
     match stage_end::find_origin(db, asked.pipeline, &asked.stage, named)? {
         Some(_) => Ok(named),
         None => {
             let text = "the deployment named in `to` has not succeeded in this stage; name one that has";
-            Err(Refusal::InvalidState(text.into()).into())
+            Err(CommandRefusal::InvalidState(text.into()).into())
         }
     }
 }
@@ -126,7 +126,7 @@ fn target(db: &mut impl Read, asked: &RollbackRequest) -> Result<DeploymentId, E
 fn check_secrets(
     db: &mut impl Read,
     to: &StagesDeployment,
-    planned: &PlannedStage,
+    planned: &StagePlan,
 ) -> Result<(), EngineError> {
     for name in planned.steps.iter().flat_map(secrets_used) {
         let value = match planned.secrets.get(&name) {
@@ -138,7 +138,7 @@ fn check_secrets(
                 "#{} used the secret {name}, which was deleted since; create it and deploy {} again instead",
                 to.number, to.commit
             );
-            return Err(Refusal::InvalidState(text).into());
+            return Err(CommandRefusal::InvalidState(text).into());
         }
     }
     Ok(())
@@ -155,24 +155,24 @@ fn check_artifacts(
             "the artifacts of #{} were removed after their retention period; deploy {} again instead",
             to.number, to.commit
         );
-        return Err(Refusal::InvalidState(text).into());
+        return Err(CommandRefusal::InvalidState(text).into());
     }
     Ok(())
 }
 
 /// The gates that apply to the rollback. Windows never do, and an approval of that deployment for this stage is still
 /// valid.
-fn gates_left(
+fn remaining_gates(
     db: &mut impl Read,
     asked: &RollbackRequest,
     to: DeploymentId,
-    planned: &PlannedStage,
-) -> Result<Vec<Gate>, EngineError> {
+    planned: &StagePlan,
+) -> Result<Vec<StageGate>, EngineError> {
     let origin = origin(db, asked.pipeline, &asked.stage, to)?;
     if approval::was_approved(db, origin, &asked.stage)? || approval::was_approved(db, to, &asked.stage)? {
         return Ok(Vec::new());
     }
-    Ok(planned.gates.iter().filter(|gate| !matches!(gate, Gate::Window | Gate::Open(_))).cloned().collect())
+    Ok(planned.gates.iter().filter(|gate| !matches!(gate, StageGate::Window | StageGate::Open(_))).cloned().collect())
 }
 
 /// The deployment whose plan `to` brought into the stage; differs from `to` if that is a rollback itself.
@@ -187,19 +187,19 @@ fn origin(
 
 /// The digest of an artifact that an earlier stage of the rollback's target stored. `None` if the deployment is not a
 /// rollback.
-pub(super) fn kept_then(
+pub(super) fn rollback_artifact(
     db: &mut impl Read,
     id: DeploymentId,
     name: &str,
 ) -> Result<Option<String>, EngineError> {
     let Some(deployment) = deployment::stages_by_id(db, id)? else { return Ok(None) };
-    let Trigger::Rollback { stage, to, .. } = &deployment.target.trigger else { return Ok(None) };
+    let StartTrigger::Rollback { stage, to, .. } = &deployment.target.trigger else { return Ok(None) };
     let origin = origin(db, deployment.pipeline, stage, *to)?;
-    Ok(run::by_id(db, origin)?.and_then(|run| run.kept_before(stage, name)))
+    Ok(run::by_id(db, origin)?.and_then(|run| run.artifact_before(stage, name)))
 }
 
 /// Records that an attempt of a stage has succeeded or failed.
-pub(super) fn note_end(
+pub(super) fn record_stage_end(
     tx: &mut Tx<'_>,
     deployment: &StagesDeployment,
     run: &Run,
@@ -208,26 +208,26 @@ pub(super) fn note_end(
 ) -> Result<(), EngineError> {
     let it = &run.stages[index];
     let (origin, of, is_last) = match &deployment.target.trigger {
-        Trigger::Rollback { to, of, .. } => {
+        StartTrigger::Rollback { to, of, .. } => {
             let found = stage_end::find_origin(tx, deployment.pipeline, &it.name, *to)?;
             let (origin, is_last) = found.unwrap_or((*to, false));
             (origin, Some(*of), is_last)
         }
-        Trigger::Push { .. } | Trigger::Api => (deployment.id, None, index + 1 == run.stages.len()),
+        StartTrigger::Push { .. } | StartTrigger::Api => (deployment.id, None, index + 1 == run.stages.len()),
     };
     let end = StageEnd {
         pipeline: deployment.pipeline,
         stage: it.name.clone(),
         deployment: deployment.id,
         tries: it.tries,
-        is_success: it.status == StageStatus::Succeeded,
+        is_success: it.status == StageRunStatus::Succeeded,
         at: tx.now(),
         origin,
-        of,
+        rolled_back: of,
         committed_at: plan.source.as_ref().and_then(|source| source.committed_at),
         is_last,
     };
     let place = stage_table::by_name(tx, deployment.pipeline, &it.name)?;
-    tx.commit(stage::ended(&place, end))?;
+    tx.commit(stage::record_end(&place, end))?;
     Ok(())
 }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::Isolation;
-use berth_core::runner::Times;
+use berth_core::runner::RunnerTimeouts;
 use berth_store::Store;
 use berth_store::tables::organization;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::admission::Admission;
-use crate::artifacts::Artifacts;
-use crate::egress::{self, Allowed, Egress, Policy};
-use crate::engine::Engine;
+use crate::admission::AdmissionControl;
+use crate::artifacts::ArtifactStore;
+use crate::egress::{self, AllowedDestination, EgressClient, EgressPolicy};
+use crate::engine::EngineState;
 use crate::error::EngineError;
-use crate::git::Mirrors;
+use crate::git::MirrorStore;
 use crate::git_credentials::GitCredentials;
 use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
 use crate::logs::LogStore;
-use crate::vault::Vault;
+use crate::vault::SecretVault;
 use crate::wire;
 
 /// Configuration of [`Services`].
@@ -32,53 +32,53 @@ pub struct ServicesConfig {
     pub own_dir: PathBuf,
     /// The isolation of steps and builds on this server. `None`: this server runs neither.
     pub isolation: Option<Isolation>,
-    pub runner_times: Times,
+    pub runner_times: RunnerTimeouts,
     /// Timeout of a git process.
     pub git_max: Duration,
     /// Hosts and networks outside the public internet that the server may send requests to.
-    pub egress_allow: Vec<Allowed>,
+    pub egress_allow: Vec<AllowedDestination>,
     /// Timeout of an outgoing request.
     pub egress_max: Duration,
 }
 
 pub struct Services {
     pub store: Store,
-    pub vault: Arc<Vault>,
+    pub vault: Arc<SecretVault>,
     pub logs: LogStore,
     /// Admits readers that search logs or split them into lines.
-    pub log_reads: Admission,
-    pub artifacts: Artifacts,
+    pub log_reads: AdmissionControl,
+    pub artifacts: ArtifactStore,
     /// Admits packing and unpacking of sources and artifacts for remote runners.
-    pub transfers: Admission,
-    pub git: Mirrors,
+    pub transfers: AdmissionControl,
+    pub git: MirrorStore,
     pub(crate) git_credentials: GitCredentials,
     /// Wakes the sync of repositories.
     pub sync_wanted: Notify,
     /// The only HTTP client for outgoing requests of the server.
-    pub egress: Egress,
-    pub engine: Engine,
+    pub egress: EgressClient,
+    pub engine: EngineState,
     pub config: ServicesConfig,
     /// Cancelled when the server stops.
     pub shutdown: CancellationToken,
 }
 
 impl Services {
-    pub fn new(mut store: Store, vault: Vault, config: ServicesConfig, shutdown: CancellationToken) -> Self {
+    pub fn new(mut store: Store, vault: SecretVault, config: ServicesConfig, shutdown: CancellationToken) -> Self {
         store.calls_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
         let dir = config.data_dir.join("logs");
-        let policy = Policy { allowed: config.egress_allow.clone() };
+        let policy = EgressPolicy { allowed: config.egress_allow.clone() };
         Self {
-            logs: if store.is_shared() { LogStore::shared(dir) } else { LogStore::new(dir) },
+            logs: if store.is_shared() { LogStore::new_shared(dir) } else { LogStore::new(dir) },
             store,
             vault: Arc::new(vault),
-            log_reads: Admission::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
-            artifacts: Artifacts::new(config.data_dir.join("artifacts")),
-            transfers: Admission::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
-            git: Mirrors::new(&config.data_dir, &config.own_dir, config.git_max),
+            log_reads: AdmissionControl::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
+            artifacts: ArtifactStore::new(config.data_dir.join("artifacts")),
+            transfers: AdmissionControl::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
+            git: MirrorStore::new(&config.data_dir, &config.own_dir, config.git_max),
             git_credentials: GitCredentials::default(),
             sync_wanted: Notify::new(),
-            egress: Egress::new(policy, egress::of_the_system(), config.egress_max),
-            engine: Engine::new(),
+            egress: EgressClient::new(policy, egress::system_lookup(), config.egress_max),
+            engine: EngineState::new(),
             config,
             shutdown,
         }
@@ -86,13 +86,13 @@ impl Services {
 
     /// Wakes the engine after a commit that may start or cancel a deployment. Without it, the engine polls once a
     /// second.
-    pub fn nudge(&self) {
-        self.engine.nudge();
+    pub fn wake_engine(&self) {
+        self.engine.wake();
     }
 
     /// Whether this server may run steps and builds with the current number of organizations. The inner error says why
     /// not.
-    pub async fn check_alone(&self) -> Result<Result<(), String>, EngineError> {
+    pub async fn check_isolation(&self) -> Result<Result<(), String>, EngineError> {
         if !self.may_be_joined() {
             return Ok(Ok(()));
         }
@@ -102,7 +102,7 @@ impl Services {
     }
 
     /// Blocking variant of [`Services::check_alone`].
-    pub(crate) fn check_alone_blocking(&self) -> Result<Result<(), String>, EngineError> {
+    pub(crate) fn check_isolation_blocking(&self) -> Result<Result<(), String>, EngineError> {
         if !self.may_be_joined() {
             return Ok(Ok(()));
         }

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run;
 use berth_core::deployment::stages::{self, UNFINISHED_MAX};
 use berth_core::deployment::{
-    Bypass, Cancel, CancelCause, Deployment, DeploymentStatus, StagesDeployment, StagesTarget, Trigger,
+    GateBypass, CancelRequest, CancelCause, Deployment, DeploymentState, StagesDeployment, StagesTarget, StartTrigger,
 };
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
@@ -17,11 +17,11 @@ use berth_store::tables::deployment;
 
 use crate::aggregate::DeploymentAggregate;
 use crate::error::EngineError;
-use crate::plans::Plans;
+use crate::plans::RunCache;
 
 pub struct StartRequest {
     pub commit: CommitId,
-    pub trigger: Trigger,
+    pub trigger: StartTrigger,
     pub by: Actor,
     pub reason: Option<Reason>,
     /// Why the deployment ignores its gates.
@@ -36,31 +36,31 @@ pub fn start(
 ) -> Result<StagesDeployment, EngineError> {
     if pipeline.outline.stages.is_empty() {
         let text = format!("the pipeline \"{}\" has no stages to deploy through", pipeline.slug);
-        return Err(Refusal::InvalidState(text).into());
+        return Err(CommandRefusal::InvalidState(text).into());
     }
     if pipeline.retired_at.is_some() {
         let text =
             "the definition of this pipeline was removed from its repository; no new deployments start";
-        return Err(Refusal::InvalidState(text.into()).into());
+        return Err(CommandRefusal::InvalidState(text.into()).into());
     }
     let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
     let line = deployment::unfinished_of_pipeline(tx, pipeline.id)?;
     if line.len() >= UNFINISHED_MAX {
-        if asked.trigger == Trigger::Api {
+        if asked.trigger == StartTrigger::Api {
             let text =
                 format!("{UNFINISHED_MAX} deployments of this pipeline have not finished; cancel one first");
-            return Err(Refusal::InvalidState(text).into());
+            return Err(CommandRefusal::InvalidState(text).into());
         }
         // A push cannot be refused: it supersedes the queued deployments.
         for waiting in
-            line.iter().filter(|it| it.status == DeploymentStatus::Queued && it.target.bypass.is_none())
+            line.iter().filter(|it| it.status == DeploymentState::Queued && it.target.bypass.is_none())
         {
             let decision = stages::supersede(waiting, id, tx.now());
             tx.commit(decision)?;
         }
     }
     let number = deployment::next_number(tx, pipeline.id)?;
-    let bypass = asked.bypass.map(|reason| Bypass { by: asked.by.clone(), reason });
+    let bypass = asked.bypass.map(|reason| GateBypass { by: asked.by.clone(), reason });
     let decision = stages::start(Deployment {
         id,
         number,
@@ -70,7 +70,7 @@ pub fn start(
         resolved_commit: None,
         reason: asked.reason,
         requested_by: asked.by,
-        status: DeploymentStatus::Queued,
+        status: DeploymentState::Queued,
         created_at: tx.now(),
         started_at: None,
         finished_at: None,
@@ -82,9 +82,9 @@ pub fn start(
 /// Cancels a deployment. A queued one ends immediately, a running one once its steps have stopped.
 pub fn cancel(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     deployment: &StagesDeployment,
-    told: Cancel,
+    told: CancelRequest,
 ) -> Result<(), EngineError> {
     match DeploymentAggregate::load(tx, plans, deployment.id)? {
         Some(mut aggregate) => {
@@ -103,12 +103,12 @@ pub fn cancel(
 /// Cancels all unfinished deployments of a deleted pipeline.
 pub fn cancel_all(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     pipeline: PipelineId,
     by: &Actor,
 ) -> Result<(), EngineError> {
     for unfinished in deployment::unfinished_of_pipeline(tx, pipeline)? {
-        let told = Cancel { by: by.clone(), cause: CancelCause::PipelineDeleted, reason: None };
+        let told = CancelRequest { by: by.clone(), cause: CancelCause::PipelineDeleted, reason: None };
         cancel(tx, plans, &unfinished, told)?;
     }
     Ok(())

@@ -1,21 +1,21 @@
 //! Moves deployments into stages, one at a time per stage, and propagates cancellations to runs.
 
 use berth_core::approval::Approval;
-use berth_core::deployment::environment::report::{self, Outcome};
-use berth_core::deployment::run::enter::{Entry, Waits, enter, entry, entry_back, overtaken};
+use berth_core::deployment::environment::report::{self, DeploymentOutcome};
+use berth_core::deployment::run::enter::{StageEntry, WaitingDeployment, enter_queued_stage, decide_entry, decide_rollback_entry, end_superseded};
 use berth_core::deployment::stages as transitions;
 use berth_core::id::{DeploymentId, OrgId};
-use berth_core::pipeline::model::Requires;
+use berth_core::pipeline::model::ApprovalPolicy;
 use berth_store::pagination::Batch;
 use berth_store::tables::{environment, schedule, stage};
 use berth_store::{Context, Read, Tx};
 use futures_util::{StreamExt as _, stream};
 
 use super::aggregate::DeploymentAggregate;
-use super::authors::{self, Change};
-use super::gates::{self, Asked};
+use super::authors::{self, CommitRange};
+use super::gates::{self, ApprovalProgress};
 use super::loaded::LoadedDeployment;
-use super::plans::Plans;
+use super::plans::RunCache;
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -29,13 +29,13 @@ const PAGES_MAX: usize = 64;
 const READ_AT_ONCE: usize = 16;
 
 /// Cancels the runs of cancelling deployments to environments. Ends deployments that have no run.
-pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
+pub async fn propagate_cancellations(services: &Services) -> Result<(), EngineError> {
     let read = services.store.read(None, |db| {
         Ok::<_, EngineError>((schedule::cancelling(db, CANCELLING)?, schedule::without_run(db, LOOK_MAX)?))
     });
     let (told, without_run) = read.await?;
     for (org, id, _) in told {
-        let plans = services.engine.plans().clone();
+        let plans = services.engine.run_cache().clone();
         let done = services.store.transact(Context::system(Some(org)), move |tx| {
             match DeploymentAggregate::load(tx, &plans, id)? {
                 Some(mut aggregate) => aggregate.follow_cancel(tx),
@@ -51,7 +51,7 @@ pub async fn cancel_told(services: &Services) -> Result<(), EngineError> {
             let Some(lock) = environment::by_id(tx, environment)? else { return Ok(()) };
             let attempt = lock.deployment(id).and_then(|it| it.attempt().cloned());
             let Some(attempt) = attempt else { return Ok(()) };
-            let decision = report::report(&lock, id, &attempt.nonce, &Outcome::Lost, &tx.moment()?);
+            let decision = report::report(&lock, id, &attempt.nonce, &DeploymentOutcome::Lost, &tx.moment()?);
             tx.commit(decision)?;
             Ok::<_, EngineError>(())
         });
@@ -83,16 +83,16 @@ pub async fn enter_stages(services: &Services) -> Result<(), EngineError> {
 async fn enter_each(services: &Services, waiting: impl Iterator<Item = (OrgId, DeploymentId)>) {
     let mut unread = Vec::new();
     for (org, id) in waiting {
-        match planned_move(services, org, id).await {
-            Ok(Move::Stay) => {}
-            Ok(Move::ReadAuthors(change)) => unread.push((org, id, change)),
-            Ok(Move::Ask { .. } | Move::Enter | Move::GiveWay(_)) => enter_noted(services, org, id).await,
+        match plan_move(services, org, id).await {
+            Ok(StageMove::Stay) => {}
+            Ok(StageMove::ReadAuthors(change)) => unread.push((org, id, change)),
+            Ok(StageMove::Ask { .. } | StageMove::Enter | StageMove::GiveWay(_)) => enter_and_log(services, org, id).await,
             Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
         }
     }
     let read = |(org, id, change)| async move {
-        match authors::read(services, org, change).await {
-            Ok(true) => enter_noted(services, org, id).await,
+        match authors::read_authors(services, org, change).await {
+            Ok(true) => enter_and_log(services, org, id).await,
             Ok(false) => {}
             Err(error) => tracing::error!(?error, deployment = %id, "reading the authors of a change failed"),
         }
@@ -100,10 +100,10 @@ async fn enter_each(services: &Services, waiting: impl Iterator<Item = (OrgId, D
     stream::iter(unread).for_each_concurrent(READ_AT_ONCE, read).await;
 }
 
-async fn enter_noted(services: &Services, org: OrgId, id: DeploymentId) {
-    let plans = services.engine.plans().clone();
+async fn enter_and_log(services: &Services, org: OrgId, id: DeploymentId) {
+    let plans = services.engine.run_cache().clone();
     match services.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await {
-        Ok(true) => services.engine.ring(),
+        Ok(true) => services.engine.wake_runners(),
         Ok(false) => {}
         Err(error) => tracing::error!(?error, deployment = %id, "entering a stage failed"),
     }
@@ -111,58 +111,58 @@ async fn enter_noted(services: &Services, org: OrgId, id: DeploymentId) {
 
 /// Determines the next move in a read transaction. Approvals and windows may take days, and checking them must not
 /// block writers.
-async fn planned_move(services: &Services, org: OrgId, id: DeploymentId) -> Result<Move, EngineError> {
-    let plans = services.engine.plans().clone();
+async fn plan_move(services: &Services, org: OrgId, id: DeploymentId) -> Result<StageMove, EngineError> {
+    let plans = services.engine.run_cache().clone();
     let looked = services.store.read(Some(org), move |db| match DeploymentAggregate::load(db, &plans, id)? {
         Some(aggregate) => next_move(db, &aggregate),
-        None => Ok(Move::Stay),
+        None => Ok(StageMove::Stay),
     });
     looked.await
 }
 
-enum Move {
+enum StageMove {
     Stay,
     /// The authors of the change have to be read before approval is requested.
-    ReadAuthors(Change),
+    ReadAuthors(CommitRange),
     Ask {
-        rule: Requires,
+        rule: ApprovalPolicy,
         before: Option<Box<Approval>>,
     },
     Enter,
     GiveWay(DeploymentId),
 }
 
-fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Move, EngineError> {
-    let Some((index, stage)) = aggregate.run.queued_for() else { return Ok(Move::Stay) };
+fn next_move(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<StageMove, EngineError> {
+    let Some((index, stage)) = aggregate.run.queued_for() else { return Ok(StageMove::Stay) };
     let LoadedDeployment::Stages { deployment, is_paused: false } = &aggregate.deployment else {
-        return Ok(Move::Stay);
+        return Ok(StageMove::Stay);
     };
     let others = schedule::contenders(db, deployment.pipeline, stage, deployment.id)?;
     let is_rollback = deployment.target.trigger.rollback_of().is_some();
-    let (is_kept, passes) = (gates::is_kept(db, aggregate, stage)?, aggregate.deployment.has_bypass());
-    let waits = Waits { number: deployment.number, is_kept, passes };
-    let said = if is_rollback { entry_back(deployment.number, &others) } else { entry(waits, &others) };
+    let (is_kept, passes) = (gates::is_protected(db, aggregate, stage)?, aggregate.deployment.has_bypass());
+    let waits = WaitingDeployment { number: deployment.number, is_protected: is_kept, has_bypass: passes };
+    let said = if is_rollback { decide_rollback_entry(deployment.number, &others) } else { decide_entry(waits, &others) };
     let passes = is_rollback || passes;
     Ok(match said {
-        Entry::Behind(_) => Move::Stay,
-        Entry::SupersededBy(newer) => Move::GiveWay(newer),
-        Entry::Free if !passes && stage::by_name(db, deployment.pipeline, stage)?.pause.is_some() => {
-            Move::Stay
+        StageEntry::Behind(_) => StageMove::Stay,
+        StageEntry::SupersededBy(newer) => StageMove::GiveWay(newer),
+        StageEntry::Free if !passes && stage::by_name(db, deployment.pipeline, stage)?.pause.is_some() => {
+            StageMove::Stay
         }
-        Entry::Free => match authors::unread(db, aggregate, index)? {
-            Some(change) => Move::ReadAuthors(change),
-            None => match gates::asked(db, aggregate, index)? {
-                Asked::Not { rule, before } => Move::Ask { rule, before },
-                Asked::Waits(_) => Move::Stay,
-                Asked::Enough if gates::shut_until(aggregate, index, db.now()).is_some() => Move::Stay,
-                Asked::Enough => Move::Enter,
+        StageEntry::Free => match authors::unread_range(db, aggregate, index)? {
+            Some(change) => StageMove::ReadAuthors(change),
+            None => match gates::approval_progress(db, aggregate, index)? {
+                ApprovalProgress::Missing { rule, before } => StageMove::Ask { rule, before },
+                ApprovalProgress::Pending(_) => StageMove::Stay,
+                ApprovalProgress::Satisfied if gates::closed_until(aggregate, index, db.now()).is_some() => StageMove::Stay,
+                ApprovalProgress::Satisfied => StageMove::Enter,
             },
         },
     })
 }
 
 /// Returns true if the deployment has moved.
-fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, EngineError> {
+fn enter_one(tx: &mut Tx<'_>, plans: &RunCache, id: DeploymentId) -> Result<bool, EngineError> {
     match DeploymentAggregate::load(tx, plans, id)? {
         Some(mut aggregate) => enter_stage(tx, &mut aggregate),
         None => Ok(false),
@@ -172,14 +172,14 @@ fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, E
 /// Returns true if the deployment has moved.
 pub(super) fn enter_stage(tx: &mut Tx<'_>, aggregate: &mut DeploymentAggregate) -> Result<bool, EngineError> {
     match next_move(tx, aggregate)? {
-        Move::Stay | Move::ReadAuthors(_) => return Ok(false),
-        Move::Ask { rule, before } => gates::ask(tx, aggregate, rule, before)?,
-        Move::Enter => {
-            let decision = enter(&aggregate.run, &aggregate.plan, tx.now());
+        StageMove::Stay | StageMove::ReadAuthors(_) => return Ok(false),
+        StageMove::Ask { rule, before } => gates::request_approval(tx, aggregate, rule, before)?,
+        StageMove::Enter => {
+            let decision = enter_queued_stage(&aggregate.run, &aggregate.plan, tx.now());
             aggregate.apply(tx, decision)?;
         }
-        Move::GiveWay(newer) => {
-            let run = overtaken(&aggregate.run, &aggregate.plan, tx.now());
+        StageMove::GiveWay(newer) => {
+            let run = end_superseded(&aggregate.run, &aggregate.plan, tx.now());
             if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
                 let superseded = transitions::supersede(deployment, newer, tx.now());
                 **deployment = tx.commit(superseded)?;

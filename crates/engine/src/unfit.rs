@@ -15,35 +15,35 @@ const REMEMBERED_FOR_OTHERS: Duration = Duration::from_secs(600);
 const UNFIT_MAX: usize = 65_536;
 
 #[derive(Clone, Copy)]
-struct Known {
+struct UnfitEntry {
     version: i64,
     until: Instant,
 }
 
 /// Entries by deployment and label set.
-pub(super) struct Unfit(Cache<(DeploymentId, u64), Known>);
+pub(super) struct UnfitCache(Cache<(DeploymentId, u64), UnfitEntry>);
 
-impl Default for Unfit {
+impl Default for UnfitCache {
     fn default() -> Self {
         Self(Cache::new(UNFIT_MAX))
     }
 }
 
-impl Unfit {
-    pub(super) fn is_known(&self, it: &ReadyDeployment, labels: &[String]) -> bool {
-        let known = self.0.get(&(it.deployment, kind(labels)));
+impl UnfitCache {
+    pub(super) fn contains(&self, it: &ReadyDeployment, labels: &[String]) -> bool {
+        let known = self.0.get(&(it.deployment, hash_labels(labels)));
         known.is_some_and(|known| known.version == it.version && Instant::now() < known.until)
     }
 
-    pub(super) fn note(&self, it: &ReadyDeployment, labels: &[String], is_for_others: bool) {
+    pub(super) fn insert(&self, it: &ReadyDeployment, labels: &[String], is_for_others: bool) {
         let remembered = if is_for_others { REMEMBERED_FOR_OTHERS } else { REMEMBERED };
-        let new = Known { version: it.version, until: Instant::now() + remembered };
-        self.0.insert((it.deployment, kind(labels)), new);
+        let new = UnfitEntry { version: it.version, until: Instant::now() + remembered };
+        self.0.insert((it.deployment, hash_labels(labels)), new);
     }
 }
 
 /// A hash of the labels. Runners with the same labels can run the same steps.
-pub(super) fn kind(labels: &[String]) -> u64 {
+pub(super) fn hash_labels(labels: &[String]) -> u64 {
     let mut hasher = DefaultHasher::new();
     labels.hash(&mut hasher);
     hasher.finish()

@@ -1,19 +1,19 @@
 //! Conversions of domain values to API types.
 
 use berth_api::runner::{Isolation, Network as WireNetwork};
-use berth_core::step::Network;
+use berth_core::step::NetworkAccess;
 
-pub fn network(network: Network) -> WireNetwork {
+pub fn network(network: NetworkAccess) -> WireNetwork {
     match network {
-        Network::Host => WireNetwork::Host,
-        Network::None => WireNetwork::None,
+        NetworkAccess::Host => WireNetwork::Host,
+        NetworkAccess::None => WireNetwork::None,
     }
 }
 
-pub fn domain_network(network: WireNetwork) -> Network {
+pub fn domain_network(network: WireNetwork) -> NetworkAccess {
     match network {
-        WireNetwork::Host => Network::Host,
-        WireNetwork::None => Network::None,
+        WireNetwork::Host => NetworkAccess::Host,
+        WireNetwork::None => NetworkAccess::None,
     }
 }
 

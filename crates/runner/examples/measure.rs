@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, SecretText};
-use berth_core::mask::Masker;
+use berth_core::mask::SecretMasker;
 use berth_runner::{Confinement, RunnerOptions, SandboxMode, StepRunner};
 
 use crate::link::TestLink;
@@ -56,7 +56,7 @@ fn masker() {
         (1..=1_000_000).flat_map(|i: u32| format!("{i} line of a log\n").into_bytes()).collect();
     for count in [0, 1, 4] {
         let began = Instant::now();
-        let masker = Masker::new(&refs[..count]);
+        let masker = SecretMasker::new(&refs[..count]);
         let built = began.elapsed();
         let began = Instant::now();
         let mut stream = masker.stream();

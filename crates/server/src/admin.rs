@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::name::Email;
-use berth_engine::credential::{Redacted, random_base62};
+use berth_engine::credential::{RedactedString, random_base62};
 use berth_engine::vault::KeyError;
 use berth_store::{Context, Store};
 use serde::{Deserialize, Serialize};
@@ -93,7 +93,7 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
     let path = data_dir.join(SOCKET);
     // A killed server's socket. This server has the directory's lock, so no other server is using it.
     let _ = std::fs::remove_file(&path);
-    let pass = Redacted::new(random_base62(PASS_CHARS));
+    let pass = RedactedString::new(random_base62(PASS_CHARS));
     let owner_only = || std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
     let bound = write_pass(&data_dir.join(PASS), &pass)
         .and_then(|()| UnixListener::bind(&path))
@@ -120,13 +120,13 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
     let _ = std::fs::remove_file(data_dir.join(PASS));
 }
 
-fn write_pass(path: &Path, pass: &Redacted) -> std::io::Result<()> {
+fn write_pass(path: &Path, pass: &RedactedString) -> std::io::Result<()> {
     let _ = std::fs::remove_file(path);
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(pass.reveal().as_bytes())
 }
 
-async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io::Result<()> {
+async fn answer(app: &Arc<App>, pass: &RedactedString, stream: UnixStream) -> std::io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_api::runner::Isolation;
-use berth_core::runner::{LOCAL_LABEL, Times};
+use berth_core::runner::{LOCAL_LABEL, RunnerTimeouts};
 use berth_engine::ServicesConfig;
-use berth_engine::egress::{self, Allowed};
-use berth_engine::git::Access;
+use berth_engine::egress::{self, AllowedDestination};
+use berth_engine::git::RepositoryAccess;
 
 use crate::auth::passwords::PasswordCost;
 use crate::integrations::forges::ForgeAt;
@@ -80,7 +80,7 @@ pub struct Config {
     /// Paths of this machine that are visible to every step and build.
     pub exposed: Vec<String>,
     /// Timeouts after which a silent runner stops its steps and the server considers it lost.
-    pub runner_times: Times,
+    pub runner_times: RunnerTimeouts,
     /// Interval at which a stream sends a heartbeat and its caller is authorized again.
     pub stream_check_every: Duration,
     /// Directories that may contain local repositories. Not needed with `--local`.
@@ -93,7 +93,7 @@ pub struct Config {
     pub registry_build_max: Duration,
     pub registry_bytes_max: u64,
     /// Private hosts and networks that the server's outgoing requests may reach.
-    pub egress_allow: Vec<Allowed>,
+    pub egress_allow: Vec<AllowedDestination>,
     /// Forges of repository hosts that cannot be recognized by name.
     pub forges: Vec<ForgeAt>,
     /// Timeout of a webhook request.
@@ -129,7 +129,7 @@ impl Config {
             runner_labels: Some(own_labels()),
             isolation: None,
             exposed: Vec::new(),
-            runner_times: Times::default(),
+            runner_times: RunnerTimeouts::default(),
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
             git_max: Duration::from_secs(GIT_S_MAX),
@@ -201,8 +201,8 @@ impl Config {
     }
 
     /// The repositories that git may access.
-    pub fn git_access(&self) -> Access {
-        Access {
+    pub fn git_access(&self) -> RepositoryAccess {
+        RepositoryAccess {
             is_local: self.is_local(),
             roots: self.repository_roots.clone(),
             hosts: self.repository_hosts.clone(),

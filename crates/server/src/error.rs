@@ -3,7 +3,7 @@
 
 use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
 use berth_core::access::Action;
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_engine::error::EngineError;
 use berth_engine::vault::KeyError;
 use berth_store::StoreError;
@@ -157,8 +157,8 @@ impl From<KeyError> for AppError {
     }
 }
 
-impl From<Refusal> for AppError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CommandRefusal> for AppError {
+    fn from(refusal: CommandRefusal) -> Self {
         EngineError::from(refusal).into()
     }
 }

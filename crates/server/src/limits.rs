@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_engine::admission::Capacity;
+use berth_engine::admission::AdmissionCapacity;
 
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const HEADERS_MAX: usize = 100;
@@ -61,8 +61,8 @@ pub const PASSWORD_CHARS_MIN: usize = 15;
 pub const PASSWORD_CHARS_MAX: usize = 256;
 /// Password hashes computed and waiting at once; each needs 64 MiB. The share per organization equals the total because
 /// accounts do not belong to an organization.
-pub const PASSWORD_HASHES_AT_ONCE: Capacity = Capacity::new(2, 2);
-pub const PASSWORD_HASHES_WAITING_MAX: Capacity = Capacity::new(32, 32);
+pub const PASSWORD_HASHES_AT_ONCE: AdmissionCapacity = AdmissionCapacity::new(2, 2);
+pub const PASSWORD_HASHES_WAITING_MAX: AdmissionCapacity = AdmissionCapacity::new(32, 32);
 
 /// Interval at which appended log data is fsynced.
 pub const LOG_FLUSH_EVERY: Duration = Duration::from_secs(5);

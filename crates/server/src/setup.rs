@@ -1,11 +1,11 @@
 //! Creates the first organization with its owner and an API token.
 
 use berth_core::access::Role;
-use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use berth_core::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
-use berth_core::step::Network;
-use berth_engine::credential::Redacted;
+use berth_core::step::NetworkAccess;
+use berth_engine::credential::RedactedString;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
 use berth_store::tables::user::{self, Account, User};
@@ -20,8 +20,8 @@ pub struct Created {
     pub org: Organization,
     pub user: User,
     /// `None` if the email address already has an account, whose password is kept.
-    pub password: Option<Redacted>,
-    pub token: Redacted,
+    pub password: Option<RedactedString>,
+    pub token: RedactedString,
 }
 
 pub fn create_organization(
@@ -35,7 +35,7 @@ pub fn create_organization(
     store.transact_blocking(Context::system(None), move |tx| {
         if organization::by_slug(tx, &slug)?.is_some() {
             let text = format!("an organization \"{slug}\" already exists");
-            return Err(berth_core::decision::Refusal::AlreadyExists(text).into());
+            return Err(berth_core::decision::CommandRefusal::AlreadyExists(text).into());
         }
         let org = Organization {
             id: OrgId::from_parts(tx.now(), tx.entropy()?),
@@ -43,19 +43,19 @@ pub fn create_organization(
             slug,
             version: 1,
             created_at: tx.now(),
-            default_network: Network::Host,
+            default_network: NetworkAccess::Host,
         };
         organization::put(tx, &org)?;
         let (user, password) = match user::by_email(tx, &email)? {
             Some(user) if matches!(user.account, Account::Service { .. }) => {
                 let text = format!("{email} is a service account; an owner must be a person");
-                return Err(berth_core::decision::Refusal::InvalidState(text).into());
+                return Err(berth_core::decision::CommandRefusal::InvalidState(text).into());
             }
             Some(user) => (user, None),
             None => (create_owner(tx, email, hash)?, Some(password)),
         };
         let owner =
-            Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None };
+            Actor { kind: ActorType::User, id: Some(user.id), name: user.name.to_string(), token: None };
         tx.set_actor(owner);
         tx.within(org.id, |tx| {
             member::put(
@@ -63,7 +63,7 @@ pub fn create_organization(
                 &Member { user: user.id, role: Role::Owner, version: 1, created_at: org.created_at },
             )?;
             tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
-            let subject = Subject::new("user", user.id, Some(user.name.as_str()));
+            let subject = EventSubject::new("user", user.id, Some(user.name.as_str()));
             tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
             let name = DisplayName::parse("init").map_err(|error| AppError::bug(error.to_string()))?;
             let (_, token) = issue_token(tx, user.id, name, None)?;

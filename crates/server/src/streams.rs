@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use berth_engine::admission::Admission;
+use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 
 pub(crate) struct Streams {
     max: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
     /// Admission for verifications of a whole audit log, which are CPU-bound.
-    pub(crate) checks: Admission,
+    pub(crate) checks: AdmissionControl,
 }
 
 impl Streams {
     pub(crate) fn new(max: usize) -> Self {
-        let checks = Admission::new(HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX);
+        let checks = AdmissionControl::new(HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX);
         Self { max, open: Arc::default(), checks }
     }
 

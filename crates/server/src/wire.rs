@@ -5,7 +5,7 @@ use berth_api::event::{
 };
 use berth_api::member::{Role as WireRole, UserKind};
 use berth_core::access::Role;
-use berth_core::event::{Actor, ActorKind, Event, summarize};
+use berth_core::event::{Actor, ActorType, Event, summarize};
 
 pub(crate) fn role(role: Role) -> WireRole {
     match role {
@@ -23,9 +23,9 @@ pub(crate) fn user_kind(is_service: bool) -> UserKind {
 pub(crate) fn actor(actor: &Actor) -> WireActor {
     WireActor {
         kind: match actor.kind {
-            ActorKind::User => WireActorKind::User,
-            ActorKind::Service => WireActorKind::Service,
-            ActorKind::System => WireActorKind::System,
+            ActorType::User => WireActorKind::User,
+            ActorType::Service => WireActorKind::Service,
+            ActorType::System => WireActorKind::System,
         },
         id: actor.id.map(|id| id.to_string()),
         name: actor.name.clone(),

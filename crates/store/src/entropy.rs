@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use berth_core::id::Entropy;
+use berth_core::id::IdEntropy;
 
 use crate::error::StoreError;
 
@@ -14,9 +14,9 @@ thread_local! {
     static LEFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-pub(crate) fn draw() -> Result<Entropy, StoreError> {
+pub(crate) fn draw() -> Result<IdEntropy, StoreError> {
     LEFT.with_borrow_mut(|left| {
-        if left.len() < size_of::<Entropy>() {
+        if left.len() < size_of::<IdEntropy>() {
             left.resize(DRAWN_BYTES, 0);
             if aws_lc_rs::rand::fill(left).is_err() {
                 left.clear();
@@ -27,8 +27,8 @@ pub(crate) fn draw() -> Result<Entropy, StoreError> {
     })
 }
 
-fn take(left: &mut Vec<u8>) -> Entropy {
-    let mut entropy = Entropy::default();
+fn take(left: &mut Vec<u8>) -> IdEntropy {
+    let mut entropy = IdEntropy::default();
     let given = left.len().saturating_sub(entropy.len());
     entropy.copy_from_slice(&left[given..]);
     left.truncate(given);

@@ -1,6 +1,6 @@
 //! The outbox: side effects are stored with the transaction that causes them, and executed at least once.
 
-use berth_core::decision::Effect;
+use berth_core::decision::OutboxEffect;
 use berth_core::id::{EffectId, OrgId};
 use berth_core::time::Timestamp;
 
@@ -31,7 +31,7 @@ pub struct Due {
 }
 from_row!(Due { org, id, payload, attempts });
 
-pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &Effect) -> Result<(), StoreError> {
+pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &OutboxEffect) -> Result<(), StoreError> {
     let id = EffectId::from_parts(tx.now(), tx.entropy()?);
     let params = [text(id), effect.kind.as_str().into(), to_json(&effect.payload)?.into(), tx.now().into()];
     tx.execute(&ENQUEUE, &params).map(drop)

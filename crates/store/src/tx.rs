@@ -5,10 +5,10 @@
 
 use std::sync::atomic::Ordering;
 
-use berth_core::decision::{Change, Decision, Effect, Record};
-use berth_core::environment::{Moment, TicketCause, TicketStatus, queue};
+use berth_core::decision::{RecordChange, RuleDecision, OutboxEffect, DomainRecord};
+use berth_core::environment::{DecisionContext, TicketCause, TicketState, queue};
 use berth_core::event::{Actor, Event, NewEvent};
-use berth_core::id::{Entropy, OrgId, TicketGroupId};
+use berth_core::id::{IdEntropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
@@ -136,8 +136,8 @@ impl<'c> Tx<'c> {
     }
 
     /// The time, epoch and entropy that the rules of environments take.
-    pub fn moment(&self) -> Result<Moment, StoreError> {
-        Ok(Moment { now: self.now, epoch: self.epoch, lost_s: self.ground.lost_s, entropy: self.entropy()? })
+    pub fn moment(&self) -> Result<DecisionContext, StoreError> {
+        Ok(DecisionContext { now: self.now, epoch: self.epoch, lost_s: self.ground.lost_s, entropy: self.entropy()? })
     }
 
     /// Raises the epoch in memory. If the transaction is rolled back, fences skip an epoch, which is harmless.
@@ -165,7 +165,7 @@ impl<'c> Tx<'c> {
         self.context.org.ok_or_else(|| StoreError::Bug("no organization in this transaction".into()))
     }
 
-    pub fn entropy(&self) -> Result<Entropy, StoreError> {
+    pub fn entropy(&self) -> Result<IdEntropy, StoreError> {
         entropy::draw()
     }
 
@@ -220,13 +220,13 @@ impl<'c> Tx<'c> {
     }
 
     /// Adds a side effect to the outbox.
-    pub fn enqueue(&mut self, effect: &Effect) -> Result<(), StoreError> {
+    pub fn enqueue(&mut self, effect: &OutboxEffect) -> Result<(), StoreError> {
         outbox::enqueue(self, effect)
     }
 
     /// Applies a decision and returns its answer. If a ticket was granted or cancelled, the other tickets of its group
     /// are withdrawn, so locks of their environments that were loaded before are stale.
-    pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
+    pub fn commit<A>(&mut self, decision: RuleDecision<A>) -> Result<A, StoreError> {
         let ended = queue::ended_groups(&decision.changes);
         let answer = self.write(decision)?;
         for (group, cause) in ended {
@@ -237,32 +237,32 @@ impl<'c> Tx<'c> {
 
     fn withdraw(&mut self, group: TicketGroupId, cause: TicketCause) -> Result<(), StoreError> {
         for ticket in tables::ticket::of_group(self, group)? {
-            if ticket.status != TicketStatus::Waiting {
+            if ticket.status != TicketState::Waiting {
                 continue;
             }
             let lock = tables::environment::by_id(self, ticket.environment)?;
             let lock = lock.ok_or_else(|| StoreError::Bug("a ticket has no environment".into()))?;
-            let decision = queue::withdraw(&lock, ticket.id, cause, &self.moment()?);
+            let decision = queue::withdraw_ticket(&lock, ticket.id, cause, &self.moment()?);
             self.write(decision)?;
         }
         Ok(())
     }
 
-    fn write<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
+    fn write<A>(&mut self, decision: RuleDecision<A>) -> Result<A, StoreError> {
         for change in decision.changes {
             match change {
-                Change::Put(Record::Pipeline(it)) => tables::pipeline::put(self, &it)?,
-                Change::Put(Record::Environment(it)) => tables::environment::put(self, &it)?,
-                Change::Put(Record::Session(it)) => tables::session::put(self, &it)?,
-                Change::Put(Record::Ticket(it)) => tables::ticket::put(self, &it)?,
-                Change::Put(Record::EnvironmentDeployment(it)) => tables::deployment::put(self, &it)?,
-                Change::Put(Record::StagesDeployment(it)) => tables::deployment::put(self, &it)?,
-                Change::Put(Record::Run(it)) => tables::run::put(self, &it)?,
-                Change::Put(Record::Approval(it)) => tables::approval::put(self, &it)?,
-                Change::Put(Record::Stage(it)) => tables::stage::put(self, &it)?,
-                Change::Put(Record::StageEnd(it)) => tables::stage_end::put(self, &it)?,
-                Change::Put(Record::Analysis(it)) => tables::analysis::put(self, &it)?,
-                Change::Put(Record::FixPullRequest(it)) => tables::fix_pull_request::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Pipeline(it)) => tables::pipeline::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Environment(it)) => tables::environment::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Session(it)) => tables::session::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Ticket(it)) => tables::ticket::put(self, &it)?,
+                RecordChange::Put(DomainRecord::EnvironmentDeployment(it)) => tables::deployment::put(self, &it)?,
+                RecordChange::Put(DomainRecord::StagesDeployment(it)) => tables::deployment::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Run(it)) => tables::run::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Approval(it)) => tables::approval::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Stage(it)) => tables::stage::put(self, &it)?,
+                RecordChange::Put(DomainRecord::StageEnd(it)) => tables::stage_end::put(self, &it)?,
+                RecordChange::Put(DomainRecord::Analysis(it)) => tables::analysis::put(self, &it)?,
+                RecordChange::Put(DomainRecord::FixPullRequest(it)) => tables::fix_pull_request::put(self, &it)?,
             }
         }
         for event in decision.events {

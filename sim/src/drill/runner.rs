@@ -1,7 +1,7 @@
 //! A runner: takes work, touches the environment, sends heartbeats, and stops on order, when its work is done, or
 //! when the server is silent for too long. It crashes, is disconnected, repeats messages and uses foreign nonces.
 
-use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::environment::report::RunnerOrder;
 use berth_core::id::DeploymentId;
 
 use super::Faults;
@@ -212,7 +212,7 @@ impl DrillRunner {
         site.hear(job.id);
         job.answered = site.second;
         match order {
-            Some(LockAnswer::Order(Order::Continue)) => {}
+            Some(LockAnswer::Order(RunnerOrder::Continue)) => {}
             // The runner may take some time to stop.
             _ => job.stop(site.second + chance.below(STOP_GRACE_S + 1)),
         }
@@ -230,8 +230,8 @@ impl DrillRunner {
         let status = site.deployment(job.id).map(|it| it.status.clone());
         site.ask(job.place, &LockRequest::Report { deployment: job.deployment_name(), nonce, outcome })?;
         let after = site.deployment(job.id).map(|it| it.status.clone());
-        let is_stopped = |status: &Option<berth_core::deployment::DeploymentStatus>| {
-            status.as_ref().is_some_and(berth_core::deployment::DeploymentStatus::is_final)
+        let is_stopped = |status: &Option<berth_core::deployment::DeploymentState>| {
+            status.as_ref().is_some_and(berth_core::deployment::DeploymentState::is_final)
         };
         if is_stopped(&after) && !is_stopped(&status) {
             let what = format!("a stolen nonce ended deployment {}", job.number);
@@ -255,7 +255,7 @@ impl DrillRunner {
             outcome,
         };
         let order = site.ask(job.place, &ask)?;
-        if was_over && order != Some(LockAnswer::Order(Order::Stale)) {
+        if was_over && order != Some(LockAnswer::Order(RunnerOrder::Stale)) {
             let what = format!("{outcome:?} of deployment {} was heard after its end", job.number);
             return Err(LockViolation { rule: "L10", what });
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
+use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
 use berth_core::environment::Lock;
 use berth_core::environment::fence::Fence;
 use berth_core::id::DeploymentId;
@@ -13,7 +13,7 @@ use crate::locks::LockViolation;
 pub(super) struct Target {
     highest: Fence,
     /// The work that had the highest fence.
-    latest: Option<Work>,
+    latest: Option<DeploymentPurpose>,
     /// Running deployments by runner, and whether each overrode the drain.
     inside: BTreeMap<(DeploymentId, u16), bool>,
     /// The runner that started each deployment.
@@ -45,13 +45,13 @@ impl Target {
             return broken("L22", "is not alone in the environment");
         }
         let is_accepted = deployment.target.fence >= self.highest;
-        let counts = matches!(deployment.status, DeploymentStatus::Running) && lock.is_current(deployment);
+        let counts = matches!(deployment.status, DeploymentState::Running) && lock.is_current(deployment);
         if counts && !is_accepted {
             return broken("L2", "is current work, and the target has seen a higher fence");
         }
         if is_accepted {
             self.highest = deployment.target.fence;
-            self.latest = Some(deployment.target.work);
+            self.latest = Some(deployment.target.purpose);
         }
         Ok(is_accepted)
     }
@@ -59,7 +59,7 @@ impl Target {
     /// Access by a process that outlived its runner. It must be rejected once newer work has touched the target.
     pub(super) fn touch_as_ghost(&self, deployment: &EnvironmentDeployment) -> Result<bool, LockViolation> {
         let is_accepted = deployment.target.fence >= self.highest;
-        let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.work);
+        let is_latest = self.latest.is_none_or(|latest| latest == deployment.target.purpose);
         if is_accepted && !is_latest {
             let what =
                 format!("old work of fence {} got in after the next holder's", deployment.target.fence);

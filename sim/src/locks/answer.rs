@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::EnvironmentDeployment;
-use berth_core::deployment::environment::report::Order;
-use berth_core::environment::claim::Claimed;
-use berth_core::environment::release::Released;
+use berth_core::deployment::environment::report::RunnerOrder;
+use berth_core::environment::claim::ClaimOutcome;
+use berth_core::environment::release::ReleaseOutcome;
 use berth_core::environment::{Session, Ticket};
 
 /// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LockAnswer {
-    Claimed(Box<Claimed>),
-    Released(Box<Released>),
+    Claimed(Box<ClaimOutcome>),
+    Released(Box<ReleaseOutcome>),
     Session(Box<Session>),
     Ticket(Box<Ticket>),
     Deployment(Box<EnvironmentDeployment>),
-    Order(Order),
+    Order(RunnerOrder),
     Done,
-    Refused(Refusal),
+    Refused(CommandRefusal),
     /// The command names a record that does not exist.
     Nothing,
 }
@@ -28,11 +28,11 @@ impl fmt::Display for LockAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LockAnswer::Claimed(claimed) => match claimed.as_ref() {
-                Claimed::Session(opened) => {
+                ClaimOutcome::Session(opened) => {
                     session(f, &opened.session)?;
                     if opened.deployment.is_some() { write!(f, ", deploys") } else { Ok(()) }
                 }
-                Claimed::Ticket(it) => ticket(f, it),
+                ClaimOutcome::Ticket(it) => ticket(f, it),
             },
             LockAnswer::Released(it) => {
                 session(f, &it.session)?;

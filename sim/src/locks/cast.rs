@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::environment::Holder;
-use berth_core::event::ActorKind;
+use berth_core::environment::LockHolder;
+use berth_core::event::ActorType;
 use berth_core::id::{EnvironmentId, PipelineId, TokenId, UserId};
 use berth_core::name::{CommitId, EnvName, Reason};
-use berth_core::pipeline::model::{Environment as Configuration, OnRelease, ReleaseRule};
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction, ReleaseCondition};
+use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::time::Timestamp;
 
 pub const PEOPLE: [&str; 3] = ["ada", "bob", "cy"];
@@ -21,9 +21,9 @@ pub const IDLE_S: i64 = 400;
 /// 2026-11-15T08:00:00.000123Z; the microseconds catch rounding.
 pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_123);
 
-pub fn person(index: u8) -> Holder {
+pub fn person(index: u8) -> LockHolder {
     let id = UserId::from_parts(START, [0, 0, 0, 1, 0, 0, 0, 0, 0, index]);
-    Holder { kind: ActorKind::User, id, name: PEOPLE[usize::from(index)].to_owned() }
+    LockHolder { kind: ActorType::User, id, name: PEOPLE[usize::from(index)].to_owned() }
 }
 
 /// Each person has one token.
@@ -61,19 +61,19 @@ pub fn reason(text: &str) -> Reason {
 
 /// `qa` has expiring sessions and a reset; `plain` has neither.
 pub fn configuration(place: u8) -> Configuration {
-    let seconds = |value: i64| Seconds::from_secs(value.unsigned_abs());
+    let seconds = |value: i64| DurationSeconds::from_secs(value.unsigned_abs());
     let mut plain = Configuration {
         triggers: Vec::new(),
         release: Vec::new(),
-        on_release: OnRelease::None,
+        on_release: ReleaseAction::None,
         ttl: None,
         labels: Vec::new(),
         vars: BTreeMap::new(),
         skip: BTreeSet::new(),
     };
     if place == 0 {
-        plain.release = vec![ReleaseRule::PrClosed, ReleaseRule::Timeout { after_idle: seconds(IDLE_S) }];
-        plain.on_release = OnRelease::DeployTracked;
+        plain.release = vec![ReleaseCondition::PrClosed, ReleaseCondition::Timeout { after_idle: seconds(IDLE_S) }];
+        plain.on_release = ReleaseAction::DeployTracked;
         plain.ttl = Some(seconds(TTL_S));
     }
     plain

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use berth_core::environment::deploy::OnConflict;
-use berth_core::environment::force::Mode;
+use berth_core::environment::deploy::ConflictMode;
+use berth_core::environment::force::TakeoverMode;
 
 use super::cast;
 
@@ -48,7 +48,7 @@ pub enum LockRequest {
     Force {
         by: u8,
         commit: Option<u8>,
-        mode: Mode,
+        mode: TakeoverMode,
         stale_fence: Option<bool>,
     },
     HandOver {
@@ -60,7 +60,7 @@ pub enum LockRequest {
         by: u8,
         session: WhichSession,
         commit: u8,
-        on_conflict: OnConflict,
+        on_conflict: ConflictMode,
         override_drain: bool,
     },
     Leave {

@@ -1,22 +1,22 @@
 //! Applies a command to the rules. Accesses records only through [`LockRecords`], so that every backend runs the
 //! same code.
 
-use berth_core::decision::{Decision, Refusal, Ruling};
-use berth_core::deployment::environment::Grant;
+use berth_core::decision::{RuleDecision, CommandRefusal, RefusableDecision};
+use berth_core::deployment::environment::GrantCommand;
 use berth_core::deployment::environment::cancel::cancel;
 use berth_core::deployment::environment::grant::grant;
-use berth_core::deployment::environment::report::{Outcome, order, report};
-use berth_core::deployment::{Cause, EnvironmentDeployment, Failure};
-use berth_core::environment::claim::{Claim, claim};
-use berth_core::environment::declare::{Declare, declare, delete, redeclare, undeclare};
-use berth_core::environment::deploy::{Deploy, deploy};
+use berth_core::deployment::environment::report::{DeploymentOutcome, order, report};
+use berth_core::deployment::{FailureCode, EnvironmentDeployment, ExecutionFailure};
+use berth_core::environment::claim::{ClaimCommand, claim};
+use berth_core::environment::declare::{DeclareCommand, declare, delete, redeclare, undeclare};
+use berth_core::environment::deploy::{DeployCommand, deploy};
 use berth_core::environment::extend::extend;
 use berth_core::environment::fence::Fence;
-use berth_core::environment::force::{Force, force};
+use berth_core::environment::force::{ForceClaimCommand, force_claim};
 use berth_core::environment::hand_over::hand_over;
-use berth_core::environment::queue::leave;
-use berth_core::environment::release::{Release, release};
-use berth_core::environment::{Lock, Moment, Named, Session, Ticket, Wish, settle};
+use berth_core::environment::queue::leave_queue;
+use berth_core::environment::release::{ReleaseCommand, release};
+use berth_core::environment::{Lock, DecisionContext, NamedSession, Session, Ticket, ClaimTerms, settle};
 use berth_core::id::EnvironmentId;
 
 use super::answer::LockAnswer;
@@ -42,8 +42,8 @@ pub fn execute(
     around: &Surroundings,
     place: EnvironmentIndex,
     ask: &LockRequest,
-    moment: &Moment,
-) -> Option<Decision<LockAnswer>> {
+    moment: &DecisionContext,
+) -> Option<RuleDecision<LockAnswer>> {
     if ask.person().is_some_and(|person| around.revoked_people.contains(&person)) {
         return None;
     }
@@ -159,8 +159,8 @@ pub(crate) fn declaration(
     incarnation: u8,
     id: EnvironmentId,
     last_fence: Fence,
-) -> Declare {
-    Declare {
+) -> DeclareCommand {
+    DeclareCommand {
         id,
         pipeline: cast::pipeline(place, incarnation),
         name: cast::name(place),
@@ -174,8 +174,8 @@ fn recreate(
     records: &impl LockRecords,
     around: &Surroundings,
     place: EnvironmentIndex,
-    moment: &Moment,
-) -> Option<Decision<LockAnswer>> {
+    moment: &DecisionContext,
+) -> Option<RuleDecision<LockAnswer>> {
     let index = usize::from(place);
     if !around.deleted[index] {
         return None;
@@ -194,8 +194,8 @@ struct RequestView<'a, R> {
 }
 
 impl<R: LockRecords> RequestView<'_, R> {
-    fn line(&self, ask: &LockRequest, moment: &Moment) -> Option<Decision<LockAnswer>> {
-        let wish = |commit: &Option<u8>, deploy, ttl_seconds| Wish {
+    fn line(&self, ask: &LockRequest, moment: &DecisionContext) -> Option<RuleDecision<LockAnswer>> {
+        let wish = |commit: &Option<u8>, deploy, ttl_seconds| ClaimTerms {
             commit: commit.map(cast::commit),
             context: Some(cast::reason("because")),
             ttl_seconds,
@@ -205,56 +205,56 @@ impl<R: LockRecords> RequestView<'_, R> {
             LockRequest::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
                 let wish = wish(commit, *deploy, *ttl_seconds);
                 let (holder, token) = (cast::person(*by), self.token(*by));
-                let cmd = Claim { by: holder, token, wish, wait_seconds: *wait_seconds };
+                let cmd = ClaimCommand { by: holder, token, terms: wish, wait_seconds: *wait_seconds };
                 Some(ruling_answer(claim(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
             }
             LockRequest::Force { by, commit, mode, stale_fence } => {
-                let cmd = Force {
+                let cmd = ForceClaimCommand {
                     by: cast::person(*by),
                     token: self.token(*by),
-                    wish: wish(commit, true, None),
+                    terms: wish(commit, true, None),
                     why: Some(cast::reason("urgent")),
                     mode: *mode,
                     expected: self.expected(*stale_fence),
                 };
-                Some(ruling_answer(force(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
+                Some(ruling_answer(force_claim(self.lock, &cmd, moment), |it| LockAnswer::Claimed(Box::new(it))))
             }
             LockRequest::Leave { by, ticket, may_force } => {
                 let ticket = self.ticket(*ticket)?;
-                let ruling = leave(self.lock, &ticket, &cast::person(*by), *may_force, moment);
+                let ruling = leave_queue(self.lock, &ticket, &cast::person(*by), *may_force, moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Ticket(Box::new(it))))
             }
             _ => None,
         }
     }
 
-    fn session(&self, ask: &LockRequest, moment: &Moment) -> Option<Decision<LockAnswer>> {
+    fn session(&self, ask: &LockRequest, moment: &DecisionContext) -> Option<RuleDecision<LockAnswer>> {
         let lock = self.lock;
         match ask {
             LockRequest::Extend { by, session, ttl_seconds, stale_fence } => {
                 let session = self.find_session(*session)?;
-                let named = Named { session: &session, expected: self.expected(*stale_fence) };
+                let named = NamedSession { session: &session, expected: self.expected(*stale_fence) };
                 let ruling = extend(lock, &named, &cast::person(*by), *ttl_seconds, moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
             LockRequest::Release { by, session, may_force, stale_fence } => {
                 let session = self.find_session(*session)?;
-                let named = Named { session: &session, expected: self.expected(*stale_fence) };
-                let cmd = Release { by: cast::person(*by), may_force: *may_force };
+                let named = NamedSession { session: &session, expected: self.expected(*stale_fence) };
+                let cmd = ReleaseCommand { by: cast::person(*by), may_force: *may_force };
                 Some(ruling_answer(release(lock, &named, &cmd, moment), |it| {
                     LockAnswer::Released(Box::new(it))
                 }))
             }
             LockRequest::HandOver { by, session, to } if !self.around.revoked_people.contains(to) => {
                 let session = self.find_session(*session)?;
-                let named = Named { session: &session, expected: None };
+                let named = NamedSession { session: &session, expected: None };
                 let ruling = hand_over(lock, &named, &cast::person(*by), &cast::person(*to), moment);
                 Some(ruling_answer(ruling, |it| LockAnswer::Session(Box::new(it))))
             }
             LockRequest::Deploy { by, session, commit, on_conflict, override_drain } => {
                 let session = self.find_session(*session)?;
-                let named = Named { session: &session, expected: None };
-                let cmd = Deploy {
+                let named = NamedSession { session: &session, expected: None };
+                let cmd = DeployCommand {
                     by: cast::person(*by),
                     commit: cast::commit(*commit),
                     context: None,
@@ -269,7 +269,7 @@ impl<R: LockRecords> RequestView<'_, R> {
         }
     }
 
-    fn deployment(&self, ask: &LockRequest, moment: &Moment) -> Option<Decision<LockAnswer>> {
+    fn deployment(&self, ask: &LockRequest, moment: &DecisionContext) -> Option<RuleDecision<LockAnswer>> {
         let lock = self.lock;
         match ask {
             LockRequest::Cancel { by, deployment } => {
@@ -279,7 +279,7 @@ impl<R: LockRecords> RequestView<'_, R> {
             }
             LockRequest::Grant { runner, deployment } => {
                 let deployment = self.which(*deployment)?.id;
-                let cmd = Grant { deployment, runner: format!("r{runner}"), nonce: nonce_of(*runner) };
+                let cmd = GrantCommand { deployment, runner: format!("r{runner}"), nonce: nonce_of(*runner) };
                 Some(ruling_answer(grant(lock, &cmd, moment), |it| LockAnswer::Deployment(Box::new(it))))
             }
             LockRequest::Report { deployment, nonce, outcome } => {
@@ -291,7 +291,7 @@ impl<R: LockRecords> RequestView<'_, R> {
             LockRequest::Beat { deployment, nonce } => {
                 let deployment = self.which(*deployment)?;
                 let order = order(lock, deployment.id, &nonce_as_sent(&deployment, *nonce));
-                Some(Decision::calm(LockAnswer::Order(order)))
+                Some(RuleDecision::without_changes(LockAnswer::Order(order)))
             }
             _ => None,
         }
@@ -339,7 +339,7 @@ impl<R: LockRecords> RequestView<'_, R> {
                 unfinished.filter(|it| it.attempt().is_none()).nth(usize::from(before)).cloned()
             }
             WhichDeployment::Reset => {
-                unfinished.find(|it| it.target.work == berth_core::deployment::Work::Reset).cloned()
+                unfinished.find(|it| it.target.purpose == berth_core::deployment::DeploymentPurpose::Reset).cloned()
             }
             WhichDeployment::Back(count) => {
                 self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))
@@ -350,14 +350,14 @@ impl<R: LockRecords> RequestView<'_, R> {
 }
 
 impl ReportedOutcome {
-    pub fn to_outcome(self) -> Outcome {
+    pub fn to_outcome(self) -> DeploymentOutcome {
         match self {
-            ReportedOutcome::Succeeded => Outcome::Succeeded,
+            ReportedOutcome::Succeeded => DeploymentOutcome::Succeeded,
             ReportedOutcome::Failed => {
-                Outcome::Failed(Failure { cause: Cause::StepFailed, detail: "exit code 1".into() })
+                DeploymentOutcome::Failed(ExecutionFailure { cause: FailureCode::StepFailed, detail: "exit code 1".into() })
             }
-            ReportedOutcome::Stopped => Outcome::Stopped,
-            ReportedOutcome::Lost => Outcome::Lost,
+            ReportedOutcome::Stopped => DeploymentOutcome::Stopped,
+            ReportedOutcome::Lost => DeploymentOutcome::Lost,
         }
     }
 }
@@ -369,15 +369,15 @@ fn nonce_as_sent(deployment: &EnvironmentDeployment, nonce: WhichNonce) -> Strin
     }
 }
 
-fn ignore_answer<A>(decision: Decision<A>) -> Decision<LockAnswer> {
+fn ignore_answer<A>(decision: RuleDecision<A>) -> RuleDecision<LockAnswer> {
     map_answer(decision, |_| LockAnswer::Done)
 }
 
-fn ruling_answer<A>(ruling: Ruling<A>, answer: impl FnOnce(A) -> LockAnswer) -> Decision<LockAnswer> {
-    map_answer(ruling, |result: Result<A, Refusal>| result.map_or_else(LockAnswer::Refused, answer))
+fn ruling_answer<A>(ruling: RefusableDecision<A>, answer: impl FnOnce(A) -> LockAnswer) -> RuleDecision<LockAnswer> {
+    map_answer(ruling, |result: Result<A, CommandRefusal>| result.map_or_else(LockAnswer::Refused, answer))
 }
 
-fn map_answer<A>(decision: Decision<A>, answer: impl FnOnce(A) -> LockAnswer) -> Decision<LockAnswer> {
-    let Decision { changes, events, effects, answer: given } = decision;
-    Decision { changes, events, effects, answer: answer(given) }
+fn map_answer<A>(decision: RuleDecision<A>, answer: impl FnOnce(A) -> LockAnswer) -> RuleDecision<LockAnswer> {
+    let RuleDecision { changes, events, effects, answer: given } = decision;
+    RuleDecision { changes, events, effects, answer: answer(given) }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use berth_core::deployment::{DeploymentStatus, Work};
+use berth_core::deployment::{DeploymentState, DeploymentPurpose};
 use berth_core::environment::{Lock, Ticket};
 use berth_core::time::Timestamp;
 
@@ -92,18 +92,18 @@ fn canonical(model: &LockModel) -> String {
             "{} {:?} {:?} {};",
             ticket.holder.name,
             from_now(Some(ticket.expires_at)),
-            ticket.wish,
+            ticket.terms,
             takeover(&lock, ticket, from_now)
         );
     }
     for it in &lock.deployments {
-        let work = match it.target.work {
-            Work::Reset => "reset",
-            Work::Session(id) if lock.session.as_ref().is_some_and(|session| session.id == id) => "own",
-            Work::Session(_) => "old",
+        let work = match it.target.purpose {
+            DeploymentPurpose::Reset => "reset",
+            DeploymentPurpose::Session(id) if lock.session.as_ref().is_some_and(|session| session.id == id) => "own",
+            DeploymentPurpose::Session(_) => "old",
         };
         let cause = match &it.status {
-            DeploymentStatus::Cancelling(cancel) => cancel.cause.as_str(),
+            DeploymentState::Cancelling(cancel) => cancel.cause.as_str(),
             _ => "",
         };
         let nonce = it.attempt().map(|attempt| &attempt.nonce);

@@ -1,7 +1,7 @@
 //! Random command sequences, biased towards rare cases: races, expiries, late messages.
 
-use berth_core::environment::deploy::OnConflict;
-use berth_core::environment::force::Mode;
+use berth_core::environment::deploy::ConflictMode;
+use berth_core::environment::force::TakeoverMode;
 
 use super::cast;
 use super::command::{
@@ -64,10 +64,10 @@ pub(crate) fn ask(chance: &mut SeededRandom, is_calm: bool) -> LockRequest {
             session: session(chance),
             commit: chance.small(4),
             on_conflict: chance.pick(&[
-                OnConflict::Queue,
-                OnConflict::Queue,
-                OnConflict::Supersede,
-                OnConflict::Reject,
+                ConflictMode::Queue,
+                ConflictMode::Queue,
+                ConflictMode::Supersede,
+                ConflictMode::Reject,
             ]),
             override_drain: chance.percent(25),
         },
@@ -114,9 +114,9 @@ fn claim(chance: &mut SeededRandom, by: u8) -> LockRequest {
 
 fn force(chance: &mut SeededRandom, by: u8) -> LockRequest {
     let mode = match chance.below(5) {
-        0..3 => Mode::Now,
-        3 => Mode::AfterCurrentDeployment,
-        _ => Mode::Grace { seconds: chance.pick(&[1, 30, 300]) },
+        0..3 => TakeoverMode::Now,
+        3 => TakeoverMode::AfterCurrentDeployment,
+        _ => TakeoverMode::Grace { seconds: chance.pick(&[1, 30, 300]) },
     };
     let commit = if chance.percent(60) { Some(chance.small(4)) } else { None };
     LockRequest::Force { by, commit, mode, stale_fence: stale_fence(chance, 40) }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use berth_core::decision::Decision;
+use berth_core::decision::RuleDecision;
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::declare::declare;
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Lock, Moment, Session, Ticket};
+use berth_core::environment::{Lock, DecisionContext, Session, Ticket};
 use berth_core::id::EnvironmentId;
-use berth_core::world::{Outdated, World};
+use berth_core::world::{VersionConflict, MemoryStore};
 
 use super::answer::LockAnswer;
 use super::cast;
@@ -20,7 +20,7 @@ use super::surroundings::Surroundings;
 /// The records in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LockModel {
-    pub world: World,
+    pub world: MemoryStore,
     pub around: Surroundings,
 }
 
@@ -31,11 +31,11 @@ pub struct LockStep {
     /// The environment that the name referred to.
     pub environment: EnvironmentId,
     pub ask: LockRequest,
-    pub moment: Moment,
+    pub moment: DecisionContext,
     /// As loaded; `None` if the environment did not exist yet.
     pub before: Option<Lock>,
     pub subject: RequestSubject,
-    pub decision: Decision<LockAnswer>,
+    pub decision: RuleDecision<LockAnswer>,
     /// Another participant had written since: nothing was written.
     pub is_outdated: bool,
 }
@@ -61,7 +61,7 @@ impl Default for LockModel {
 
 impl LockModel {
     pub fn of_run(run: u32) -> Self {
-        let mut model = Self { world: World::default(), around: Surroundings::default() };
+        let mut model = Self { world: MemoryStore::default(), around: Surroundings::default() };
         model.around.run = run;
         for place in 0..2 {
             let id = model.around.environment(place);
@@ -75,7 +75,7 @@ impl LockModel {
     }
 }
 
-impl LockRecords for World {
+impl LockRecords for MemoryStore {
     fn lock(&self, environment: EnvironmentId) -> Option<Lock> {
         self.load(environment)
     }
@@ -158,7 +158,7 @@ impl LockModel {
     /// Writes the decision unless it is outdated.
     pub fn commit_unwatched(&mut self, mut step: LockStep) -> LockStep {
         match self.world.apply(step.decision.clone()) {
-            Err(Outdated) => step.is_outdated = true,
+            Err(VersionConflict) => step.is_outdated = true,
             Ok(_) => {
                 self.around.note_commit(step.place, &step.ask);
                 // A new pipeline is stopped like the others.

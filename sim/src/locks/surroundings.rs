@@ -1,7 +1,7 @@
 //! State around the locks, the same for every backend: the clock, the epoch, revoked tokens, stopped pipelines.
 
 use berth_core::environment::limits::RUNNER_LOST_S;
-use berth_core::environment::{Lock, Moment};
+use berth_core::environment::{Lock, DecisionContext};
 use berth_core::id::EnvironmentId;
 use berth_core::time::Timestamp;
 
@@ -56,13 +56,13 @@ impl Surroundings {
     }
 
     /// Unique for every decision, including the second of a race.
-    pub fn moment(&mut self) -> Moment {
+    pub fn moment(&mut self) -> DecisionContext {
         self.drawn += 1;
         let mut entropy = [0; 10];
         // An id overwrites the first bytes; the decision's number is in the last.
         entropy[3] = 0x80;
         entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
-        Moment { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }
+        DecisionContext { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }
     }
 
     /// `lock` is that of the environment that the change names, if any.

@@ -5,16 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::decision::{Change, Decision, Record};
-use berth_core::deployment::environment::report::Order;
-use berth_core::deployment::run::begin::{Begin, begin};
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::deployment::environment::report::RunnerOrder;
+use berth_core::deployment::run::begin::{BeginRunCommand, begin};
 use berth_core::deployment::run::grant::{GrantStep, grant};
 use berth_core::deployment::run::limits::POLL_LOSSES_MAX;
 use berth_core::deployment::run::{
-    Outcome, Parking, Plan, Resolution, Run, StepStatus, cancel, held, park, report, resolve,
+    AttemptOutcome, UnfinishedResponse, Plan, OutcomeResolution, Run, StepRunStatus, cancel, held, park, report, resolve,
 };
-use berth_core::deployment::{Cause, Failure};
-use berth_core::environment::Moment;
+use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::environment::DecisionContext;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
@@ -74,9 +74,9 @@ impl Walk {
         let plan = custom_plan(&mut chance);
         let (deployment, pipeline) =
             (DeploymentId::from_parts(START, [1; 10]), PipelineId::from_parts(START, [2; 10]));
-        let command = Begin { deployment, pipeline, built: None };
-        let decision = begin(&plan, command, &Moment { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] });
-        let Some(Change::Put(Record::Run(change))) = decision.changes.into_iter().next() else {
+        let command = BeginRunCommand { deployment, pipeline, built: None };
+        let decision = begin(&plan, command, &DecisionContext { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] });
+        let Some(RecordChange::Put(DomainRecord::Run(change))) = decision.changes.into_iter().next() else {
             unreachable!("a run that begins is written")
         };
         let mut records = RunRecords::default();
@@ -86,10 +86,10 @@ impl Walk {
         Ok(Self { chance, plan, run: change.run, records, now: START, known, nonces, spent })
     }
 
-    fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, RunViolation> {
+    fn commit<A>(&mut self, decision: RuleDecision<A>) -> Result<A, RunViolation> {
         let is_told = !decision.events.is_empty();
         for change in decision.changes {
-            let Change::Put(Record::Run(change)) = change else { continue };
+            let RecordChange::Put(DomainRecord::Run(change)) = change else { continue };
             ensure!(change.is_quiet != is_told, "events", "a change without an event, or with two");
             self.records.apply(&change)?;
             ensure!(self.records.hold(&change.run), "written", "what was handed out is not what was written");
@@ -119,7 +119,7 @@ impl Walk {
     }
 
     fn grant(&mut self) -> Checked {
-        let Some(at) = self.pick(|run, at| run.steps[at].status == StepStatus::Ready) else { return Ok(()) };
+        let Some(at) = self.pick(|run, at| run.steps[at].status == StepRunStatus::Ready) else { return Ok(()) };
         self.nonces += 1;
         let nonce = format!("n{}", self.nonces);
         let (step, runner) = (self.run.steps[at].id, "runner".to_owned());
@@ -130,7 +130,7 @@ impl Walk {
         if attempt.number != known.attempt {
             ensure!(!known.is_unanswered, "on_lost", "{name} started again without being resolved");
             ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
-            let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds()));
+            let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).timeout_seconds()));
             *known =
                 StepKnowledge { attempt: attempt.number, is_pending: true, by, ..StepKnowledge::default() };
         } else {
@@ -141,7 +141,7 @@ impl Walk {
         ensure!(state == known.state, "state", "{name} was called with {state:?}, not {:?}", known.state);
         ensure!(!known.asks, "asks", "{name} was called before anybody had agreed");
         ensure!(known.earliest.is_none_or(|at| at <= self.now), "pause", "{name} was called too early");
-        let is_poll = memory.is_some_and(berth_core::deployment::run::Memory::is_poll);
+        let is_poll = memory.is_some_and(berth_core::deployment::run::CustomStepState::is_poll);
         ensure!(is_poll || known.is_pending, "once", "{name} takes effect a second time");
         let is_late = state.is_some() && known.by.is_some_and(|by| by <= self.now);
         ensure!(!is_late, "time", "{name} was called after its time");
@@ -157,20 +157,20 @@ impl Walk {
     fn end(&mut self, at: usize, kind: u64) -> Checked {
         let Some(live) = self.run.steps[at].live.clone() else { return Ok(()) };
         let step = live.step;
-        let was_stopping = report::order(&self.run, step, &live.nonce) == Order::Cancel;
+        let was_stopping = report::order(&self.run, step, &live.nonce) == RunnerOrder::Cancel;
         self.spent.push((at, live.nonce.clone()));
         let is_poll = !self.known[at].is_pending;
         let parking = match kind {
             0..8 => {
                 let state = json!({ "answer": self.nonces });
-                Some(Parking::Polls { state, pause_ms: self.chance.pick(&[100, 5_000, 60_000]) })
+                Some(UnfinishedResponse::Polls { state, pause_ms: self.chance.pick(&[100, 5_000, 60_000]) })
             }
-            8..10 => Some(Parking::Asks { context: Some("is it so?".into()) }),
+            8..10 => Some(UnfinishedResponse::Asks { context: Some("is it so?".into()) }),
             _ => None,
         };
         let outcome = outcome(kind);
-        let never_ran = parking.is_none() && matches!(outcome, Outcome::NeverStarted { .. });
-        let asks = matches!(parking, Some(Parking::Asks { .. }));
+        let never_ran = parking.is_none() && matches!(outcome, AttemptOutcome::NeverStarted { .. });
+        let asks = matches!(parking, Some(UnfinishedResponse::Asks { .. }));
         let parking_is_answer = parking.is_some();
         if !never_ran && !asks {
             self.known[at].is_pending = false;
@@ -185,7 +185,7 @@ impl Walk {
         if was_stopping {
             let status = step.status;
             ensure!(
-                status == StepStatus::Cancelled,
+                status == StepRunStatus::Cancelled,
                 "E9",
                 "{} was told to stop and is {status:?}",
                 step.step
@@ -193,17 +193,17 @@ impl Walk {
             return Ok(());
         }
         match parking {
-            Some(Parking::Polls { state, pause_ms }) => {
+            Some(UnfinishedResponse::Polls { state, pause_ms }) => {
                 let pause = i64::try_from(pause_ms).unwrap_or(0);
                 (known.state, known.earliest) = (Some(state), Some(self.now.plus_millis(pause)));
             }
-            Some(Parking::Asks { .. }) => {
+            Some(UnfinishedResponse::Asks { .. }) => {
                 (known.asks, known.asked_at, known.earliest) = (true, Some(self.now), None);
             }
             None => {
                 let is_unknown = matches!(
                     outcome,
-                    Outcome::Lost | Outcome::Interrupted | Outcome::Stopped | Outcome::Unanswered { .. }
+                    AttemptOutcome::Lost | AttemptOutcome::Interrupted | AttemptOutcome::Stopped | AttemptOutcome::Unanswered { .. }
                 );
                 let (goes_on, name) = (step.memory.is_some(), &step.step);
                 known.polls_lost += u32::from(is_poll && is_unknown);
@@ -217,8 +217,8 @@ impl Walk {
                     "{name} ended after {lost} lost polls"
                 );
                 let is_late = is_poll
-                    && matches!(&outcome, Outcome::Failed { failure, .. } if failure.cause == Cause::TimedOut);
-                let is_over = step.status == StepStatus::Failed;
+                    && matches!(&outcome, AttemptOutcome::Failed { failure, .. } if failure.cause == FailureCode::TimedOut);
+                let is_over = step.status == StepRunStatus::Failed;
                 ensure!(!is_late || is_over, "once", "{name} begins anew after a poll that took too long");
                 known.earliest = None;
                 let asks = self.plan.step(step).on_lost == OnLost::Ask;
@@ -234,11 +234,11 @@ impl Walk {
     /// Approves or rejects what a step asks for.
     fn answer(&mut self) -> Checked {
         let is_asking =
-            |run: &Run, at: usize| run.steps[at].asks().is_some() && run.held().any(|it| it == at);
+            |run: &Run, at: usize| run.steps[at].pending_approval().is_some() && run.gated_steps().any(|it| it == at);
         let Some(at) = self.pick(is_asking) else { return Ok(()) };
         let (step, now) = (self.run.steps[at].id, self.now);
         if self.chance.percent(80) {
-            self.commit(held::approved(&self.run, &self.plan, step, "usr_ada", now))?;
+            self.commit(held::pass_approval(&self.run, &self.plan, step, "usr_ada", now))?;
             let known = &mut self.known[at];
             let waited = known.asked_at.map_or(0, |at| now.as_micros() - at.as_micros());
             known.by = known.by.map(|by| Timestamp::from_micros(by.as_micros() + waited));
@@ -247,11 +247,11 @@ impl Walk {
             let by = memory.and_then(|memory| memory.approved_by.as_deref());
             ensure!(by == Some("usr_ada"), "asks", "{} does not know who agreed", self.run.steps[at].step);
         } else {
-            let failure = Failure { cause: Cause::ApprovalRejected, detail: "no".into() };
-            self.commit(held::refused(&self.run, &self.plan, step, failure, now))?;
+            let failure = ExecutionFailure { cause: FailureCode::ApprovalRejected, detail: "no".into() };
+            self.commit(held::fail_approval(&self.run, &self.plan, step, failure, now))?;
             let status = self.run.steps[at].status;
             ensure!(
-                status == StepStatus::Failed,
+                status == StepRunStatus::Failed,
                 "asks",
                 "{} was refused and is {status:?}",
                 self.run.steps[at].step
@@ -262,9 +262,9 @@ impl Walk {
 
     fn resolve(&mut self) -> Checked {
         let is_unknown =
-            |run: &Run, at: usize| run.steps[at].status == StepStatus::Waiting && !run.steps[at].is_held();
+            |run: &Run, at: usize| run.steps[at].status == StepRunStatus::Waiting && !run.steps[at].is_gated();
         let Some(at) = self.pick(is_unknown) else { return Ok(()) };
-        let resolution = self.chance.pick(&[Resolution::Ran, Resolution::Retry, Resolution::Fail]);
+        let resolution = self.chance.pick(&[OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail]);
         if let Ok(decision) =
             resolve::resolve(&self.run, &self.plan, self.run.steps[at].id, resolution, self.now)
         {
@@ -277,7 +277,7 @@ impl Walk {
     fn pass(&mut self) -> Checked {
         let until = match self.chance.below(4) {
             0 => self.run.wakes_at(),
-            1 => self.run.ready_at(),
+            1 => self.run.next_ready_at(),
             _ => Some(self.now.plus_millis(self.chance.pick(&[1, 100, 5_000, 70_000]))),
         };
         self.now = self.now.max(until.unwrap_or(self.now));
@@ -313,11 +313,11 @@ impl Walk {
         let nth = usize::try_from(self.chance.below(self.spent.len() as u64)).unwrap_or(0);
         let (at, nonce) = self.spent[nth].clone();
         let (step, state) = (self.run.steps[at].id, json!("late"));
-        let parking = Parking::Polls { state, pause_ms: 1 };
+        let parking = UnfinishedResponse::Polls { state, pause_ms: 1 };
         let late = park::park(&self.run, &self.plan, step, &nonce, parking, self.now);
-        ensure!(late.changes.is_empty() && late.answer == Order::Stale, "stale", "a late answer was kept");
+        ensure!(late.changes.is_empty() && late.answer == RunnerOrder::Stale, "stale", "a late answer was kept");
         let late = report::report(&self.run, &self.plan, step, &nonce, outcome(10), self.now);
-        ensure!(late.changes.is_empty() && late.answer == Order::Stale, "stale", "a late end was kept");
+        ensure!(late.changes.is_empty() && late.answer == RunnerOrder::Stale, "stale", "a late end was kept");
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl Walk {
             }
             self.answer()?;
             self.resolve()?;
-            let next = self.run.ready_at().into_iter().chain(self.run.wakes_at()).min();
+            let next = self.run.next_ready_at().into_iter().chain(self.run.wakes_at()).min();
             self.now = self.now.max(next.unwrap_or(self.now));
             self.wake()?;
             self.grant()?;
@@ -354,21 +354,21 @@ impl Walk {
 const ENDS_WELL: u64 = 10;
 const ENDS_LOST: u64 = 16;
 
-fn outcome(kind: u64) -> Outcome {
+fn outcome(kind: u64) -> AttemptOutcome {
     match kind {
-        ENDS_WELL..13 => Outcome::Succeeded { outputs: BTreeMap::new(), artifacts: BTreeMap::new() },
+        ENDS_WELL..13 => AttemptOutcome::Succeeded { outputs: BTreeMap::new(), artifacts: BTreeMap::new() },
         13 => {
-            let failure = Failure { cause: Cause::StepFailed, detail: "no quota".into() };
-            Outcome::Failed { failure, exit_code: None }
+            let failure = ExecutionFailure { cause: FailureCode::StepFailed, detail: "no quota".into() };
+            AttemptOutcome::Failed { failure, exit_code: None }
         }
-        14 => Outcome::never_started("no disk".into()),
-        15 => Outcome::Unanswered { detail: "it crashed".into() },
-        17 => Outcome::Interrupted,
-        18 => Outcome::Stopped,
+        14 => AttemptOutcome::never_started("no disk".into()),
+        15 => AttemptOutcome::Unanswered { detail: "it crashed".into() },
+        17 => AttemptOutcome::Interrupted,
+        18 => AttemptOutcome::Stopped,
         19 => {
-            let failure = Failure { cause: Cause::TimedOut, detail: "took too long".into() };
-            Outcome::Failed { failure, exit_code: None }
+            let failure = ExecutionFailure { cause: FailureCode::TimedOut, detail: "took too long".into() };
+            AttemptOutcome::Failed { failure, exit_code: None }
         }
-        _ => Outcome::Lost,
+        _ => AttemptOutcome::Lost,
     }
 }

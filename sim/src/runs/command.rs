@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use berth_core::deployment::run::retry::From;
-use berth_core::deployment::run::{Outcome, Resolution};
-use berth_core::deployment::{Cause, Failure};
+use berth_core::deployment::run::retry::RetryStart;
+use berth_core::deployment::run::{AttemptOutcome, OutcomeResolution};
+use berth_core::deployment::{FailureCode, ExecutionFailure};
 
 /// A step by its position among those in a state, modulo their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,11 +73,11 @@ pub enum RunCommand {
     },
     Retry {
         stage: WhichStage,
-        from: From,
+        from: RetryStart,
     },
     Resolve {
         step: StepPick,
-        resolution: Resolution,
+        resolution: OutcomeResolution,
     },
     Enter,
     /// A newer deployment wants the stage that it waits for.
@@ -107,20 +107,20 @@ impl SimulatedEnd {
     ];
 
     /// As reported by a runner; `name` distinguishes the outputs of steps.
-    pub fn outcome(self, name: &str) -> Outcome {
+    pub fn outcome(self, name: &str) -> AttemptOutcome {
         match self {
             SimulatedEnd::Succeeded => {
                 let outputs = BTreeMap::from([("of".to_owned(), name.to_owned())]);
-                Outcome::Succeeded { outputs, artifacts: BTreeMap::new() }
+                AttemptOutcome::Succeeded { outputs, artifacts: BTreeMap::new() }
             }
             SimulatedEnd::Failed => {
-                let failure = Failure { cause: Cause::StepFailed, detail: "exit code 1".into() };
-                Outcome::Failed { failure, exit_code: Some(1) }
+                let failure = ExecutionFailure { cause: FailureCode::StepFailed, detail: "exit code 1".into() };
+                AttemptOutcome::Failed { failure, exit_code: Some(1) }
             }
-            SimulatedEnd::Stopped => Outcome::Stopped,
-            SimulatedEnd::Interrupted => Outcome::Interrupted,
-            SimulatedEnd::Lost => Outcome::Lost,
-            SimulatedEnd::NeverStarted => Outcome::never_started("no disk".into()),
+            SimulatedEnd::Stopped => AttemptOutcome::Stopped,
+            SimulatedEnd::Interrupted => AttemptOutcome::Interrupted,
+            SimulatedEnd::Lost => AttemptOutcome::Lost,
+            SimulatedEnd::NeverStarted => AttemptOutcome::never_started("no disk".into()),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Reference model: how a scenario must end, computed from the plan without the rules.
 
 use berth_core::deployment::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
-use berth_core::deployment::run::retry::From;
-use berth_core::deployment::run::{Resolution, StageKind};
+use berth_core::deployment::run::retry::RetryStart;
+use berth_core::deployment::run::{OutcomeResolution, StageType};
 use berth_core::step::OnLost;
 
 use super::command::SimulatedEnd;
@@ -117,9 +117,9 @@ impl Book<'_> {
         let Some(answer) = answers.get(fate.answered) else { return false };
         fate.answered += 1;
         fate.state = match answer {
-            Resolution::Ran => ReferenceState::Over("succeeded"),
-            Resolution::Retry => ReferenceState::Todo,
-            Resolution::Fail => ReferenceState::Over("failed"),
+            OutcomeResolution::Ran => ReferenceState::Over("succeeded"),
+            OutcomeResolution::Retry => ReferenceState::Todo,
+            OutcomeResolution::Fail => ReferenceState::Over("failed"),
         };
         true
     }
@@ -133,7 +133,7 @@ impl Book<'_> {
         for stage in self.stage..self.fates.len() {
             self.words[stage] = "pending";
             for fate in &mut self.fates[stage] {
-                if fate.state != ReferenceState::Over("succeeded") || *from == From::Start {
+                if fate.state != ReferenceState::Over("succeeded") || *from == RetryStart::Start {
                     let Fate { executions, spoken, answered, .. } = *fate;
                     *fate = Fate { executions, spoken, answered, ..Fate::default() };
                 }
@@ -174,7 +174,7 @@ impl Book<'_> {
     }
 
     fn arrive(&mut self) {
-        let is_shared = self.scenario.shape.stages[self.stage].0 == StageKind::Stage;
+        let is_shared = self.scenario.shape.stages[self.stage].0 == StageType::Stage;
         self.words[self.stage] = if is_shared { "queued" } else { "running" };
         self.settle();
     }

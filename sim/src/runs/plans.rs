@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use berth_core::deployment::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
+use berth_core::deployment::run::{Plan, StagePlan, StepPlan, StageType, StepActivation};
 use berth_core::id::RegistryId;
 use berth_core::pipeline::grammar::StepId;
-use berth_core::pipeline::model::{OnFailure, Retry, StepType};
-use berth_core::pipeline::seconds::Seconds;
-use berth_core::registry::{InputMode, Pinned, RegistryName};
-use berth_core::step::{Builtin, Network, OnLost};
+use berth_core::pipeline::model::{OnFailure, RetryPolicy, StepType};
+use berth_core::pipeline::seconds::DurationSeconds;
+use berth_core::registry::{InputMode, PinnedStep, RegistryName};
+use berth_core::step::{BuiltinStepType, NetworkAccess, OnLost};
 use berth_core::time::Timestamp;
 
 use crate::random::SeededRandom;
@@ -17,7 +17,7 @@ use crate::random::SeededRandom;
 /// The part of a plan that matters to the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanShape {
-    pub stages: Vec<(StageKind, Vec<StepShape>)>,
+    pub stages: Vec<(StageType, Vec<StepShape>)>,
 }
 
 /// The part of a step that matters to the rules.
@@ -49,8 +49,8 @@ pub fn shape(chance: &mut SeededRandom) -> PlanShape {
     let count = chance.pick(&[1, 1, 2, 2, 3, 4]);
     let stages = (0..count).map(|at| {
         let kinds = match at {
-            0 => &[StageKind::Build, StageKind::Stage, StageKind::Environment][..],
-            _ => &[StageKind::Stage, StageKind::Environment][..],
+            0 => &[StageType::Build, StageType::Stage, StageType::Environment][..],
+            _ => &[StageType::Stage, StageType::Environment][..],
         };
         (chance.pick(kinds), steps(chance))
     });
@@ -103,7 +103,7 @@ fn needs(chance: &mut SeededRandom, order: &[usize], at: usize, way: u64) -> Vec
 
 /// Builds the plan of a shape.
 pub fn plan(shape: &PlanShape) -> Plan {
-    let stages = shape.stages.iter().zip(NAMES).map(|((kind, steps), name)| PlannedStage {
+    let stages = shape.stages.iter().zip(NAMES).map(|((kind, steps), name)| StagePlan {
         name: name.to_owned(),
         kind: *kind,
         contexts: BTreeMap::new(),
@@ -115,20 +115,20 @@ pub fn plan(shape: &PlanShape) -> Plan {
     Plan { source: None, stages: stages.collect(), analyses_failures: false }
 }
 
-fn planned_step(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
+fn planned_step(stage: &str, at: usize, shape: &StepShape) -> StepPlan {
     let name = format!("{stage}-{at}");
-    PlannedStep {
+    StepPlan {
         id: StepId::parse(&name).unwrap_or_else(|wrong| unreachable!("{wrong}")),
         name,
-        kind: StepType::Builtin(Builtin::Dummy),
+        kind: StepType::Builtin(BuiltinStepType::Dummy),
         custom: None,
         needs: shape.needs.clone(),
         when: match shape.runs {
-            RunCondition::Always => When::Always,
-            RunCondition::Never => When::Never,
-            RunCondition::IfTrue => When::If("true".to_owned()),
-            RunCondition::IfFalse => When::If("false".to_owned()),
-            RunCondition::IfBroken => When::If("never(".to_owned()),
+            RunCondition::Always => StepActivation::Always,
+            RunCondition::Never => StepActivation::Never,
+            RunCondition::IfTrue => StepActivation::If("true".to_owned()),
+            RunCondition::IfFalse => StepActivation::If("false".to_owned()),
+            RunCondition::IfBroken => StepActivation::If("never(".to_owned()),
         },
         params: Default::default(),
         env: BTreeMap::new(),
@@ -139,10 +139,10 @@ fn planned_step(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
         timeout: None,
         retry: shape
             .retry
-            .map(|(attempts, seconds)| Retry { attempts, backoff: Seconds::from_secs(seconds) }),
+            .map(|(attempts, seconds)| RetryPolicy { attempts, backoff: DurationSeconds::from_secs(seconds) }),
         on_lost: shape.on_lost,
         runs_on: Vec::new(),
-        network: Network::Host,
+        network: NetworkAccess::Host,
     }
 }
 
@@ -156,18 +156,18 @@ pub(super) fn custom_plan(chance: &mut SeededRandom) -> Plan {
         retry: chance.percent(30).then_some((3, 5)),
         on_lost: chance.pick(&[OnLost::Ask, OnLost::Ask, OnLost::Retry, OnLost::Fail]),
     });
-    let shape = PlanShape { stages: vec![(StageKind::Environment, steps.collect())] };
+    let shape = PlanShape { stages: vec![(StageType::Environment, steps.collect())] };
     let mut plan = plan(&shape);
     for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
         step.kind = StepType::Custom("tools/deploy".into());
-        step.timeout = Some(Seconds::from_secs(chance.pick(&[30, 600, 86_400])));
+        step.timeout = Some(DurationSeconds::from_secs(chance.pick(&[30, 600, 86_400])));
         step.custom = Some(pinned_versions());
     }
     plan
 }
 
-fn pinned_versions() -> Pinned {
-    Pinned {
+fn pinned_versions() -> PinnedStep {
+    PinnedStep {
         registry: RegistryId::from_parts(Timestamp::from_micros(1), [5; 10]),
         name: RegistryName::parse("tools").unwrap_or_else(|wrong| unreachable!("{wrong}")),
         commit: "c0ffee".into(),

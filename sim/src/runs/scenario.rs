@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use berth_core::deployment::run::retry::From;
-use berth_core::deployment::run::{Resolution, RunStatus, StageStatus, StepStatus};
+use berth_core::deployment::run::retry::RetryStart;
+use berth_core::deployment::run::{OutcomeResolution, RunStatus, StageRunStatus, StepRunStatus};
 use berth_core::step::OnLost;
 
 use super::check::{RunViolation, ensure};
@@ -30,11 +30,11 @@ pub struct Scenario {
     pub ranks: Vec<u64>,
     /// How executions end that no crash ends; after these, all succeed.
     pub script: Vec<Vec<SimulatedEnd>>,
-    pub answers: Vec<Vec<Resolution>>,
+    pub answers: Vec<Vec<OutcomeResolution>>,
     /// Turns in which the process crashes.
     pub crashes: BTreeSet<u32>,
     pub cancel_at: Option<u32>,
-    pub retries: Vec<From>,
+    pub retries: Vec<RetryStart>,
 }
 
 pub(super) const TURNS_MAX: u32 = 2_000;
@@ -54,13 +54,13 @@ pub fn scenario(seed: u64) -> Scenario {
     let script = (0..count).map(|_| ends(&mut chance, luck)).collect();
     let answers = (0..count).map(|_| {
         let given = chance.below(3);
-        let all = [Resolution::Ran, Resolution::Retry, Resolution::Fail];
+        let all = [OutcomeResolution::Ran, OutcomeResolution::Retry, OutcomeResolution::Fail];
         (0..given).map(|_| chance.pick(&all)).collect()
     });
     let answers = answers.collect();
     let crashes = (0..chance.below(4)).map(|_| u32::from(chance.small(40))).collect();
     let cancel_at = chance.percent(15).then(|| u32::from(chance.small(30)));
-    let retries = (0..chance.below(3)).map(|_| chance.pick(&[From::Failed, From::Failed, From::Start]));
+    let retries = (0..chance.below(3)).map(|_| chance.pick(&[RetryStart::Failed, RetryStart::Failed, RetryStart::Start]));
     let retries = retries.collect();
     let width = usize::from(chance.pick(&[1u8, 1, 2, 3, 8]));
     Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }
@@ -131,7 +131,7 @@ impl Player<'_> {
         // Longer than any retry delay.
         scene.now = scene.now.plus_seconds(3_600);
         if scene.run.status().is_final() {
-            let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
+            let failed = scene.run.stages.iter().position(|stage| stage.status == StageRunStatus::Failed);
             let from = self.scenario.retries.get(self.retried);
             let (Some(stage), Some(from)) = (failed, from) else { return Ok(false) };
             self.retried += 1;
@@ -157,7 +157,7 @@ impl Player<'_> {
         let steps = || scene.run.steps.iter().enumerate();
         let live = || steps().filter(|(_, step)| step.live.is_some()).map(|(at, _)| at);
         let rank = |at: &usize| self.scenario.ranks[*at];
-        let ready = scene.run.ready(scene.now).into_iter().min_by_key(rank);
+        let ready = scene.run.ready_steps(scene.now).into_iter().min_by_key(rank);
         if let Some(at) = ready.filter(|_| live().count() < self.scenario.width) {
             return Some(RunRequest::Grant { at, nonce: scene.fresh() });
         }
@@ -168,7 +168,7 @@ impl Player<'_> {
             let nonce = scene.run.steps[at].live.as_ref()?.nonce.clone();
             return Some(RunRequest::Report { at, nonce, ends });
         }
-        let (at, _) = steps().find(|(_, step)| step.status == StepStatus::Waiting)?;
+        let (at, _) = steps().find(|(_, step)| step.status == StepRunStatus::Waiting)?;
         let resolution = *self.scenario.answers[at].get(self.answered[at])?;
         self.answered[at] += 1;
         Some(RunRequest::Resolve { at, resolution })
@@ -213,13 +213,13 @@ impl Scene {
         {
             return Some(RunRequest::Report { at, nonce, ends: SimulatedEnd::Succeeded });
         }
-        if let Some(ready_at) = self.run.ready_at() {
+        if let Some(ready_at) = self.run.next_ready_at() {
             self.now = self.now.max(ready_at);
-            let at = self.run.ready(self.now).first().copied()?;
+            let at = self.run.ready_steps(self.now).first().copied()?;
             return Some(RunRequest::Grant { at, nonce: self.fresh() });
         }
-        let waiting = steps().find(|(_, step)| step.status == StepStatus::Waiting).map(|(at, _)| at);
-        waiting.map(|at| RunRequest::Resolve { at, resolution: Resolution::Ran })
+        let waiting = steps().find(|(_, step)| step.status == StepRunStatus::Waiting).map(|(at, _)| at);
+        waiting.map(|at| RunRequest::Resolve { at, resolution: OutcomeResolution::Ran })
     }
 }
 

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use berth_core::decision::{Change, Decision, Record, Refusal};
-use berth_core::deployment::environment::report::Order;
-use berth_core::deployment::run::begin::{Begin, Built, begin};
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use berth_core::deployment::environment::report::RunnerOrder;
+use berth_core::deployment::run::begin::{BeginRunCommand, BuildResults, begin};
 use berth_core::deployment::run::grant::GrantStep;
-use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::retry::RetryStart;
 use berth_core::deployment::run::{
-    Attempt, Plan, Resolution, Run, RunChange, StageKind, StageStatus, StepStatus, cancel, enter, grant,
+    Attempt, Plan, OutcomeResolution, Run, RunChange, StageType, StageRunStatus, StepRunStatus, cancel, enter, grant,
     report, resolve, retry,
 };
-use berth_core::deployment::{Cancel, CancelCause};
-use berth_core::environment::Moment;
+use berth_core::deployment::{CancelRequest, CancelCause};
+use berth_core::environment::DecisionContext;
 use berth_core::event::{Actor, NewEvent};
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
@@ -35,8 +35,8 @@ pub enum RunRequest {
     Beat { at: usize, nonce: String },
     Cancel,
     CancelStage { stage: usize },
-    Retry { stage: usize, from: From },
-    Resolve { at: usize, resolution: Resolution },
+    Retry { stage: usize, from: RetryStart },
+    Resolve { at: usize, resolution: OutcomeResolution },
     Enter,
     Overtaken,
 }
@@ -46,8 +46,8 @@ pub enum RunRequest {
 pub enum RunAnswer {
     Done,
     Granted(Box<Attempt>),
-    Order(Order),
-    Refused(Refusal),
+    Order(RunnerOrder),
+    Refused(CommandRefusal),
 }
 
 /// The decision of any rule.
@@ -87,13 +87,13 @@ impl Scene {
         is_built: bool,
     ) -> Result<Self, RunViolation> {
         let plan = plan(shape);
-        let command = Begin {
+        let command = BeginRunCommand {
             deployment: DeploymentId::from_parts(START, [number; 10]),
             pipeline: PipelineId::from_parts(START, [2; 10]),
             built: is_built.then(|| earlier_build(&plan)),
         };
         let told = decision_of(
-            begin(&plan, command, &Moment { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] }),
+            begin(&plan, command, &DecisionContext { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] }),
             |()| RunAnswer::Done,
         );
         let Some(mut change) = told.change else { unreachable!("a run that begins is written") };
@@ -113,7 +113,7 @@ impl Scene {
         match command {
             RunCommand::Pass { micros } => self.now = Timestamp::from_micros(self.now.as_micros() + micros),
             RunCommand::PassUntilReady { offset_micros } => {
-                if let Some(at) = self.run.ready_at() {
+                if let Some(at) = self.run.next_ready_at() {
                     self.now = self.now.max(Timestamp::from_micros(at.as_micros() + offset_micros));
                 }
             }
@@ -216,7 +216,7 @@ impl Scene {
                 RunRequest::CancelStage { stage: usize::from(*stage) % self.run.stages.len() }
             }
             RunCommand::Retry { stage, from } => {
-                let failed = || self.run.stages.iter().position(|it| it.status == StageStatus::Failed);
+                let failed = || self.run.stages.iter().position(|it| it.status == StageRunStatus::Failed);
                 let stage = match stage {
                     WhichStage::Failed => failed()?,
                     WhichStage::Any(stage) => usize::from(*stage) % self.run.stages.len(),
@@ -252,9 +252,9 @@ impl Scene {
             steps.filter(|(_, step)| step.status == status).map(|(at, _)| at).collect()
         };
         let (found, place): (Vec<usize>, u8) = match pick {
-            StepPick::Ready(place) => (with(StepStatus::Ready), place),
-            StepPick::Live(place) => (with(StepStatus::Running), place),
-            StepPick::Waiting(place) => (with(StepStatus::Waiting), place),
+            StepPick::Ready(place) => (with(StepRunStatus::Ready), place),
+            StepPick::Live(place) => (with(StepRunStatus::Running), place),
+            StepPick::Waiting(place) => (with(StepRunStatus::Waiting), place),
             StepPick::Any(place) => ((0..self.run.steps.len()).collect(), place),
         };
         found.get(usize::from(place) % found.len().max(1)).copied()
@@ -281,7 +281,7 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &RunRequest, now: Timestamp)
             decision_of(report::report(run, plan, step, nonce, outcome, now), RunAnswer::Order)
         }
         RunRequest::Beat { at, nonce } => {
-            decision_of(Decision::calm(report::order(run, run.steps[*at].id, nonce)), RunAnswer::Order)
+            decision_of(RuleDecision::without_changes(report::order(run, run.steps[*at].id, nonce)), RunAnswer::Order)
         }
         RunRequest::Cancel => decision_of(cancel::cancel(run, plan, &cancel_by_person(), now), done),
         RunRequest::CancelStage { stage } => {
@@ -298,19 +298,19 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &RunRequest, now: Timestamp)
             let resolved = resolve::resolve(run, plan, run.steps[*at].id, *resolution, now);
             resolved.map_or_else(refusal_of, |it| decision_of(it, done))
         }
-        RunRequest::Enter => decision_of(enter::enter(run, plan, now), done),
-        RunRequest::Overtaken => decision_of(enter::overtaken(run, plan, now), done),
+        RunRequest::Enter => decision_of(enter::enter_queued_stage(run, plan, now), done),
+        RunRequest::Overtaken => decision_of(enter::end_superseded(run, plan, now), done),
     }
 }
 
-pub(super) fn cancel_by_person() -> Cancel {
-    Cancel { by: Actor::system(), cause: CancelCause::Requested, reason: None }
+pub(super) fn cancel_by_person() -> CancelRequest {
+    CancelRequest { by: Actor::system(), cause: CancelCause::Requested, reason: None }
 }
 
-fn decision_of<A>(decision: Decision<A>, answer: impl FnOnce(A) -> RunAnswer) -> RunDecision {
+fn decision_of<A>(decision: RuleDecision<A>, answer: impl FnOnce(A) -> RunAnswer) -> RunDecision {
     let mut changes = decision.changes.into_iter();
     let change = match changes.next() {
-        Some(Change::Put(Record::Run(change))) => Some(change),
+        Some(RecordChange::Put(DomainRecord::Run(change))) => Some(change),
         _ => None,
     };
     RunDecision {
@@ -322,7 +322,7 @@ fn decision_of<A>(decision: Decision<A>, answer: impl FnOnce(A) -> RunAnswer) ->
     }
 }
 
-fn refusal_of(refusal: Refusal) -> RunDecision {
+fn refusal_of(refusal: CommandRefusal) -> RunDecision {
     RunDecision {
         change: None,
         is_change: false,
@@ -333,12 +333,12 @@ fn refusal_of(refusal: Refusal) -> RunDecision {
 }
 
 /// The build results of an earlier deployment, including skipped steps.
-fn earlier_build(plan: &Plan) -> Built {
-    let build = plan.stages.iter().find(|stage| stage.kind == StageKind::Build);
+fn earlier_build(plan: &Plan) -> BuildResults {
+    let build = plan.stages.iter().find(|stage| stage.kind == StageType::Build);
     let steps = build.into_iter().flat_map(|stage| stage.steps.iter().enumerate());
-    let ran = steps.filter(|(_, step)| step.when == berth_core::deployment::run::When::Always);
+    let ran = steps.filter(|(_, step)| step.when == berth_core::deployment::run::StepActivation::Always);
     let steps = ran.map(|(at, _)| (at, Default::default())).collect();
-    Built { by: DeploymentId::from_parts(START, [4; 10]), steps }
+    BuildResults { by: DeploymentId::from_parts(START, [4; 10]), steps }
 }
 
 impl fmt::Display for RunDecision {

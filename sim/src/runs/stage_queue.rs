@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use berth_core::decision::Decision;
-use berth_core::deployment::run::enter::{Contender, Entry, Waits, entry};
-use berth_core::deployment::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
-use berth_core::deployment::{Deployment, DeploymentStatus, StagesDeployment, StagesTarget, Trigger, stages};
+use berth_core::decision::RuleDecision;
+use berth_core::deployment::run::enter::{StageContender, StageEntry, WaitingDeployment, decide_entry};
+use berth_core::deployment::run::{OutcomeResolution, RunStatus, StageType, StageRunStatus, StepRunStatus};
+use berth_core::deployment::{Deployment, DeploymentState, StagesDeployment, StagesTarget, StartTrigger, stages};
 use berth_core::event::Actor;
 use berth_core::name::CommitId;
 
@@ -56,7 +56,7 @@ fn shared_shape(chance: &mut SeededRandom) -> PlanShape {
     let mut shape = shape(chance);
     for (kind, steps) in &mut shape.stages {
         if chance.percent(80) {
-            *kind = StageKind::Stage;
+            *kind = StageType::Stage;
         }
         steps.truncate(3);
         let count = steps.len();
@@ -105,11 +105,11 @@ impl StageQueue {
             resolved_commit: None,
             reason: None,
             requested_by: Actor::system(),
-            status: DeploymentStatus::Queued,
+            status: DeploymentState::Queued,
             created_at: START,
             started_at: None,
             finished_at: None,
-            target: StagesTarget { trigger: Trigger::Api, retried_by: BTreeSet::new(), bypass: None },
+            target: StagesTarget { trigger: StartTrigger::Api, retried_by: BTreeSet::new(), bypass: None },
         });
         let begun = stages::begin(&queued.answer, None, START).answer;
         self.tell(|| format!("{number} begins"));
@@ -125,17 +125,17 @@ impl StageQueue {
             let queued = self.entrants[place].scene.run.queued_for().map(|(stage, _)| stage);
             let Some(stage) = queued else { continue };
             let number = self.entrants[place].deployment.number;
-            let waits = Waits { number, is_kept: false, passes: false };
-            let said = entry(waits, &self.contenders(place, stage));
+            let waits = WaitingDeployment { number, is_protected: false, has_bypass: false };
+            let said = decide_entry(waits, &self.contenders(place, stage));
             self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
             match said {
-                Entry::Free => self.ask(place, &RunRequest::Enter)?,
-                Entry::Behind(other) => {
+                StageEntry::Free => self.ask(place, &RunRequest::Enter)?,
+                StageEntry::Behind(other) => {
                     let mut others = self.entrants.iter().filter(|it| it.deployment.id == other);
                     let is_inside = others.any(|it| it.scene.run.stages[stage].status.is_open());
                     ensure!(is_inside, "one at a time", "{number} waits for one that is not in the stage");
                 }
-                Entry::SupersededBy(other) => self.supersede(place, stage, other)?,
+                StageEntry::SupersededBy(other) => self.supersede(place, stage, other)?,
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl StageQueue {
     fn supersede(&mut self, place: usize, stage: usize, by: berth_core::id::DeploymentId) -> Checked {
         let number = self.entrants[place].deployment.number;
         let newer = self.entrants.iter().find(|it| it.deployment.id == by);
-        let waits = |it: &Entrant| it.scene.run.stages[stage].status == StageStatus::Queued;
+        let waits = |it: &Entrant| it.scene.run.stages[stage].status == StageRunStatus::Queued;
         let is_right = newer.is_some_and(|it| it.deployment.number > number && waits(it));
         ensure!(is_right, "superseded", "{number} by one that is not newer or does not wait");
         ensure!(waits(&self.entrants[place]), "superseded", "{number}, which had begun in the stage");
@@ -152,16 +152,16 @@ impl StageQueue {
         *deployment = keep_deployment(stages::supersede(deployment, by, scene.now));
         self.ask(place, &RunRequest::Overtaken)?;
         let Entrant { scene, deployment } = &self.entrants[place];
-        let is_superseded = deployment.status == DeploymentStatus::Superseded { by };
+        let is_superseded = deployment.status == DeploymentState::Superseded { by };
         ensure!(is_superseded, "superseded", "{number} is {:?}", deployment.status);
         ensure!(scene.run.status().is_final(), "superseded", "{number} goes on");
         Ok(())
     }
 
-    fn contenders(&self, place: usize, stage: usize) -> Vec<Contender> {
+    fn contenders(&self, place: usize, stage: usize) -> Vec<StageContender> {
         let others = self.entrants.iter().enumerate().filter(|(other, _)| *other != place);
         let others = others.filter(|(_, it)| !it.scene.run.status().is_final());
-        let contender = |it: &Entrant| Contender {
+        let contender = |it: &Entrant| StageContender {
             deployment: it.deployment.id,
             number: it.deployment.number,
             status: it.scene.run.stages[stage].status,
@@ -182,11 +182,11 @@ impl StageQueue {
     fn follow(&mut self, place: usize) -> Checked {
         let Entrant { scene, deployment } = &mut self.entrants[place];
         let before = deployment.clone();
-        let decision = stages::follow(deployment, scene.run.status(), scene.now);
+        let decision = stages::follow_run(deployment, scene.run.status(), scene.now);
         let is_told = decision.events.len() <= decision.changes.len();
         ensure!(is_told, "events", "an event without a change of the deployment");
         *deployment = keep_deployment(decision);
-        let may_change = !before.status.is_final() || matches!(before.status, DeploymentStatus::Failed(_));
+        let may_change = !before.status.is_final() || matches!(before.status, DeploymentState::Failed(_));
         ensure!(
             may_change || *deployment == before,
             "E1",
@@ -194,7 +194,7 @@ impl StageQueue {
             before.status,
             deployment.status
         );
-        let is_superseded = matches!(deployment.status, DeploymentStatus::Superseded { .. });
+        let is_superseded = matches!(deployment.status, DeploymentState::Superseded { .. });
         let agrees = deployment.status.as_str() == word(&scene.run.status());
         ensure!(is_superseded || agrees, "E1", "the head is {:?}", deployment.status);
         let is_over = deployment.finished_at.is_some();
@@ -206,7 +206,7 @@ impl StageQueue {
         for (stage, (kind, _)) in self.shape.stages.iter().enumerate() {
             let inside = self.entrants.iter().filter(|it| it.scene.run.stages[stage].status.is_open());
             let inside: Vec<i64> = inside.map(|it| it.deployment.number).collect();
-            let is_fine = inside.len() <= 1 || *kind != StageKind::Stage;
+            let is_fine = inside.len() <= 1 || *kind != StageType::Stage;
             ensure!(is_fine, "one at a time", "{inside:?} are in stage {stage}");
         }
         Ok(())
@@ -233,7 +233,7 @@ impl StageQueue {
             ensure!(status.is_final(), "E4", "{number} is {status:?} for ever");
         }
         let newest = self.entrants.last().map(|it| &it.deployment.status);
-        let is_left_out = matches!(newest, Some(DeploymentStatus::Superseded { .. }));
+        let is_left_out = matches!(newest, Some(DeploymentState::Superseded { .. }));
         ensure!(!is_left_out, "superseded", "the newest of all");
         Ok(())
     }
@@ -243,10 +243,10 @@ fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunReque
     match chance.below(20) {
         0 => Some(RunRequest::Cancel),
         1..3 => {
-            let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
+            let failed = scene.run.stages.iter().position(|stage| stage.status == StageRunStatus::Failed);
             failed.map(|stage| RunRequest::Retry {
                 stage,
-                from: berth_core::deployment::run::retry::From::Failed,
+                from: berth_core::deployment::run::retry::RetryStart::Failed,
             })
         }
         3..7 => {
@@ -256,8 +256,8 @@ fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunReque
         }
         7 => {
             let mut steps = scene.run.steps.iter();
-            let at = steps.position(|step| step.status == StepStatus::Waiting)?;
-            let resolution = chance.pick(&[Resolution::Retry, Resolution::Fail]);
+            let at = steps.position(|step| step.status == StepRunStatus::Waiting)?;
+            let resolution = chance.pick(&[OutcomeResolution::Retry, OutcomeResolution::Fail]);
             Some(RunRequest::Resolve { at, resolution })
         }
         // A run that waits for a person's answer sometimes stays waiting.
@@ -266,7 +266,7 @@ fn next_request(scene: &mut Scene, chance: &mut SeededRandom) -> Option<RunReque
     }
 }
 
-fn keep_deployment(decision: Decision<StagesDeployment>) -> StagesDeployment {
+fn keep_deployment(decision: RuleDecision<StagesDeployment>) -> StagesDeployment {
     decision.answer
 }
 

@@ -1,7 +1,7 @@
 //! Exhaustive exploration: one environment, two people, every order of a few commands.
 
-use berth_core::environment::deploy::OnConflict;
-use berth_core::environment::force::Mode;
+use berth_core::environment::deploy::ConflictMode;
+use berth_core::environment::force::TakeoverMode;
 use berth_sim::locks::{
     DueMoment, LockCommand, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce, WhichSession,
     WhichTicket, WorldChange, explore,
@@ -16,7 +16,7 @@ fn claim(by: u8, wait_seconds: Option<i64>) -> LockRequest {
     LockRequest::Claim { by, commit: Some(by), deploy: true, ttl_seconds: None, wait_seconds }
 }
 
-fn force(by: u8, mode: Mode) -> LockRequest {
+fn force(by: u8, mode: TakeoverMode) -> LockRequest {
     LockRequest::Force { by, commit: Some(by), mode, stale_fence: None }
 }
 
@@ -25,7 +25,7 @@ fn release(by: u8, may_force: bool) -> LockRequest {
 }
 
 fn deploy(by: u8, override_drain: bool) -> LockRequest {
-    let (session, on_conflict) = (WhichSession::Current, OnConflict::Queue);
+    let (session, on_conflict) = (WhichSession::Current, ConflictMode::Queue);
     LockRequest::Deploy { by, session, commit: 2, on_conflict, override_drain }
 }
 
@@ -46,9 +46,9 @@ fn all_orders_of_lock_commands_keep_promises() {
         release(0, false),
         release(1, true),
         LockRequest::Release { by: 1, session: WhichSession::Back(1), may_force: true, stale_fence: None },
-        force(1, Mode::Now),
-        force(1, Mode::Grace { seconds: 30 }),
-        force(0, Mode::AfterCurrentDeployment),
+        force(1, TakeoverMode::Now),
+        force(1, TakeoverMode::Grace { seconds: 30 }),
+        force(0, TakeoverMode::AfterCurrentDeployment),
         LockRequest::HandOver { by: 0, session: WhichSession::Current, to: 1 },
         LockRequest::Leave { by: 1, ticket: WhichTicket::Waiting(0), may_force: false },
         deploy(0, false),
@@ -74,8 +74,8 @@ fn all_orders_of_deployment_commands_keep_promises() {
     let alphabet = asks(&[
         claim(0, None),
         release(0, true),
-        force(1, Mode::Now),
-        force(0, Mode::AfterCurrentDeployment),
+        force(1, TakeoverMode::Now),
+        force(0, TakeoverMode::AfterCurrentDeployment),
         deploy(1, true),
         deploy(1, false),
         LockRequest::Cancel { by: 0, deployment: WhichDeployment::Reset },

@@ -1,7 +1,7 @@
 //! Bugs that random runs found in the rules of the lock, each as a short test.
 
-use berth_core::environment::deploy::OnConflict;
-use berth_core::environment::{Lock, State};
+use berth_core::environment::deploy::ConflictMode;
+use berth_core::environment::{Lock, EnvironmentStatus};
 use berth_core::event::EventKind;
 use berth_sim::locks::{
     DueMoment, LockCommand, LockModel, LockOracle, LockRequest, ReportedOutcome, WhichDeployment, WhichNonce,
@@ -38,7 +38,7 @@ impl Story {
     }
 
     fn deploy(&mut self, by: u8, override_drain: bool) -> String {
-        let (session, on_conflict) = (WhichSession::Current, OnConflict::Queue);
+        let (session, on_conflict) = (WhichSession::Current, ConflictMode::Queue);
         self.ask(LockRequest::Deploy { by, session, commit: 2, on_conflict, override_drain })
     }
 
@@ -127,12 +127,12 @@ fn environment_is_reset_after_drain_override() {
     story.report(WhichDeployment::Live(1), ReportedOutcome::Succeeded);
     // The first reset was told to stop and has not confirmed it.
     story.release(BOB);
-    assert_eq!(story.lock().state(), State::Resetting);
+    assert_eq!(story.lock().state(), EnvironmentStatus::Resetting);
     assert_eq!(story.grant(), "", "the second reset has to wait for the first");
     story.report(WhichDeployment::Live(0), ReportedOutcome::Stopped);
     assert_eq!(story.grant(), "deployment 4 running");
     story.report(WhichDeployment::Live(0), ReportedOutcome::Succeeded);
-    assert_eq!(story.lock().state(), State::Clean);
+    assert_eq!(story.lock().state(), EnvironmentStatus::Clean);
 }
 
 #[test]

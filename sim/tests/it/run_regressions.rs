@@ -1,7 +1,7 @@
 //! Bugs that random runs found in the rules of a run, each as a short test.
 
-use berth_core::deployment::run::retry::From;
-use berth_core::deployment::run::{Resolution, StageKind, StageStatus, StepStatus};
+use berth_core::deployment::run::retry::RetryStart;
+use berth_core::deployment::run::{OutcomeResolution, StageType, StageRunStatus, StepRunStatus};
 use berth_core::event::EventKind;
 use berth_core::step::OnLost;
 use berth_sim::runs::{
@@ -20,10 +20,10 @@ impl Story {
     }
 
     fn through(stages: Vec<Vec<StepShape>>) -> Self {
-        Self::with(stages.into_iter().map(|steps| (StageKind::Environment, steps)).collect())
+        Self::with(stages.into_iter().map(|steps| (StageType::Environment, steps)).collect())
     }
 
-    fn with(stages: Vec<(StageKind, Vec<StepShape>)>) -> Self {
+    fn with(stages: Vec<(StageType, Vec<StepShape>)>) -> Self {
         Self(Scene::begin(&PlanShape { stages }, 0, false).unwrap_or_else(|violation| panic!("{violation}")))
     }
 
@@ -49,11 +49,11 @@ impl Story {
         self.end(at, ends);
     }
 
-    fn step(&self, at: usize) -> StepStatus {
+    fn step(&self, at: usize) -> StepRunStatus {
         self.0.run.steps[at].status
     }
 
-    fn stage(&self, at: usize) -> StageStatus {
+    fn stage(&self, at: usize) -> StageRunStatus {
         self.0.run.stages[at].status
     }
 }
@@ -63,9 +63,9 @@ fn step_waiting_for_retry_fails_with_its_stage() {
     let mut story = Story::of(vec![StepShape { retry: Some((3, 60)), ..PLAIN }, PLAIN]);
     story.grant(1);
     story.execute(0, SimulatedEnd::Failed);
-    assert_eq!(story.step(0), StepStatus::Ready);
+    assert_eq!(story.step(0), StepRunStatus::Ready);
     story.end(1, SimulatedEnd::Failed);
-    assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
+    assert_eq!((story.stage(0), story.step(0)), (StageRunStatus::Failed, StepRunStatus::Failed));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn unknown_step_is_not_skipped_when_its_stage_fails() {
     story.grant(1);
     story.execute(0, SimulatedEnd::Lost);
     story.end(1, SimulatedEnd::Failed);
-    assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
+    assert_eq!((story.stage(0), story.step(0)), (StageRunStatus::Failed, StepRunStatus::Failed));
     let failure = story.0.run.steps[0].failure.as_ref().expect("it says why");
     assert_eq!(failure.cause.as_str(), "lost");
 }
@@ -98,7 +98,7 @@ fn failures_do_not_count_as_lost_attempts() {
         story.execute(0, SimulatedEnd::Failed);
     }
     story.execute(0, SimulatedEnd::Lost);
-    assert_eq!(story.step(0), StepStatus::Ready);
+    assert_eq!(story.step(0), StepRunStatus::Ready);
 }
 
 #[test]
@@ -107,10 +107,10 @@ fn retried_stage_resets_lost_count() {
     for _ in 0..4 {
         story.execute(0, SimulatedEnd::Lost);
     }
-    assert_eq!(story.stage(0), StageStatus::Failed);
-    story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
+    assert_eq!(story.stage(0), StageRunStatus::Failed);
+    story.ask(&RunRequest::Retry { stage: 0, from: RetryStart::Failed });
     story.execute(0, SimulatedEnd::Lost);
-    assert_eq!(story.step(0), StepStatus::Ready);
+    assert_eq!(story.step(0), StepRunStatus::Ready);
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn only_consecutive_failed_starts_are_limited() {
     }
     story.execute(0, SimulatedEnd::Failed);
     story.execute(0, SimulatedEnd::NeverStarted);
-    assert_eq!(story.step(0), StepStatus::Ready);
+    assert_eq!(story.step(0), StepRunStatus::Ready);
     for _ in 0..9 {
         story.execute(0, SimulatedEnd::NeverStarted);
     }
-    assert_eq!(story.step(0), StepStatus::Failed);
+    assert_eq!(story.step(0), StepRunStatus::Failed);
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn cancelled_stage_stays_cancelled_when_earlier_stage_is_retried() {
     story.grant(0);
     story.ask(&RunRequest::CancelStage { stage: 2 });
     story.end(0, SimulatedEnd::Failed);
-    story.ask(&RunRequest::Retry { stage: 0, from: From::Start });
-    assert_eq!((story.stage(1), story.stage(2)), (StageStatus::Pending, StageStatus::Cancelled));
+    story.ask(&RunRequest::Retry { stage: 0, from: RetryStart::Start });
+    assert_eq!((story.stage(1), story.stage(2)), (StageRunStatus::Pending, StageRunStatus::Cancelled));
     story.execute(0, SimulatedEnd::Succeeded);
     story.execute(1, SimulatedEnd::Succeeded);
-    assert_eq!((story.stage(2), story.stage(3)), (StageStatus::Cancelled, StageStatus::Skipped));
+    assert_eq!((story.stage(2), story.stage(3)), (StageRunStatus::Cancelled, StageRunStatus::Skipped));
     assert!(matches!(story.0.run.status(), berth_core::deployment::run::RunStatus::Cancelled(_)));
 }
 
@@ -148,34 +148,34 @@ fn step_in_cancelled_stage_cannot_be_resolved() {
     story.grant(1);
     story.execute(0, SimulatedEnd::Lost);
     story.ask(&RunRequest::Cancel);
-    let told = story.ask(&RunRequest::Resolve { at: 0, resolution: Resolution::Ran });
+    let told = story.ask(&RunRequest::Resolve { at: 0, resolution: OutcomeResolution::Ran });
     assert!(matches!(told.answer, RunAnswer::Refused(_)), "{told}");
     story.end(1, SimulatedEnd::Stopped);
-    assert_eq!(story.step(0), StepStatus::Cancelled);
+    assert_eq!(story.step(0), StepRunStatus::Cancelled);
 }
 
 #[test]
 fn step_above_attempt_limit_fails() {
     let patient = StepShape { retry: Some((9, 0)), ..PLAIN };
-    let shape = PlanShape { stages: vec![(StageKind::Environment, vec![patient])] };
+    let shape = PlanShape { stages: vec![(StageType::Environment, vec![patient])] };
     let mut story = Story(Scene::begin(&shape, 999, false).unwrap_or_else(|it| panic!("{it}")));
     story.execute(0, SimulatedEnd::Failed);
-    assert_eq!(story.stage(0), StageStatus::Failed);
-    story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
-    assert_eq!(story.stage(0), StageStatus::Failed);
+    assert_eq!(story.stage(0), StageRunStatus::Failed);
+    story.ask(&RunRequest::Retry { stage: 0, from: RetryStart::Failed });
+    assert_eq!(story.stage(0), StageRunStatus::Failed);
 }
 
 #[test]
 fn superseded_run_keeps_finished_stages() {
-    let stage = |steps| (StageKind::Stage, steps);
+    let stage = |steps| (StageType::Stage, steps);
     let mut story = Story::with(vec![stage(vec![PLAIN, PLAIN]), stage(vec![PLAIN]), stage(vec![PLAIN])]);
     story.ask(&RunRequest::Enter);
     story.execute(0, SimulatedEnd::Succeeded);
     story.ask(&RunRequest::CancelStage { stage: 2 });
     story.execute(1, SimulatedEnd::Failed);
-    story.ask(&RunRequest::Retry { stage: 0, from: From::Failed });
+    story.ask(&RunRequest::Retry { stage: 0, from: RetryStart::Failed });
     story.ask(&RunRequest::Overtaken);
-    assert_eq!((story.step(0), story.step(1)), (StepStatus::Succeeded, StepStatus::Skipped));
-    assert_eq!((story.stage(0), story.stage(1)), (StageStatus::Skipped, StageStatus::Skipped));
-    assert_eq!(story.stage(2), StageStatus::Cancelled);
+    assert_eq!((story.step(0), story.step(1)), (StepRunStatus::Succeeded, StepRunStatus::Skipped));
+    assert_eq!((story.stage(0), story.stage(1)), (StageRunStatus::Skipped, StageRunStatus::Skipped));
+    assert_eq!(story.stage(2), StageRunStatus::Cancelled);
 }

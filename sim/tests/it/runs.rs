@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::environment::report::RunnerOrder;
 use berth_sim::runs::{RunAnswer, RunRequest, Scene, compare, run, scenario, sequence, stage_queue, trace};
 use berth_testkit::outcome;
 
@@ -94,10 +94,10 @@ fn sequences_cover_rare_events() {
                     _ if told.is_conflict => "a nonce twice",
                     (RunRequest::Grant { .. }, RunAnswer::Granted(_)) if !told.is_change => "the same grant",
                     (RunRequest::Grant { .. }, RunAnswer::Refused(_)) => "a grant refused",
-                    (RunRequest::Report { .. }, RunAnswer::Order(Order::Stale)) if !told.is_change => {
+                    (RunRequest::Report { .. }, RunAnswer::Order(RunnerOrder::Stale)) if !told.is_change => {
                         "a late report"
                     }
-                    (RunRequest::Beat { .. }, RunAnswer::Order(Order::Cancel)) => "told to stop",
+                    (RunRequest::Beat { .. }, RunAnswer::Order(RunnerOrder::Cancel)) => "told to stop",
                     (RunRequest::Resolve { .. }, RunAnswer::Refused(_)) => "nothing to resolve",
                     (RunRequest::Retry { .. }, RunAnswer::Refused(_)) => "nothing to retry",
                     (RunRequest::Cancel, RunAnswer::Done) if !told.is_change => "cancelled already",

@@ -1,6 +1,6 @@
 //! Corrects a misspelled field of a pipeline definition.
 
-use berth_definition::{Diagnostic, Severity, parse};
+use berth_definition::{DefinitionDiagnostic, DiagnosticSeverity, parse};
 
 use super::{FileRepair, regular_file};
 use crate::clean::clean;
@@ -41,7 +41,7 @@ fn correct_fields(text: &str) -> Option<String> {
     let found = parse(text).diagnostics;
     let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
     // From the end, so that earlier columns stay valid.
-    let misspelt: Vec<&Diagnostic> =
+    let misspelt: Vec<&DefinitionDiagnostic> =
         found.iter().rev().filter(|found| found.code == "unknown_field").collect();
     for diagnostic in &misspelt {
         let Some(meant) = &diagnostic.suggestion else { continue };
@@ -53,7 +53,7 @@ fn correct_fields(text: &str) -> Option<String> {
     }
     let after = lines.concat();
     let errors =
-        |found: &[Diagnostic]| found.iter().filter(|found| found.severity == Severity::Error).count();
+        |found: &[DefinitionDiagnostic]| found.iter().filter(|found| found.severity == DiagnosticSeverity::Error).count();
     let is_better = errors(&parse(&after).diagnostics) < errors(&found);
     is_better.then_some(after)
 }

@@ -1,6 +1,6 @@
 //! How the step ended: causes recorded by the engine, and the usual meaning of exit codes and signals.
 
-use berth_core::deployment::Cause;
+use berth_core::deployment::FailureCode;
 
 use crate::category::Category::{
     Command, Configuration, Crash, Decision, Git, Memory, Permission, Runner, Timeout,
@@ -11,7 +11,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "step-timeout",
         category: Timeout,
-        cause: Some(Cause::TimedOut),
+        cause: Some(FailureCode::TimedOut),
         says: "The step exceeded its timeout and was stopped.",
         advice: "The last line shows what it was doing. Raise `timeout` if that is expected to take longer.",
         ..ENGINE
@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "runner-lost",
         category: Runner,
-        cause: Some(Cause::Lost),
+        cause: Some(FailureCode::Lost),
         says: "The connection to the runner was lost; the outcome of the step is unknown.",
         advice: "Check the runner. Then set the step's outcome, or run it again if that is safe.",
         ..ENGINE
@@ -27,7 +27,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "commit-missing",
         category: Git,
-        cause: Some(Cause::CommitNotFound),
+        cause: Some(FailureCode::CommitNotFound),
         says: "The commit is no longer in the repository.",
         advice: "Deploy a commit that exists; a force push may have removed this one.",
         ..ENGINE
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "commit-ambiguous",
         category: Git,
-        cause: Some(Cause::CommitAmbiguous),
+        cause: Some(FailureCode::CommitAmbiguous),
         says: "The commit hash is ambiguous: several commits start with it.",
         advice: "Deploy again with more characters of the hash.",
         ..ENGINE
@@ -43,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "not-runnable",
         category: Configuration,
-        cause: Some(Cause::NotRunnable),
+        cause: Some(FailureCode::NotRunnable),
         says: "The definition uses a feature that this version does not support.",
         advice: "See the details of the failure and change the definition.",
         ..ENGINE
@@ -51,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "approval-rejected",
         category: Decision,
-        cause: Some(Cause::ApprovalRejected),
+        cause: Some(FailureCode::ApprovalRejected),
         says: "An approver rejected the deployment.",
         advice: "Ask the approver why. A new deployment asks for approval again.",
         ..ENGINE
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "approval-expired",
         category: Decision,
-        cause: Some(Cause::ApprovalExpired),
+        cause: Some(FailureCode::ApprovalExpired),
         says: "The approval was not granted in time.",
         advice: "Notify the approvers and retry the stage.",
         ..ENGINE
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "soak-rejected",
         category: Decision,
-        cause: Some(Cause::SoakRejected),
+        cause: Some(FailureCode::SoakRejected),
         says: "The soak was rejected.",
         advice: "Ask why. A new deployment soaks again.",
         ..ENGINE

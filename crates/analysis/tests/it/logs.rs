@@ -9,7 +9,7 @@ use berth_analysis::{
     AnalysisInput, AnalysisResult, Confidence, Finding, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX, LineRange,
     StepEnding, analyse, rules,
 };
-use berth_core::deployment::Cause;
+use berth_core::deployment::FailureCode;
 
 pub(crate) struct Log {
     pub(crate) rule: String,
@@ -60,7 +60,7 @@ fn ending(text: &str) -> StepEnding<'static> {
         ["exit", code] => StepEnding::from_exit_code(code.parse().unwrap()),
         ["signal", signal] => StepEnding::from_signal(signal.parse().unwrap()),
         ["cause", name] => {
-            StepEnding::from_record(serde_json::from_value::<Cause>((*name).into()).unwrap(), None, "")
+            StepEnding::from_record(serde_json::from_value::<FailureCode>((*name).into()).unwrap(), None, "")
         }
         other => panic!("{other:?}"),
     }
@@ -175,11 +175,11 @@ fn contested_finding_has_lower_confidence() {
 fn signal_is_parsed_from_recorded_detail() {
     let killed =
         "ended by signal 9 (KILL), which the runner did not send: perhaps the machine ran out of memory";
-    assert_eq!(StepEnding::from_record(Cause::Killed, None, killed).signal, Some(9));
+    assert_eq!(StepEnding::from_record(FailureCode::Killed, None, killed).signal, Some(9));
     let exited = "exited with 139: a command in it was ended by signal 11 (SEGV)";
-    assert_eq!(StepEnding::from_record(Cause::StepFailed, Some(139), exited).signal, None);
+    assert_eq!(StepEnding::from_record(FailureCode::StepFailed, Some(139), exited).signal, None);
     let finding =
-        found(&input(StepEnding::from_record(Cause::Killed, None, killed), &["linking".to_owned()]));
+        found(&input(StepEnding::from_record(FailureCode::Killed, None, killed), &["linking".to_owned()]));
     assert_eq!(finding.rule.as_deref(), Some("signal-kill"));
 }
 

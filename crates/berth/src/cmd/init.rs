@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_core::name::{Email, Slug};
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_engine::vault::WhenMissing;
 use berth_server::setup::{Created, create_organization};
 use berth_store::data_dir::DataDir;
@@ -56,7 +56,7 @@ fn as_json(created: &Created) -> serde_json::Value {
     json!({
         "organization": { "id": created.org.id.to_string(), "slug": created.org.slug.as_str() },
         "user": { "id": created.user.id.to_string(), "email": created.user.email.as_str() },
-        "password": created.password.as_ref().map(Redacted::reveal),
+        "password": created.password.as_ref().map(RedactedString::reveal),
         "apiToken": created.token.reveal(),
     })
 }
@@ -73,7 +73,7 @@ fn for_people(created: &Created, dir: &DataDir, database: Option<&str>) -> Strin
         created.org.slug,
         created.org.id,
         created.user.email,
-        created.password.as_ref().map_or("(unchanged)", Redacted::reveal),
+        created.password.as_ref().map_or("(unchanged)", RedactedString::reveal),
         created.token.reveal(),
         dir.path().display(),
     )

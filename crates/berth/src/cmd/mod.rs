@@ -25,7 +25,7 @@ pub(crate) mod token;
 mod watch;
 
 use anyhow::Context as _;
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::error::AppError;
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
@@ -64,8 +64,8 @@ fn open_vault(
     dir: &DataDir,
     key: Option<&std::path::Path>,
     missing: WhenMissing,
-) -> anyhow::Result<Vault> {
-    Ok(Vault::open(store, &key_path(dir, key), missing)?)
+) -> anyhow::Result<SecretVault> {
+    Ok(SecretVault::open(store, &key_path(dir, key), missing)?)
 }
 
 /// Keeps keys and secret values out of core dumps.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use berth_core::runner::Times;
+use berth_core::runner::RunnerTimeouts;
 use berth_engine::check_organizations;
 use berth_engine::vault::WhenMissing;
 use berth_runner::Confinement;
@@ -250,10 +250,10 @@ where
 }
 
 /// Fails if a runner could still be working when the server declares it lost.
-fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<Times> {
-    let usual = if is_shared { Times::LOST_SHARED } else { Times::default().lost };
+fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<RunnerTimeouts> {
+    let usual = if is_shared { RunnerTimeouts::LOST_SHARED } else { RunnerTimeouts::default().lost };
     let lost = settings.lost_ms.map_or(usual, Duration::from_millis);
-    let times = Times::new(lost, Duration::from_millis(settings.stop_grace_ms));
+    let times = RunnerTimeouts::new(lost, Duration::from_millis(settings.stop_grace_ms));
     times.map_err(|why| anyhow::anyhow!("runner.lost_ms and runner.stop_grace_ms: {why}"))
 }
 

@@ -1,6 +1,6 @@
 //! Formats times and durations for people.
 
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::seconds::DurationSeconds;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 
@@ -59,7 +59,7 @@ fn seconds_since(time: &str) -> Option<i64> {
 
 /// Parses "30m", "2h" or "1h30m".
 pub(crate) fn seconds(text: &str) -> Result<i64, String> {
-    let seconds = Seconds::parse(text).map_err(|error| error.to_string())?;
+    let seconds = DurationSeconds::parse(text).map_err(|error| error.to_string())?;
     i64::try_from(seconds.as_secs()).map_err(|_| "too long".into())
 }
 

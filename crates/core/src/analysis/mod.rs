@@ -6,11 +6,11 @@ mod pull_request;
 mod settings;
 mod state;
 
-pub use pull_request::{FixPullRequest, NewPullRequest, PullRequestState};
-pub use settings::{Limits, Model, Provider, Settings};
-pub use state::{Analysis, Answer, NewAnalysis, State, SuggestedFix, Usage};
+pub use pull_request::{AnalysisPullRequest, NewAnalysisPullRequest, PullRequestState};
+pub use settings::{ModelLimits, AnalysisModel, ModelProvider, AnalyzerSettings};
+pub use state::{Analysis, AnalysisOutput, NewAnalysis, AnalysisState, SuggestedFix, TokenUsage};
 
 /// State transitions of fix pull requests.
 pub mod pull {
-    pub use super::pull_request::{End, ask, branch, ended, failed, opened};
+    pub use super::pull_request::{PullRequestEnd, request, next_branch, mark_ended, mark_failed, mark_opened};
 }

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::decision::{Change, Decision, Record, Refusal};
-use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use crate::event::{Actor, EventKind, NewEvent, EventSubject};
 use crate::id::{AnalysisId, RepositoryId};
 use crate::time::Timestamp;
 use crate::webhook::UnknownWord;
@@ -13,7 +13,7 @@ use crate::webhook::UnknownWord;
 use super::state::Analysis;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct FixPullRequest {
+pub struct AnalysisPullRequest {
     /// The analysis that suggested the fix.
     pub analysis: AnalysisId,
     pub repository: RepositoryId,
@@ -93,26 +93,26 @@ impl FromStr for PullRequestState {
 
 /// A request for a pull request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewPullRequest {
+pub struct NewAnalysisPullRequest {
     pub branch: String,
     pub asked_by: Actor,
 }
 
 /// How a pull request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum PullRequestEnd {
     Merged,
     Closed,
 }
 
 /// The branch of a failure's next pull request. The branch of an ended one may still exist, so it is not reused; a
 /// failed attempt uses its own branch again. `earlier` are all pull requests of this failure.
-pub fn branch(stem: &str, earlier: &[FixPullRequest]) -> String {
-    let number = |it: &FixPullRequest| match it.branch.strip_prefix(stem)? {
+pub fn next_branch(stem: &str, earlier: &[AnalysisPullRequest]) -> String {
+    let number = |it: &AnalysisPullRequest| match it.branch.strip_prefix(stem)? {
         "" => Some(1),
         rest => rest.strip_prefix('-')?.parse::<u32>().ok(),
     };
-    let next = |it: &FixPullRequest| {
+    let next = |it: &AnalysisPullRequest| {
         let number = number(it)?;
         Some(if it.state == PullRequestState::Failed { number } else { number.saturating_add(1) })
     };
@@ -124,27 +124,27 @@ pub fn branch(stem: &str, earlier: &[FixPullRequest]) -> String {
 
 /// Requests a pull request for the fix of an analysis. `earlier` is the one of this analysis, `open` an open one for
 /// the same failure.
-pub fn ask(
+pub fn request(
     analysis: &Analysis,
-    earlier: Option<&FixPullRequest>,
-    open: Option<&FixPullRequest>,
-    new: NewPullRequest,
+    earlier: Option<&AnalysisPullRequest>,
+    open: Option<&AnalysisPullRequest>,
+    new: NewAnalysisPullRequest,
     now: Timestamp,
-) -> Result<Decision<FixPullRequest>, Refusal> {
-    let Some(answer) = analysis.answer().filter(|answer| answer.fix.is_some()) else {
-        return Err(Refusal::InvalidState("the analysis suggests no fix".into()));
+) -> Result<RuleDecision<AnalysisPullRequest>, CommandRefusal> {
+    let Some(answer) = analysis.output().filter(|answer| answer.fix.is_some()) else {
+        return Err(CommandRefusal::InvalidState("the analysis suggests no fix".into()));
     };
     let Some(repository) = analysis.repository else {
-        return Err(Refusal::InvalidState("the pipeline has no repository to open a pull request in".into()));
+        return Err(CommandRefusal::InvalidState("the pipeline has no repository to open a pull request in".into()));
     };
     if let Some(open) = open {
         let text = match &open.url {
             Some(url) => format!("there already is a pull request for this failure: {url}"),
             None => format!("there already is a branch for this failure: {}", open.branch),
         };
-        return Err(Refusal::AlreadyExists(text));
+        return Err(CommandRefusal::AlreadyExists(text));
     }
-    let asked = FixPullRequest {
+    let asked = AnalysisPullRequest {
         analysis: analysis.id,
         repository,
         fingerprint: answer.fingerprint.clone(),
@@ -160,20 +160,20 @@ pub fn ask(
         updated_at: now,
         version: earlier.map_or(1, |earlier| earlier.version + 1),
     };
-    let event = telling(EventKind::FixPullRequestRequested, &asked);
-    Ok(written(asked, event))
+    let event = pull_request_event(EventKind::FixPullRequestRequested, &asked);
+    Ok(put_pull_request(asked, event))
 }
 
 /// Records that the branch was pushed and, if the forge has pull requests, that one was opened.
-pub fn opened(
-    asked: &FixPullRequest,
+pub fn mark_opened(
+    asked: &AnalysisPullRequest,
     commit: String,
     number: Option<i64>,
     url: Option<String>,
     now: Timestamp,
-) -> Decision<FixPullRequest> {
+) -> RuleDecision<AnalysisPullRequest> {
     let state = if number.is_some() { PullRequestState::Open } else { PullRequestState::Pushed };
-    let next = FixPullRequest {
+    let next = AnalysisPullRequest {
         state,
         commit: Some(commit),
         number,
@@ -183,57 +183,57 @@ pub fn opened(
         version: asked.version + 1,
         ..asked.clone()
     };
-    let event = telling(EventKind::FixPullRequestOpened, &next)
+    let event = pull_request_event(EventKind::FixPullRequestOpened, &next)
         .with_some("commit", next.commit.as_ref())
         .with_some("url", next.url.as_ref());
-    written(next, event)
+    put_pull_request(next, event)
 }
 
 /// Records a failure; the pull request may be requested again.
-pub fn failed(asked: &FixPullRequest, error: String, now: Timestamp) -> Decision<FixPullRequest> {
-    let next = FixPullRequest {
+pub fn mark_failed(asked: &AnalysisPullRequest, error: String, now: Timestamp) -> RuleDecision<AnalysisPullRequest> {
+    let next = AnalysisPullRequest {
         state: PullRequestState::Failed,
         error: Some(error),
         updated_at: now,
         version: asked.version + 1,
         ..asked.clone()
     };
-    let event = telling(EventKind::FixPullRequestFailed, &next).with_some("error", next.error.as_ref());
-    written(next, event)
+    let event = pull_request_event(EventKind::FixPullRequestFailed, &next).with_some("error", next.error.as_ref());
+    put_pull_request(next, event)
 }
 
 /// Records that a person merged or closed it. `None` if it had not been opened. `at` is the time from the forge.
-pub fn ended(
-    it: &FixPullRequest,
-    end: End,
+pub fn mark_ended(
+    it: &AnalysisPullRequest,
+    end: PullRequestEnd,
     at: Option<Timestamp>,
     now: Timestamp,
-) -> Option<Decision<FixPullRequest>> {
+) -> Option<RuleDecision<AnalysisPullRequest>> {
     if !matches!(it.state, PullRequestState::Open | PullRequestState::Pushed) {
         return None;
     }
     let (state, kind) = match end {
-        End::Merged => (PullRequestState::Merged, EventKind::FixPullRequestMerged),
-        End::Closed => (PullRequestState::Closed, EventKind::FixPullRequestClosed),
+        PullRequestEnd::Merged => (PullRequestState::Merged, EventKind::FixPullRequestMerged),
+        PullRequestEnd::Closed => (PullRequestState::Closed, EventKind::FixPullRequestClosed),
     };
     // The forge's clock may differ from ours.
     let at = at.filter(|at| (it.created_at..=now).contains(at)).unwrap_or(now);
     let next =
-        FixPullRequest { state, ended_at: Some(at), updated_at: now, version: it.version + 1, ..it.clone() };
-    let event = telling(kind, &next).with("endedAt", at.to_string()).with_some("url", next.url.as_ref());
-    Some(written(next, event))
+        AnalysisPullRequest { state, ended_at: Some(at), updated_at: now, version: it.version + 1, ..it.clone() };
+    let event = pull_request_event(kind, &next).with("endedAt", at.to_string()).with_some("url", next.url.as_ref());
+    Some(put_pull_request(next, event))
 }
 
-fn telling(kind: EventKind, it: &FixPullRequest) -> NewEvent {
-    NewEvent::new(kind, Subject::new("analysis", it.analysis, None))
-        .about(Subject::new("repository", it.repository, None))
+fn pull_request_event(kind: EventKind, it: &AnalysisPullRequest) -> NewEvent {
+    NewEvent::new(kind, EventSubject::new("analysis", it.analysis, None))
+        .with_subject(EventSubject::new("repository", it.repository, None))
         .with("branch", it.branch.as_str())
         .with("fingerprint", it.fingerprint.as_str())
 }
 
-fn written(it: FixPullRequest, event: NewEvent) -> Decision<FixPullRequest> {
-    Decision {
-        changes: vec![Change::Put(Record::FixPullRequest(Box::new(it.clone())))],
+fn put_pull_request(it: AnalysisPullRequest, event: NewEvent) -> RuleDecision<AnalysisPullRequest> {
+    RuleDecision {
+        changes: vec![RecordChange::Put(DomainRecord::FixPullRequest(Box::new(it.clone())))],
         events: vec![event],
         effects: Vec::new(),
         answer: it,
@@ -244,14 +244,14 @@ fn written(it: FixPullRequest, event: NewEvent) -> Decision<FixPullRequest> {
 mod tests {
     use super::*;
 
-    fn one(state: PullRequestState, branch: &str) -> FixPullRequest {
+    fn pull_request(state: PullRequestState, branch: &str) -> AnalysisPullRequest {
         let at = Timestamp::from_micros(5);
-        FixPullRequest {
+        AnalysisPullRequest {
             analysis: AnalysisId::from_parts(at, [1; 10]),
             repository: RepositoryId::from_parts(at, [2; 10]),
             fingerprint: "f00".into(),
             state,
-            branch: branch.into(),
+            branch: next_branch.into(),
             commit: None,
             number: None,
             url: None,
@@ -275,8 +275,8 @@ mod tests {
             (vec![(Failed, "fix"), (Merged, "fix-9")], "fix-10"),
             (vec![(Merged, "elsewhere"), (Merged, "fix-x"), (Merged, "fixed-7")], "fix"),
         ] {
-            let earlier: Vec<_> = earlier.into_iter().map(|(state, branch)| one(state, branch)).collect();
-            assert_eq!(branch("fix", &earlier), next);
+            let earlier: Vec<_> = earlier.into_iter().map(|(state, branch)| pull_request(state, next_branch)).collect();
+            assert_eq!(next_branch("fix", &earlier), next);
         }
     }
 
@@ -285,11 +285,11 @@ mod tests {
         let now = Timestamp::from_micros(9);
         for state in PullRequestState::ALL {
             let is_there = matches!(state, PullRequestState::Open | PullRequestState::Pushed);
-            assert_eq!(ended(&one(state, "fix"), End::Merged, None, now).is_some(), is_there, "{state}");
+            assert_eq!(mark_ended(&pull_request(state, "fix"), PullRequestEnd::Merged, None, now).is_some(), is_there, "{state}");
         }
         for (said, kept) in [(None, 9), (Some(7), 7), (Some(4), 9), (Some(10), 9)] {
-            let it = one(PullRequestState::Open, "fix");
-            let done = ended(&it, End::Closed, said.map(Timestamp::from_micros), now).unwrap();
+            let it = pull_request(PullRequestState::Open, "fix");
+            let done = mark_ended(&it, PullRequestEnd::Closed, said.map(Timestamp::from_micros), now).unwrap();
             assert_eq!((done.answer.ended_at, done.answer.version), (Some(Timestamp::from_micros(kept)), 2));
             assert_eq!(done.events.len(), 1);
         }

@@ -11,10 +11,10 @@ use crate::webhook::UnknownWord;
 
 /// Per organization. Without settings only the rules run, and no data leaves the server.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings {
+pub struct AnalyzerSettings {
     /// `None` means rules only.
-    pub model: Option<Model>,
-    pub limits: Limits,
+    pub model: Option<AnalysisModel>,
+    pub limits: ModelLimits,
     /// Whether fixes may change pipeline definitions below `.berth/`.
     pub permits_definition: bool,
     /// Zero if the settings were never changed.
@@ -23,8 +23,8 @@ pub struct Settings {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Model {
-    pub provider: Provider,
+pub struct AnalysisModel {
+    pub provider: ModelProvider,
     /// `None` means the provider's default URL.
     pub base_url: Option<String>,
     /// The provider's name for the model.
@@ -33,7 +33,7 @@ pub struct Model {
     pub api_key: Option<SecretName>,
 }
 
-impl Model {
+impl AnalysisModel {
     /// The name in results: `anthropic/some-model`.
     pub fn analyser(&self) -> String {
         format!("{}/{}", self.provider, self.name)
@@ -42,40 +42,40 @@ impl Model {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Provider {
+pub enum ModelProvider {
     /// The Messages API of Anthropic.
     Anthropic,
     /// Chat completions of OpenAI and compatible servers.
     Openai,
 }
 
-impl Provider {
-    pub const ALL: [Provider; 2] = [Provider::Anthropic, Provider::Openai];
+impl ModelProvider {
+    pub const ALL: [ModelProvider; 2] = [ModelProvider::Anthropic, ModelProvider::Openai];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            Provider::Anthropic => "anthropic",
-            Provider::Openai => "openai",
+            ModelProvider::Anthropic => "anthropic",
+            ModelProvider::Openai => "openai",
         }
     }
 }
 
-impl fmt::Display for Provider {
+impl fmt::Display for ModelProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Provider {
+impl FromStr for ModelProvider {
     type Err = UnknownWord;
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Provider::ALL.into_iter().find(|it| it.as_str() == text).ok_or(UnknownWord)
+        ModelProvider::ALL.into_iter().find(|it| it.as_str() == text).ok_or(UnknownWord)
     }
 }
 
 /// Cost limits of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ModelLimits {
     /// Per response.
     pub output_tokens_max: i64,
     /// Input and output tokens per calendar month. Beyond it only the rules run.
@@ -84,13 +84,13 @@ pub struct Limits {
     pub timeout_s: i64,
 }
 
-impl Limits {
+impl ModelLimits {
     pub const OUTPUT_TOKENS: (i64, i64) = (256, 32_000);
     pub const MONTHLY_TOKENS: (i64, i64) = (0, 1_000_000_000);
     pub const TIMEOUT_S: (i64, i64) = (1, 300);
 }
 
-impl Default for Limits {
+impl Default for ModelLimits {
     fn default() -> Self {
         Self { output_tokens_max: 2_000, monthly_tokens_max: 1_000_000, timeout_s: 60 }
     }

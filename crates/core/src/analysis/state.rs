@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::decision::{Change, Decision, Record, Refusal};
-use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use crate::event::{Actor, EventKind, NewEvent, EventSubject};
 use crate::id::{AnalysisId, DeploymentId, PipelineId, RepositoryId, StepRunId};
 use crate::pipeline::grammar::StepId;
 use crate::time::Timestamp;
@@ -24,7 +24,7 @@ pub struct Analysis {
     pub repository: Option<RepositoryId>,
     pub commit: Option<String>,
     pub asked_by: Actor,
-    pub state: State,
+    pub state: AnalysisState,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     /// Increases by one with every change.
@@ -32,31 +32,31 @@ pub struct Analysis {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum State {
+pub enum AnalysisState {
     Queued,
     Running,
-    Succeeded { at: Timestamp, answer: Box<Answer> },
+    Succeeded { at: Timestamp, answer: Box<AnalysisOutput> },
     Failed { at: Timestamp, error: String },
 }
 
-impl State {
+impl AnalysisState {
     pub const fn as_str(&self) -> &'static str {
         match self {
-            State::Queued => "queued",
-            State::Running => "running",
-            State::Succeeded { .. } => "succeeded",
-            State::Failed { .. } => "failed",
+            AnalysisState::Queued => "queued",
+            AnalysisState::Running => "running",
+            AnalysisState::Succeeded { .. } => "succeeded",
+            AnalysisState::Failed { .. } => "failed",
         }
     }
 
     pub const fn is_final(&self) -> bool {
-        matches!(self, State::Succeeded { .. } | State::Failed { .. })
+        matches!(self, AnalysisState::Succeeded { .. } | AnalysisState::Failed { .. })
     }
 }
 
 /// The result of an analysis.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct AnalysisOutput {
     /// `rules`, or a provider and its model: `anthropic/some-model`.
     pub analyser: String,
     /// Equal for equal failures.
@@ -69,7 +69,7 @@ pub struct Answer {
     /// An earlier analysis of the same failure.
     pub reused_from: Option<AnalysisId>,
     /// Token usage of the model; `None` if no model was used.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
 }
 
 /// A change that would fix the failure. It applies to the failing commit.
@@ -84,12 +84,12 @@ pub struct SuggestedFix {
 /// Tokens as counted by the provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Usage {
+pub struct TokenUsage {
     pub input_tokens: i64,
     pub output_tokens: i64,
 }
 
-impl Usage {
+impl TokenUsage {
     pub const fn total(self) -> i64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
@@ -119,7 +119,7 @@ pub struct NewAnalysis {
 }
 
 impl Analysis {
-    pub fn request(new: NewAnalysis, now: Timestamp) -> Decision<Analysis> {
+    pub fn request(new: NewAnalysis, now: Timestamp) -> RuleDecision<Analysis> {
         let made = Analysis {
             id: new.id,
             deployment: new.deployment,
@@ -131,82 +131,82 @@ impl Analysis {
             repository: new.repository,
             commit: new.commit,
             asked_by: new.asked_by,
-            state: State::Queued,
+            state: AnalysisState::Queued,
             created_at: now,
             started_at: None,
             version: 1,
         };
-        let event = made.telling(EventKind::AnalysisRequested);
-        written(made, event)
+        let event = made.event(EventKind::AnalysisRequested);
+        put_analysis(made, event)
     }
 
     /// `None` if it was already started or has ended.
-    pub fn begin(&self, now: Timestamp) -> Option<Decision<Analysis>> {
-        if self.state != State::Queued {
+    pub fn begin(&self, now: Timestamp) -> Option<RuleDecision<Analysis>> {
+        if self.state != AnalysisState::Queued {
             return None;
         }
-        let next = Analysis { started_at: Some(now), ..self.moved(State::Running) };
-        let event = next.telling(EventKind::AnalysisStarted);
-        Some(written(next, event))
+        let next = Analysis { started_at: Some(now), ..self.with_state(AnalysisState::Running) };
+        let event = next.event(EventKind::AnalysisStarted);
+        Some(put_analysis(next, event))
     }
 
-    pub fn succeed(&self, answer: Answer, now: Timestamp) -> Result<Decision<Analysis>, Refusal> {
+    pub fn succeed(&self, answer: AnalysisOutput, now: Timestamp) -> Result<RuleDecision<Analysis>, CommandRefusal> {
         self.check_running()?;
         let event = self
-            .telling(EventKind::AnalysisSucceeded)
+            .event(EventKind::AnalysisSucceeded)
             .with("analyser", answer.analyser.as_str())
             .with("fingerprint", answer.fingerprint.as_str())
             .with("hasFix", answer.fix.is_some())
             .with_some("reusedFrom", answer.reused_from);
-        Ok(written(self.moved(State::Succeeded { at: now, answer: Box::new(answer) }), event))
+        Ok(put_analysis(self.with_state(AnalysisState::Succeeded { at: now, answer: Box::new(answer) }), event))
     }
 
-    pub fn fail(&self, error: String, now: Timestamp) -> Result<Decision<Analysis>, Refusal> {
+    pub fn fail(&self, error: String, now: Timestamp) -> Result<RuleDecision<Analysis>, CommandRefusal> {
         self.check_running()?;
-        let event = self.telling(EventKind::AnalysisFailed).with("error", error.as_str());
-        Ok(written(self.moved(State::Failed { at: now, error }), event))
+        let event = self.event(EventKind::AnalysisFailed).with("error", error.as_str());
+        Ok(put_analysis(self.with_state(AnalysisState::Failed { at: now, error }), event))
     }
 
     /// The result, if it has succeeded.
-    pub fn answer(&self) -> Option<&Answer> {
+    pub fn output(&self) -> Option<&AnalysisOutput> {
         match &self.state {
-            State::Succeeded { answer, .. } => Some(answer),
-            State::Queued | State::Running | State::Failed { .. } => None,
+            AnalysisState::Succeeded { answer, .. } => Some(answer),
+            AnalysisState::Queued | AnalysisState::Running | AnalysisState::Failed { .. } => None,
         }
     }
 
     pub fn finished_at(&self) -> Option<Timestamp> {
         match &self.state {
-            State::Succeeded { at, .. } | State::Failed { at, .. } => Some(*at),
-            State::Queued | State::Running => None,
+            AnalysisState::Succeeded { at, .. } | AnalysisState::Failed { at, .. } => Some(*at),
+            AnalysisState::Queued | AnalysisState::Running => None,
         }
     }
 
     /// Builds an event about the analysis, its deployment, pipeline and step.
-    pub fn telling(&self, kind: EventKind) -> NewEvent {
-        NewEvent::new(kind, Subject::new("analysis", self.id, None))
-            .about(Subject::new("deployment", self.deployment, None))
-            .about(Subject::new("pipeline", self.pipeline, None))
-            .about(Subject::new("step", self.step, Some(self.step_name.as_str())))
+    pub fn event(&self, kind: EventKind) -> NewEvent {
+        NewEvent::new(kind, EventSubject::new("analysis", self.id, None))
+            .with_subject(EventSubject::new("deployment", self.deployment, None))
+            .with_subject(EventSubject::new("pipeline", self.pipeline, None))
+            .with_subject(EventSubject::new("step", self.step, Some(self.step_name.as_str())))
             .with("stage", self.stage.as_str())
             .with("attempt", self.attempt)
     }
 
-    fn check_running(&self) -> Result<(), Refusal> {
+    fn check_running(&self) -> Result<(), CommandRefusal> {
         match self.state {
-            State::Running => Ok(()),
-            _ => Err(Refusal::InvalidState(format!("the analysis is {}", self.state.as_str()))),
+            AnalysisState::Running => Ok(()),
+            _ => Err(CommandRefusal::InvalidState(format!("the analysis is {}", self.state.as_str()))),
         }
     }
 
-    fn moved(&self, state: State) -> Self {
+    fn with_state(&self, state: AnalysisState) -> Self {
         Self { state, version: self.version + 1, ..self.clone() }
     }
 }
 
-fn written(analysis: Analysis, event: NewEvent) -> Decision<Analysis> {
-    Decision {
-        changes: vec![Change::Put(Record::Analysis(Box::new(analysis.clone())))],
+fn put_analysis(analysis: Analysis, event: NewEvent) -> RuleDecision<Analysis> {
+    RuleDecision {
+        changes: vec![RecordChange::Put(DomainRecord::Analysis(Box::new(analysis.clone())))],
         events: vec![event],
         effects: Vec::new(),
         answer: analysis,
@@ -217,7 +217,7 @@ fn written(analysis: Analysis, event: NewEvent) -> Decision<Analysis> {
 mod tests {
     use super::*;
 
-    fn queued() -> Analysis {
+    fn queued_analysis() -> Analysis {
         let at = |micros| Timestamp::from_micros(micros);
         let new = NewAnalysis {
             id: AnalysisId::from_parts(at(1), [1; 10]),
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn it_is_begun_once_and_ended_once() {
         let now = Timestamp::from_micros(2);
-        let queued = queued();
+        let queued = queued_analysis();
         assert!(queued.fail("no".into(), now).is_err(), "what has not begun cannot end");
         let running = queued.begin(now).unwrap().answer;
         assert!(running.begin(now).is_none());

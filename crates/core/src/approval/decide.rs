@@ -1,38 +1,38 @@
 //! State transitions of an approval: request, vote, expire, lapse.
 
-use super::people::{Electorate, Tally, Voter, admits};
-use super::state::{Approval, Choice, Lapse, Status, Vote};
-use crate::decision::{Change, Decision, Record, Refusal, Ruling};
-use crate::event::{EventKind, NewEvent, Subject};
+use super::people::{ApprovalElectorate, VoteTally, VotingAccount, admits};
+use super::state::{Approval, ApprovalChoice, LapseCause, ApprovalState, RecordedVote};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal, RefusableDecision};
+use crate::event::{EventKind, NewEvent, EventSubject};
 use crate::id::{ApprovalId, DeploymentId, PipelineId, StepRunId};
 use crate::name::Reason;
-use crate::pipeline::model::{Approver, Requires};
+use crate::pipeline::model::{ApproverSelector, ApprovalPolicy};
 use crate::time::Timestamp;
 
 /// A request for approval.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct NewApproval {
     pub id: ApprovalId,
     pub deployment: DeploymentId,
     pub number: i64,
     pub pipeline: PipelineId,
     pub stage: String,
     pub step: Option<StepRunId>,
-    pub rule: Requires,
+    pub rule: ApprovalPolicy,
     pub message: Option<String>,
     pub digest: String,
 }
 
 /// One person's vote.
 #[derive(Debug, Clone)]
-pub struct Ballot {
-    pub voter: Voter,
-    pub choice: Choice,
+pub struct VoteRequest {
+    pub voter: VotingAccount,
+    pub choice: ApprovalChoice,
     pub comment: Option<Reason>,
 }
 
 /// `needed` is the number of approvals required at this time.
-pub fn request(asked: Request, needed: u32, now: Timestamp) -> Decision<Approval> {
+pub fn request(asked: NewApproval, needed: u32, now: Timestamp) -> RuleDecision<Approval> {
     let timeout_s = asked.rule.timeout.map(|it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX));
     let approval = Approval {
         id: asked.id,
@@ -46,14 +46,14 @@ pub fn request(asked: Request, needed: u32, now: Timestamp) -> Decision<Approval
         message: asked.message,
         digest: asked.digest,
         votes: Vec::new(),
-        status: Status::Pending,
+        status: ApprovalState::Pending,
         requested_at: now,
         expires_at: timeout_s.map(|seconds| now.plus_seconds(seconds)),
         ended_at: None,
         version: 1,
     };
-    let from: Vec<String> = approval.rule.from.iter().map(Approver::to_string).collect();
-    let event = telling(EventKind::ApprovalRequested, &approval)
+    let from: Vec<String> = approval.rule.from.iter().map(ApproverSelector::to_string).collect();
+    let event = approval_event(EventKind::ApprovalRequested, &approval)
         .with("approvals", approval.needed)
         .with("from", from)
         .with("digest", approval.digest.as_str())
@@ -65,30 +65,30 @@ pub fn request(asked: Request, needed: u32, now: Timestamp) -> Decision<Approval
 /// `digest` is that of the content to be deployed now. Expiry and lapse are written even if the vote is refused.
 pub fn vote(
     approval: &Approval,
-    ballot: &Ballot,
+    ballot: &VoteRequest,
     digest: &str,
-    electorate: &Electorate,
+    electorate: &ApprovalElectorate,
     now: Timestamp,
-) -> Ruling<Approval> {
-    if approval.status != Status::Pending {
-        return Decision::calm(Err(ended(approval)));
+) -> RefusableDecision<Approval> {
+    if approval.status != ApprovalState::Pending {
+        return RuleDecision::without_changes(Err(ended_refusal(approval)));
     }
     if approval.expires_at.is_some_and(|at| at <= now) {
-        return refused(expire(approval, electorate, now));
+        return into_refusal(expire(approval, electorate, now));
     }
     if approval.digest != digest {
-        return refused(lapse(approval, Lapse::Changed, now));
+        return into_refusal(lapse(approval, LapseCause::Changed, now));
     }
     let person = ballot.voter.person;
     if approval.votes.iter().any(|vote| vote.person == person) {
         let text = "you have already voted; each person can vote once, whichever account they use";
-        return Decision::calm(Err(Refusal::AlreadyVoted(text.into())));
+        return RuleDecision::without_changes(Err(CommandRefusal::AlreadyVoted(text.into())));
     }
-    if let Err(refusal) = may_vote(&approval.rule, ballot, electorate) {
-        return Decision::calm(Err(refusal));
+    if let Err(refusal) = check_eligibility(&approval.rule, ballot, electorate) {
+        return RuleDecision::without_changes(Err(refusal));
     }
     let mut next = Approval { version: approval.version + 1, ..approval.clone() };
-    next.votes.push(Vote {
+    next.votes.push(RecordedVote {
         by: ballot.voter.by.clone(),
         person,
         choice: ballot.choice,
@@ -96,27 +96,27 @@ pub fn vote(
         at: now,
         is_void: false,
     });
-    let tally = electorate.tally(&next.rule, &next.yes());
+    let tally = electorate.tally(&next.rule, &next.approvers());
     next.needed = tally.needed;
     let voted = |kind: EventKind, next: &Approval| {
         count_event(kind, next, &tally).with_some("comment", ballot.comment.as_ref())
     };
     let mut events = Vec::new();
     match ballot.choice {
-        Choice::Reject => {
-            close(&mut next, Status::Rejected, &tally, now);
+        ApprovalChoice::Reject => {
+            close(&mut next, ApprovalState::Rejected, &tally, now);
             events.push(voted(EventKind::ApprovalRejected, &next));
         }
-        Choice::Approve => {
+        ApprovalChoice::Approve => {
             events.push(voted(EventKind::ApprovalVoted, &next));
             if tally.is_enough() {
-                close(&mut next, Status::Approved, &tally, now);
+                close(&mut next, ApprovalState::Approved, &tally, now);
                 events.push(voted(EventKind::ApprovalApproved, &next));
             }
         }
     }
     let decision = put(next, events);
-    Decision {
+    RuleDecision {
         answer: Ok(decision.answer),
         changes: decision.changes,
         events: decision.events,
@@ -125,24 +125,24 @@ pub fn vote(
 }
 
 /// A rejection is never self-approval.
-fn may_vote(rule: &Requires, ballot: &Ballot, electorate: &Electorate) -> Result<(), Refusal> {
+fn check_eligibility(rule: &ApprovalPolicy, ballot: &VoteRequest, electorate: &ApprovalElectorate) -> Result<(), CommandRefusal> {
     if !admits(rule, &ballot.voter) {
-        let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
+        let from: Vec<String> = rule.from.iter().map(ApproverSelector::to_string).collect();
         let text = format!("only {} can decide this approval", from.join(", "));
-        return Err(Refusal::NotEligible(text));
+        return Err(CommandRefusal::NotEligible(text));
     }
-    if ballot.choice == Choice::Reject || rule.self_approval {
+    if ballot.choice == ApprovalChoice::Reject || rule.self_approval {
         return Ok(());
     }
-    if electorate.bars(&ballot.voter) {
+    if electorate.is_barred(&ballot.voter) {
         let text = "you wrote, committed or co-authored part of this change, or started or retried this deployment, \
                     and `self_approval` is false: another person has to approve it";
-        return Err(Refusal::NotEligible(text.into()));
+        return Err(CommandRefusal::NotEligible(text.into()));
     }
     if electorate.authors.is_none() {
         let text =
             "the authors of this change are still being read from its repository; try again in a few seconds";
-        return Err(Refusal::InvalidState(text.into()));
+        return Err(CommandRefusal::InvalidState(text.into()));
     }
     Ok(())
 }
@@ -151,66 +151,66 @@ fn may_vote(rule: &Requires, ballot: &Ballot, electorate: &Electorate) -> Result
 pub fn recount(
     approval: &Approval,
     digest: &str,
-    electorate: &Electorate,
+    electorate: &ApprovalElectorate,
     now: Timestamp,
-) -> Decision<Approval> {
-    let tally = electorate.tally(&approval.rule, &approval.yes());
+) -> RuleDecision<Approval> {
+    let tally = electorate.tally(&approval.rule, &approval.approvers());
     let is_late = approval.expires_at.is_some_and(|at| at <= now);
-    if approval.status != Status::Pending || is_late || approval.digest != digest || !tally.is_enough() {
-        return Decision::calm(approval.clone());
+    if approval.status != ApprovalState::Pending || is_late || approval.digest != digest || !tally.is_enough() {
+        return RuleDecision::without_changes(approval.clone());
     }
     let mut next = Approval { version: approval.version + 1, ..approval.clone() };
-    close(&mut next, Status::Approved, &tally, now);
+    close(&mut next, ApprovalState::Approved, &tally, now);
     let event = count_event(EventKind::ApprovalApproved, &next, &tally);
     put(next, vec![event])
 }
 
 /// Ends the approval with the votes that count now.
-fn close(approval: &mut Approval, status: Status, tally: &Tally, now: Timestamp) {
+fn close(approval: &mut Approval, status: ApprovalState, tally: &VoteTally, now: Timestamp) {
     (approval.status, approval.ended_at, approval.needed) = (status, Some(now), tally.needed);
     for vote in &mut approval.votes {
-        vote.is_void = vote.choice == Choice::Approve && !tally.counted.contains(&vote.person);
+        vote.is_void = vote.choice == ApprovalChoice::Approve && !tally.counted.contains(&vote.person);
     }
 }
 
-fn count_event(kind: EventKind, approval: &Approval, tally: &Tally) -> NewEvent {
-    telling(kind, approval).with("given", tally.counted.len()).with("approvals", tally.needed)
+fn count_event(kind: EventKind, approval: &Approval, tally: &VoteTally) -> NewEvent {
+    approval_event(kind, approval).with("given", tally.counted.len()).with("approvals", tally.needed)
 }
 
 /// Ends an overdue approval. No change otherwise.
-pub fn expire(approval: &Approval, electorate: &Electorate, now: Timestamp) -> Decision<Approval> {
+pub fn expire(approval: &Approval, electorate: &ApprovalElectorate, now: Timestamp) -> RuleDecision<Approval> {
     let is_due = approval.expires_at.is_some_and(|at| at <= now);
-    if approval.status != Status::Pending || !is_due {
-        return Decision::calm(approval.clone());
+    if approval.status != ApprovalState::Pending || !is_due {
+        return RuleDecision::without_changes(approval.clone());
     }
     let mut next = Approval { version: approval.version + 1, ..approval.clone() };
-    close(&mut next, Status::Expired, &electorate.tally(&approval.rule, &approval.yes()), now);
-    let event = telling(EventKind::ApprovalExpired, &next);
+    close(&mut next, ApprovalState::Expired, &electorate.tally(&approval.rule, &approval.approvers()), now);
+    let event = approval_event(EventKind::ApprovalExpired, &next);
     put(next, vec![event])
 }
 
 /// Ends an approval whose subject has changed or is over. A granted approval also lapses if its subject changed.
-pub fn lapse(approval: &Approval, why: Lapse, now: Timestamp) -> Decision<Approval> {
-    if !matches!(approval.status, Status::Pending | Status::Approved) {
-        return Decision::calm(approval.clone());
+pub fn lapse(approval: &Approval, why: LapseCause, now: Timestamp) -> RuleDecision<Approval> {
+    if !matches!(approval.status, ApprovalState::Pending | ApprovalState::Approved) {
+        return RuleDecision::without_changes(approval.clone());
     }
-    let (status, version, ended_at) = (Status::Lapsed(why), approval.version + 1, Some(now));
+    let (status, version, ended_at) = (ApprovalState::Lapsed(why), approval.version + 1, Some(now));
     let next = Approval { status, ended_at, version, ..approval.clone() };
-    let event = telling(EventKind::ApprovalLapsed, &next).with("why", why.as_str());
+    let event = approval_event(EventKind::ApprovalLapsed, &next).with("why", why.as_str());
     put(next, vec![event])
 }
 
 /// Whether a granted approval is still valid: same content, and enough approvers may still approve. Votes of members
 /// who left, changed their role or retried the deployment since do not count.
-pub fn still_holds(approval: &Approval, digest: &str, electorate: &Electorate) -> bool {
-    approval.status == Status::Approved
+pub fn is_still_valid(approval: &Approval, digest: &str, electorate: &ApprovalElectorate) -> bool {
+    approval.status == ApprovalState::Approved
         && approval.digest == digest
-        && electorate.tally(&approval.rule, &approval.yes()).is_enough()
+        && electorate.tally(&approval.rule, &approval.approvers()).is_enough()
 }
 
-fn refused(decision: Decision<Approval>) -> Ruling<Approval> {
-    let refusal = ended(&decision.answer);
-    Decision {
+fn into_refusal(decision: RuleDecision<Approval>) -> RefusableDecision<Approval> {
+    let refusal = ended_refusal(&decision.answer);
+    RuleDecision {
         changes: decision.changes,
         events: decision.events,
         effects: decision.effects,
@@ -218,36 +218,36 @@ fn refused(decision: Decision<Approval>) -> Ruling<Approval> {
     }
 }
 
-fn ended(approval: &Approval) -> Refusal {
-    Refusal::ApprovalEnded(match approval.status {
-        Status::Pending => "the approval still waits".into(),
-        Status::Approved => "it was already approved; cancel the deployment to stop it".into(),
-        Status::Rejected => "it was already rejected; retry the stage to request a new approval".into(),
-        Status::Expired => "it expired; retry the stage to request a new approval".into(),
-        Status::Lapsed(Lapse::Changed) => {
+fn ended_refusal(approval: &Approval) -> CommandRefusal {
+    CommandRefusal::ApprovalEnded(match approval.status {
+        ApprovalState::Pending => "the approval still waits".into(),
+        ApprovalState::Approved => "it was already approved; cancel the deployment to stop it".into(),
+        ApprovalState::Rejected => "it was already rejected; retry the stage to request a new approval".into(),
+        ApprovalState::Expired => "it expired; retry the stage to request a new approval".into(),
+        ApprovalState::Lapsed(LapseCause::Changed) => {
             "what it was for has changed; use the approval that replaced it".into()
         }
-        Status::Lapsed(Lapse::Over) => "nothing waits for it any more".into(),
+        ApprovalState::Lapsed(LapseCause::Over) => "nothing waits for it any more".into(),
     })
 }
 
-fn put(approval: Approval, events: Vec<NewEvent>) -> Decision<Approval> {
-    Decision {
-        changes: vec![Change::Put(Record::Approval(Box::new(approval.clone())))],
+fn put(approval: Approval, events: Vec<NewEvent>) -> RuleDecision<Approval> {
+    RuleDecision {
+        changes: vec![RecordChange::Put(DomainRecord::Approval(Box::new(approval.clone())))],
         events,
         effects: Vec::new(),
         answer: approval,
     }
 }
 
-fn telling(kind: EventKind, approval: &Approval) -> NewEvent {
-    let event = NewEvent::new(kind, Subject::new("approval", approval.id, None))
-        .about(Subject::new("deployment", approval.deployment, None))
-        .about(Subject::new("pipeline", approval.pipeline, None))
+fn approval_event(kind: EventKind, approval: &Approval) -> NewEvent {
+    let event = NewEvent::new(kind, EventSubject::new("approval", approval.id, None))
+        .with_subject(EventSubject::new("deployment", approval.deployment, None))
+        .with_subject(EventSubject::new("pipeline", approval.pipeline, None))
         .with("number", approval.number)
         .with("stage", approval.stage.as_str());
     match approval.step {
-        Some(step) => event.about(Subject::new("step", step, None)),
+        Some(step) => event.with_subject(EventSubject::new("step", step, None)),
         None => event,
     }
 }

@@ -9,6 +9,6 @@ mod people;
 mod property;
 mod state;
 
-pub use decide::{Ballot, Request, expire, lapse, recount, request, still_holds, vote};
-pub use people::{ChangeAuthors, Electorate, Tally, Voter, admits};
-pub use state::{Approval, Choice, Lapse, Status, Vote};
+pub use decide::{VoteRequest, NewApproval, expire, lapse, recount, request, is_still_valid, vote};
+pub use people::{ChangeAuthors, ApprovalElectorate, VoteTally, VotingAccount, admits};
+pub use state::{Approval, ApprovalChoice, LapseCause, ApprovalState, RecordedVote};

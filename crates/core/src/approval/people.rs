@@ -8,11 +8,11 @@ use crate::access::Role;
 use crate::event::Actor;
 use crate::id::UserId;
 use crate::name::Email;
-use crate::pipeline::model::{Approver, Requires};
+use crate::pipeline::model::{ApproverSelector, ApprovalPolicy};
 
 /// A voting account at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Voter {
+pub struct VotingAccount {
     pub by: Actor,
     /// The owner, if the account is a service account.
     pub person: UserId,
@@ -35,9 +35,9 @@ pub struct ChangeAuthors {
 
 /// Everything that decides whose vote counts, at one point in time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Electorate {
+pub struct ApprovalElectorate {
     /// Members who may approve, without service accounts.
-    pub voters: Vec<Voter>,
+    pub voters: Vec<VotingAccount>,
     /// The person behind each member's address, regardless of role. Addresses are in lower case.
     pub members: BTreeMap<String, UserId>,
     /// People who requested or retried the deployment, directly or through a service account.
@@ -48,7 +48,7 @@ pub struct Electorate {
 
 /// The count of votes at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tally {
+pub struct VoteTally {
     /// Number of approvals required.
     pub needed: u32,
     /// People whose approval counts.
@@ -59,10 +59,10 @@ pub struct Tally {
     pub is_unread: bool,
 }
 
-impl Electorate {
+impl ApprovalElectorate {
     /// Whether this voter wrote part of the change or started the deployment.
-    pub fn bars(&self, voter: &Voter) -> bool {
-        self.people_involved().contains(&voter.person) || self.names(voter)
+    pub fn is_barred(&self, voter: &VotingAccount) -> bool {
+        self.people_involved().contains(&voter.person) || self.is_author(voter)
     }
 
     /// People who started the deployment, and members who wrote part of it, directly or through a service account.
@@ -72,7 +72,7 @@ impl Electorate {
     }
 
     /// Whether an address of this voter is among the authors.
-    fn names(&self, voter: &Voter) -> bool {
+    fn is_author(&self, voter: &VotingAccount) -> bool {
         let names = |email: &Email| self.authors.as_ref().is_some_and(|it| it.emails.contains(&email.key()));
         voter.emails.iter().any(names)
     }
@@ -88,18 +88,18 @@ impl Electorate {
     }
 
     /// Number of approvals required: one more if the change has unknown authors, who could be among the approvers.
-    pub fn needed(&self, rule: &Requires) -> u32 {
+    pub fn required_approvals(&self, rule: &ApprovalPolicy) -> u32 {
         let is_raised = !rule.self_approval && self.has_unknown_authors();
         rule.approvals.saturating_add(u32::from(is_raised))
     }
 
-    pub fn tally(&self, rule: &Requires, yes: &BTreeSet<UserId>) -> Tally {
+    pub fn tally(&self, rule: &ApprovalPolicy, yes: &BTreeSet<UserId>) -> VoteTally {
         let involved = self.people_involved();
-        let is_barred = |it: &Voter| involved.contains(&it.person) || self.names(it);
-        let counts = |it: &&Voter| admits(rule, it) && (rule.self_approval || !is_barred(it));
+        let is_barred = |it: &VotingAccount| involved.contains(&it.person) || self.is_author(it);
+        let counts = |it: &&VotingAccount| admits(rule, it) && (rule.self_approval || !is_barred(it));
         let eligible: BTreeSet<UserId> = self.voters.iter().filter(counts).map(|it| it.person).collect();
-        Tally {
-            needed: self.needed(rule),
+        VoteTally {
+            needed: self.required_approvals(rule),
             counted: eligible.intersection(yes).copied().collect(),
             eligible: eligible.len(),
             is_unread: !rule.self_approval && self.authors.is_none(),
@@ -107,26 +107,26 @@ impl Electorate {
     }
 }
 
-impl Tally {
+impl VoteTally {
     pub fn is_enough(&self) -> bool {
-        !self.is_unread && self.counted.len() >= self.wanted()
+        !self.is_unread && self.counted.len() >= self.needed_count()
     }
 
     /// False if too few people can approve.
     pub fn is_reachable(&self) -> bool {
-        self.eligible >= self.wanted()
+        self.eligible >= self.needed_count()
     }
 
-    fn wanted(&self) -> usize {
+    fn needed_count(&self) -> usize {
         usize::try_from(self.needed).unwrap_or(usize::MAX)
     }
 }
 
 /// Whether the rule admits this voter. A rule without approvers admits everyone with the permission.
-pub fn admits(rule: &Requires, voter: &Voter) -> bool {
-    let is_named = |approver: &Approver| match approver {
-        Approver::Role(role) => voter.role >= *role,
-        Approver::Email(email) => voter.emails.iter().any(|own| own.key() == email.key()),
+pub fn admits(rule: &ApprovalPolicy, voter: &VotingAccount) -> bool {
+    let is_named = |approver: &ApproverSelector| match approver {
+        ApproverSelector::Role(role) => voter.role >= *role,
+        ApproverSelector::Email(email) => voter.emails.iter().any(|own| own.key() == email.key()),
     };
     rule.from.is_empty() || rule.from.iter().any(is_named)
 }

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::access::{Action, Role};
-use crate::decision::Refusal;
-use crate::event::{Actor, ActorKind};
+use crate::decision::CommandRefusal;
+use crate::event::{Actor, ActorType};
 use crate::id::{ApprovalId, DeploymentId, PipelineId, UserId};
 use crate::name::Email;
-use crate::pipeline::model::{Approver, Requires};
-use crate::pipeline::seconds::Seconds;
+use crate::pipeline::model::{ApproverSelector, ApprovalPolicy};
+use crate::pipeline::seconds::DurationSeconds;
 use crate::time::Timestamp;
 
 const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
@@ -26,17 +26,17 @@ fn email(number: u8) -> Email {
 }
 
 /// Accounts 0..8 are people, 8..16 service accounts of the same people.
-fn voter(account: u8) -> Voter {
+fn voter(account: u8) -> VotingAccount {
     let owner = account % 8;
     let role = Role::ALL[usize::from(owner % 4)];
-    let kind = if account < 8 { ActorKind::User } else { ActorKind::Service };
+    let kind = if account < 8 { ActorType::User } else { ActorType::Service };
     let by = Actor { kind, id: Some(person(account)), name: format!("a{account}"), token: None };
-    Voter { by, person: person(owner), role, emails: vec![email(account), email(owner)] }
+    VotingAccount { by, person: person(owner), role, emails: vec![email(account), email(owner)] }
 }
 
 /// Membership, roles, authors and starters.
 #[derive(Debug, Clone)]
-struct People {
+struct ElectorateModel {
     /// Members among 0..8.
     present: BTreeSet<u8>,
     /// Members who were demoted to viewers.
@@ -48,21 +48,21 @@ struct People {
     is_unread: bool,
 }
 
-impl People {
-    fn voter(&self, account: u8) -> Voter {
+impl ElectorateModel {
+    fn voter(&self, account: u8) -> VotingAccount {
         let voter = voter(account);
         let role = if self.demoted.contains(&(account % 8)) { Role::Viewer } else { voter.role };
-        Voter { role, ..voter }
+        VotingAccount { role, ..voter }
     }
 
-    fn electorate(&self) -> Electorate {
+    fn electorate(&self) -> ApprovalElectorate {
         let voters = self.present.iter().map(|it| self.voter(*it));
         let addresses = self.present.iter().flat_map(|it| [*it, *it + 8]);
         let authors = ChangeAuthors {
             emails: self.authors.iter().map(|it| email(*it).key()).collect(),
             is_cut: self.is_cut,
         };
-        Electorate {
+        ApprovalElectorate {
             voters: voters.filter(|it| it.role.may(Action::ApprovalsDecide)).collect(),
             members: addresses.map(|it| (email(it).key(), person(it % 8))).collect(),
             starters: self.starters.iter().map(|it| person(*it)).collect(),
@@ -71,7 +71,7 @@ impl People {
     }
 
     /// Reference implementation: whether the approval of a person in 0..8 counts.
-    fn counts(&self, rule: &Requires, number: u8) -> bool {
+    fn counts(&self, rule: &ApprovalPolicy, number: u8) -> bool {
         let voter = self.voter(number);
         let wrote =
             !self.is_unread && (self.authors.contains(&number) || self.authors.contains(&(number + 8)));
@@ -81,26 +81,26 @@ impl People {
             && (rule.self_approval || !(wrote || self.starters.contains(&number)))
     }
 
-    fn needed(&self, rule: &Requires) -> u32 {
+    fn required_approvals(&self, rule: &ApprovalPolicy) -> u32 {
         let is_stranger = |it: &u8| *it >= 16 || !self.present.contains(&(it % 8));
         let strangers = !self.is_unread && (self.is_cut || self.authors.iter().any(is_stranger));
         rule.approvals + u32::from(strangers && !rule.self_approval)
     }
 
-    fn is_enough(&self, rule: &Requires, yes: &BTreeSet<UserId>) -> bool {
+    fn is_enough(&self, rule: &ApprovalPolicy, yes: &BTreeSet<UserId>) -> bool {
         let counted = (0..8).filter(|it| yes.contains(&person(*it)) && self.counts(rule, *it)).count();
-        (rule.self_approval || !self.is_unread) && counted >= usize::try_from(self.needed(rule)).unwrap()
+        (rule.self_approval || !self.is_unread) && counted >= usize::try_from(self.required_approvals(rule)).unwrap()
     }
 }
 
-fn some(of: std::ops::Range<u8>, many: usize) -> impl Strategy<Value = BTreeSet<u8>> {
+fn number_set(of: std::ops::Range<u8>, many: usize) -> impl Strategy<Value = BTreeSet<u8>> {
     prop::collection::btree_set(of, 0..many)
 }
 
-fn people() -> impl Strategy<Value = People> {
-    let sets = (some(0..8, 3), some(0..8, 3), some(0..8, 3), some(0..18, 3));
+fn people() -> impl Strategy<Value = ElectorateModel> {
+    let sets = (number_set(0..8, 3), number_set(0..8, 3), number_set(0..8, 3), number_set(0..18, 3));
     (sets, prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
-        |((gone, demoted, starters, authors), is_cut, is_unread)| People {
+        |((gone, demoted, starters, authors), is_cut, is_unread)| ElectorateModel {
             present: (0..8).filter(|it| !gone.contains(it)).collect(),
             demoted,
             starters,
@@ -111,30 +111,30 @@ fn people() -> impl Strategy<Value = People> {
     )
 }
 
-fn rules() -> impl Strategy<Value = Requires> {
+fn rules() -> impl Strategy<Value = ApprovalPolicy> {
     let approver = prop_oneof![
-        prop::sample::select(Role::ALL.to_vec()).prop_map(Approver::Role),
-        (0u8..8).prop_map(|number| Approver::Email(email(number))),
+        prop::sample::select(Role::ALL.to_vec()).prop_map(ApproverSelector::Role),
+        (0u8..8).prop_map(|number| ApproverSelector::Email(email(number))),
     ];
     (1u32..4, prop::collection::vec(approver, 0..3), any::<bool>(), any::<bool>()).prop_map(
         |(approvals, from, self_approval, has_timeout)| {
-            let timeout = has_timeout.then_some(Seconds::from_secs(TIMEOUT_S.unsigned_abs()));
-            Requires { approvals, from, self_approval, timeout }
+            let timeout = has_timeout.then_some(DurationSeconds::from_secs(TIMEOUT_S.unsigned_abs()));
+            ApprovalPolicy { approvals, from, self_approval, timeout }
         },
     )
 }
 
 /// Voter, approval or rejection, seconds since the previous vote, and whether the content has changed.
-type Said = (u8, bool, i64, bool);
+type VoteInput = (u8, bool, i64, bool);
 
-fn votes() -> impl Strategy<Value = Vec<(Said, People)>> {
+fn votes() -> impl Strategy<Value = Vec<(VoteInput, ElectorateModel)>> {
     let said = (0u8..16, prop::bool::weighted(0.9), 0i64..30, prop::bool::weighted(0.03));
     prop::collection::vec((said, people()), 0..16)
 }
 
-fn asked(rule: Requires) -> Approval {
+fn new_approval(rule: ApprovalPolicy) -> Approval {
     let needed = rule.approvals;
-    let request = Request {
+    let request = NewApproval {
         id: ApprovalId::from_parts(START, [1; 10]),
         deployment: DeploymentId::from_parts(START, [2; 10]),
         number: 42,
@@ -149,12 +149,12 @@ fn asked(rule: Requires) -> Approval {
 }
 
 /// An approval with votes of these people.
-fn approval_with(rule: Requires, yes: &BTreeSet<u8>) -> Approval {
-    let mut approval = asked(rule);
-    let vote = |number: &u8| Vote {
+fn approval_with(rule: ApprovalPolicy, yes: &BTreeSet<u8>) -> Approval {
+    let mut approval = new_approval(rule);
+    let vote = |number: &u8| RecordedVote {
         by: voter(*number).by,
         person: person(*number),
-        choice: Choice::Approve,
+        choice: ApprovalChoice::Approve,
         comment: None,
         at: START,
         is_void: false,
@@ -164,10 +164,10 @@ fn approval_with(rule: Requires, yes: &BTreeSet<u8>) -> Approval {
 }
 
 /// The record after a decision.
-fn after(before: &Approval, ruling: &crate::decision::Ruling<Approval>) -> Approval {
+fn approval_after(before: &Approval, ruling: &crate::decision::RefusableDecision<Approval>) -> Approval {
     let put = ruling.changes.iter().rev().find_map(|change| match change {
-        crate::decision::Change::Put(crate::decision::Record::Approval(it)) => Some((**it).clone()),
-        crate::decision::Change::Put(_) => None,
+        crate::decision::RecordChange::Put(crate::decision::DomainRecord::Approval(it)) => Some((**it).clone()),
+        crate::decision::RecordChange::Put(_) => None,
     });
     put.unwrap_or_else(|| before.clone())
 }
@@ -175,7 +175,7 @@ fn after(before: &Approval, ruling: &crate::decision::Ruling<Approval>) -> Appro
 proptest! {
     #[test]
     fn only_enough_distinct_people_who_count_at_the_last_vote_approve(rule in rules(), votes in votes()) {
-        let mut approval = asked(rule.clone());
+        let mut approval = new_approval(rule.clone());
         let mut now = START;
         for ((account, says_yes, later_s, is_other), people) in votes {
             now = now.plus_seconds(later_s);
@@ -186,76 +186,76 @@ proptest! {
                 continue;
             }
             let digest = if is_other { "sha256:two" } else { "sha256:one" };
-            let choice = if says_yes { Choice::Approve } else { Choice::Reject };
-            let ballot = Ballot { voter: voter.clone(), choice, comment: None };
+            let choice = if says_yes { ApprovalChoice::Approve } else { ApprovalChoice::Reject };
+            let ballot = VoteRequest { voter: voter.clone(), choice, comment: None };
             let ruling = vote(&approval, &ballot, digest, &electorate, now);
-            let next = after(&approval, &ruling);
+            let next = approval_after(&approval, &ruling);
             prop_assert_eq!(next.version - approval.version, i64::from(next != approval));
             prop_assert_eq!(ruling.changes.is_empty(), ruling.events.is_empty());
             let is_late = rule.timeout.is_some() && now >= START.plus_seconds(TIMEOUT_S);
             match &ruling.answer {
                 Ok(_) => {
-                    prop_assert_eq!(approval.status, Status::Pending);
+                    prop_assert_eq!(approval.status, ApprovalState::Pending);
                     prop_assert!(!is_late && !is_other);
                     prop_assert!(admits(&rule, &voter));
                     prop_assert!(!says_yes || people.counts(&rule, account));
                     prop_assert_eq!(next.votes.len(), approval.votes.len() + 1);
-                    prop_assert_eq!(next.needed, people.needed(&rule));
+                    prop_assert_eq!(next.needed, people.required_approvals(&rule));
                     if says_yes {
-                        let is_enough = people.is_enough(&rule, &next.yes());
-                        prop_assert_eq!(next.status == Status::Approved, is_enough);
-                        prop_assert_eq!(is_enough, still_holds(&next, "sha256:one", &electorate));
+                        let is_enough = people.is_enough(&rule, &next.approvers());
+                        prop_assert_eq!(next.status == ApprovalState::Approved, is_enough);
+                        prop_assert_eq!(is_enough, is_still_valid(&next, "sha256:one", &electorate));
                     }
-                    if next.status == Status::Approved {
-                        let voters = (0..8).filter(|it| next.yes().contains(&person(*it)));
+                    if next.status == ApprovalState::Approved {
+                        let voters = (0..8).filter(|it| next.approvers().contains(&person(*it)));
                         let counted = voters.filter(|it| people.counts(&rule, *it)).count();
-                        prop_assert_eq!(next.given(), counted, "votes that do not count are void");
+                        prop_assert_eq!(next.valid_approvals(), counted, "votes that do not count are void");
                     }
                 }
                 Err(refusal) => {
                     let said = |it: &Approval| it.votes.iter().map(|it| (it.person, it.choice)).collect::<Vec<_>>();
                     prop_assert_eq!(said(&next), said(&approval));
                     match refusal {
-                        Refusal::ApprovalEnded(_) => prop_assert!(next.status != Status::Pending),
-                        Refusal::AlreadyVoted(_) => {
+                        CommandRefusal::ApprovalEnded(_) => prop_assert!(next.status != ApprovalState::Pending),
+                        CommandRefusal::AlreadyVoted(_) => {
                             prop_assert!(next.votes.iter().any(|vote| vote.person == voter.person));
                         }
-                        Refusal::NotEligible(_) => prop_assert!(
+                        CommandRefusal::NotEligible(_) => prop_assert!(
                             !admits(&rule, &voter) || (says_yes && !people.counts(&rule, account))
                         ),
-                        Refusal::InvalidState(_) => {
+                        CommandRefusal::InvalidState(_) => {
                             prop_assert!(says_yes && people.is_unread && !rule.self_approval);
                         }
                         other => prop_assert!(false, "{other:?}"),
                     }
                 }
             }
-            if approval.status != Status::Pending {
+            if approval.status != ApprovalState::Pending {
                 prop_assert_eq!(&next, &approval, "what has ended stays as it ended");
             }
             approval = next;
         }
-        prop_assert_eq!(approval.yes().len() + usize::from(approval.rejection().is_some()), approval.votes.len());
-        prop_assert_eq!(approval.status == Status::Rejected, approval.rejection().is_some());
-        prop_assert_eq!(approval.status == Status::Pending, approval.ended_at.is_none());
+        prop_assert_eq!(approval.approvers().len() + usize::from(approval.rejection().is_some()), approval.votes.len());
+        prop_assert_eq!(approval.status == ApprovalState::Rejected, approval.rejection().is_some());
+        prop_assert_eq!(approval.status == ApprovalState::Pending, approval.ended_at.is_none());
     }
 
     #[test]
     fn an_approval_holds_while_enough_of_those_who_gave_it_still_count(
-        rule in rules(), yes in some(0..8, 8), people in people(),
+        rule in rules(), yes in number_set(0..8, 8), people in people(),
     ) {
         let electorate = people.electorate();
         let pending = approval_with(rule.clone(), &yes);
-        prop_assert!(!still_holds(&pending, "sha256:one", &electorate));
-        let approved = Approval { status: Status::Approved, ..pending };
-        let is_enough = people.is_enough(&rule, &approved.yes());
-        prop_assert_eq!(still_holds(&approved, "sha256:one", &electorate), is_enough);
-        prop_assert!(!still_holds(&approved, "sha256:two", &electorate));
+        prop_assert!(!is_still_valid(&pending, "sha256:one", &electorate));
+        let approved = Approval { status: ApprovalState::Approved, ..pending };
+        let is_enough = people.is_enough(&rule, &approved.approvers());
+        prop_assert_eq!(is_still_valid(&approved, "sha256:one", &electorate), is_enough);
+        prop_assert!(!is_still_valid(&approved, "sha256:two", &electorate));
     }
 
     #[test]
     fn a_recount_grants_what_enough_people_have_said_yes_to_and_nothing_else(
-        rule in rules(), yes in some(0..8, 8), people in people(), later_s in 0i64..200, is_other: bool,
+        rule in rules(), yes in number_set(0..8, 8), people in people(), later_s in 0i64..200, is_other: bool,
     ) {
         let (pending, now) = (approval_with(rule.clone(), &yes), START.plus_seconds(later_s));
         let pending =
@@ -263,8 +263,8 @@ proptest! {
         let digest = if is_other { "sha256:two" } else { "sha256:one" };
         let counted = recount(&pending, digest, &people.electorate(), now).answer;
         let is_late = rule.timeout.is_some() && later_s >= TIMEOUT_S;
-        let is_granted = people.is_enough(&rule, &pending.yes()) && !is_late && !is_other;
-        prop_assert_eq!(counted.status == Status::Approved, is_granted);
+        let is_granted = people.is_enough(&rule, &pending.approvers()) && !is_late && !is_other;
+        prop_assert_eq!(counted.status == ApprovalState::Approved, is_granted);
         prop_assert!(is_granted || counted == pending);
         let again = recount(&counted, digest, &people.electorate(), now);
         prop_assert!(again.changes.is_empty());
@@ -272,7 +272,7 @@ proptest! {
 
     #[test]
     fn more_authors_fewer_members_and_lower_roles_never_make_it_easier(
-        rule in rules(), yes in some(0..8, 8), people in people(), more in people(),
+        rule in rules(), yes in number_set(0..8, 8), people in people(), more in people(),
     ) {
         let mut stricter = people.clone();
         stricter.present.retain(|it| more.present.contains(it));
@@ -291,19 +291,19 @@ proptest! {
 
     #[test]
     fn it_expires_at_its_time_and_not_before(later_s in 0i64..200) {
-        let timeout = Some(Seconds::from_secs(TIMEOUT_S.unsigned_abs()));
-        let rule = Requires { approvals: 1, from: Vec::new(), self_approval: true, timeout };
-        let expired = expire(&asked(rule), &Electorate::default(), START.plus_seconds(later_s)).answer;
-        prop_assert_eq!(expired.status == Status::Expired, later_s >= TIMEOUT_S);
+        let timeout = Some(DurationSeconds::from_secs(TIMEOUT_S.unsigned_abs()));
+        let rule = ApprovalPolicy { approvals: 1, from: Vec::new(), self_approval: true, timeout };
+        let expired = expire(&new_approval(rule), &ApprovalElectorate::default(), START.plus_seconds(later_s)).answer;
+        prop_assert_eq!(expired.status == ApprovalState::Expired, later_s >= TIMEOUT_S);
     }
 }
 
 #[test]
 fn a_second_account_of_an_author_does_not_approve() {
-    let rule = Requires { approvals: 1, from: Vec::new(), self_approval: false, timeout: None };
-    let approval = asked(rule);
+    let rule = ApprovalPolicy { approvals: 1, from: Vec::new(), self_approval: false, timeout: None };
+    let approval = new_approval(rule);
     let address = Email::parse("P3@Acme.Test").expect("an address");
-    let everyone = People {
+    let everyone = ElectorateModel {
         present: (0..8).collect(),
         demoted: BTreeSet::new(),
         starters: BTreeSet::new(),
@@ -313,13 +313,13 @@ fn a_second_account_of_an_author_does_not_approve() {
     };
     let emails = BTreeSet::from([address.key()]);
     let authors = Some(ChangeAuthors { emails, is_cut: false });
-    let electorate = Electorate { authors, ..everyone.electorate() };
+    let electorate = ApprovalElectorate { authors, ..everyone.electorate() };
     for account in [3, 11] {
-        let ballot = Ballot { voter: voter(account), choice: Choice::Approve, comment: None };
+        let ballot = VoteRequest { voter: voter(account), choice: ApprovalChoice::Approve, comment: None };
         let said = vote(&approval, &ballot, "sha256:one", &electorate, START).answer;
-        assert!(matches!(said, Err(Refusal::NotEligible(_))), "{said:?}");
+        assert!(matches!(said, Err(CommandRefusal::NotEligible(_))), "{said:?}");
     }
-    let reject = Ballot { voter: voter(3), choice: Choice::Reject, comment: None };
+    let reject = VoteRequest { voter: voter(3), choice: ApprovalChoice::Reject, comment: None };
     let said = vote(&approval, &reject, "sha256:one", &electorate, START).answer.expect("a no");
-    assert_eq!(said.status, Status::Rejected);
+    assert_eq!(said.status, ApprovalState::Rejected);
 }

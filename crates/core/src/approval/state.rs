@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Actor;
 use crate::id::{ApprovalId, DeploymentId, PipelineId, StepRunId, UserId};
 use crate::name::Reason;
-use crate::pipeline::model::Requires;
+use crate::pipeline::model::ApprovalPolicy;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Approval {
     pub stage: String,
     /// `None` if the approval is for the stage itself.
     pub step: Option<StepRunId>,
-    pub rule: Requires,
+    pub rule: ApprovalPolicy,
     /// Number of approvals required at its last change; unknown authors raise it.
     pub needed: u32,
     /// A note for the approvers.
@@ -28,8 +28,8 @@ pub struct Approval {
     /// Digest of the content to approve.
     pub digest: String,
     /// Oldest first, one per person.
-    pub votes: Vec<Vote>,
-    pub status: Status,
+    pub votes: Vec<RecordedVote>,
+    pub status: ApprovalState,
     pub requested_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
@@ -38,11 +38,11 @@ pub struct Approval {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Vote {
+pub struct RecordedVote {
     pub by: Actor,
     /// The person behind the account: the owner of a service account.
     pub person: UserId,
-    pub choice: Choice,
+    pub choice: ApprovalChoice,
     pub comment: Option<Reason>,
     pub at: Timestamp,
     /// An approval that did not count when voting ended.
@@ -52,73 +52,73 @@ pub struct Vote {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Choice {
+pub enum ApprovalChoice {
     Approve,
     Reject,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum ApprovalState {
     Pending,
     Approved,
     Rejected,
     Expired,
-    Lapsed(Lapse),
+    Lapsed(LapseCause),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lapse {
+pub enum LapseCause {
     /// The content changed.
     Changed,
     /// The deployment or stage has ended.
     Over,
 }
 
-impl Choice {
+impl ApprovalChoice {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Choice::Approve => "approve",
-            Choice::Reject => "reject",
+            ApprovalChoice::Approve => "approve",
+            ApprovalChoice::Reject => "reject",
         }
     }
 }
 
-impl Status {
+impl ApprovalState {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Status::Pending => "pending",
-            Status::Approved => "approved",
-            Status::Rejected => "rejected",
-            Status::Expired => "expired",
-            Status::Lapsed(_) => "lapsed",
+            ApprovalState::Pending => "pending",
+            ApprovalState::Approved => "approved",
+            ApprovalState::Rejected => "rejected",
+            ApprovalState::Expired => "expired",
+            ApprovalState::Lapsed(_) => "lapsed",
         }
     }
 }
 
-impl Lapse {
-    pub const ALL: [Lapse; 2] = [Lapse::Changed, Lapse::Over];
+impl LapseCause {
+    pub const ALL: [LapseCause; 2] = [LapseCause::Changed, LapseCause::Over];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            Lapse::Changed => "changed",
-            Lapse::Over => "over",
+            LapseCause::Changed => "changed",
+            LapseCause::Over => "over",
         }
     }
 }
 
 impl Approval {
     /// People who approved. [`super::Electorate::tally`] says which of them count.
-    pub fn yes(&self) -> BTreeSet<UserId> {
-        self.votes.iter().filter(|vote| vote.choice == Choice::Approve).map(|vote| vote.person).collect()
+    pub fn approvers(&self) -> BTreeSet<UserId> {
+        self.votes.iter().filter(|vote| vote.choice == ApprovalChoice::Approve).map(|vote| vote.person).collect()
     }
 
     /// Number of approvals that are not void.
-    pub fn given(&self) -> usize {
-        self.votes.iter().filter(|vote| vote.choice == Choice::Approve && !vote.is_void).count()
+    pub fn valid_approvals(&self) -> usize {
+        self.votes.iter().filter(|vote| vote.choice == ApprovalChoice::Approve && !vote.is_void).count()
     }
 
     /// The vote that rejected it.
-    pub fn rejection(&self) -> Option<&Vote> {
-        self.votes.iter().find(|vote| vote.choice == Choice::Reject)
+    pub fn rejection(&self) -> Option<&RecordedVote> {
+        self.votes.iter().find(|vote| vote.choice == ApprovalChoice::Reject)
     }
 }

@@ -9,6 +9,6 @@ pub mod stages;
 mod state;
 
 pub use state::{
-    Blocked, Bypass, Cancel, CancelCause, Cause, Deployment, DeploymentAttempt, DeploymentStatus,
-    EnvironmentDeployment, EnvironmentTarget, Failure, StagesDeployment, StagesTarget, Target, Trigger, Work,
+    StartObstacle, GateBypass, CancelRequest, CancelCause, FailureCode, Deployment, DeploymentAttempt, DeploymentState,
+    EnvironmentDeployment, EnvironmentTarget, ExecutionFailure, StagesDeployment, StagesTarget, DeploymentTarget, StartTrigger, DeploymentPurpose,
 };

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 /// A deployment of one commit. `T` is the kind of target: [`EnvironmentTarget`], [`StagesTarget`], or [`Target`] for
 /// code that handles both.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Deployment<T = Target> {
+pub struct Deployment<T = DeploymentTarget> {
     pub id: DeploymentId,
     /// Counts from 1, per environment or, for stages, per pipeline.
     pub number: i64,
@@ -26,7 +26,7 @@ pub struct Deployment<T = Target> {
     /// Free text from the requester; the API calls it `context` for environments.
     pub reason: Option<Reason>,
     pub requested_by: Actor,
-    pub status: DeploymentStatus,
+    pub status: DeploymentState,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -38,7 +38,7 @@ pub type StagesDeployment = Deployment<StagesTarget>;
 
 /// Where a deployment goes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Target {
+pub enum DeploymentTarget {
     Environment(EnvironmentTarget),
     Stages(StagesTarget),
 }
@@ -48,7 +48,7 @@ pub struct EnvironmentTarget {
     pub environment: EnvironmentId,
     /// The environment's name, which is also the name of the deployment's only stage.
     pub name: EnvName,
-    pub work: Work,
+    pub purpose: DeploymentPurpose,
     pub fence: Fence,
     /// Set while the deployment is running or cancelling.
     pub attempt: Option<DeploymentAttempt>,
@@ -61,23 +61,23 @@ pub struct EnvironmentTarget {
 /// All stages of the pipeline, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StagesTarget {
-    pub trigger: Trigger,
+    pub trigger: StartTrigger,
     /// Accounts that retried a stage, and the people behind them.
     pub retried_by: BTreeSet<UserId>,
     /// Set if the deployment ignores windows, approvals and pauses.
-    pub bypass: Option<Bypass>,
+    pub bypass: Option<GateBypass>,
 }
 
 /// Permission to ignore all gates, with its reason for the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Bypass {
+pub struct GateBypass {
     pub by: Actor,
     pub reason: Reason,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Trigger {
+pub enum StartTrigger {
     /// A new head commit on the tracked branch.
     Push {
         branch: String,
@@ -93,90 +93,90 @@ pub enum Trigger {
     },
 }
 
-impl Trigger {
+impl StartTrigger {
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Trigger::Push { .. } => "push",
-            Trigger::Api => "api",
-            Trigger::Rollback { .. } => "rollback",
+            StartTrigger::Push { .. } => "push",
+            StartTrigger::Api => "api",
+            StartTrigger::Rollback { .. } => "rollback",
         }
     }
 
     /// The stage of a rollback and the deployment being rolled back.
     pub fn rollback_of(&self) -> Option<(&str, DeploymentId)> {
         match self {
-            Trigger::Rollback { stage, of, .. } => Some((stage, *of)),
-            Trigger::Push { .. } | Trigger::Api => None,
+            StartTrigger::Rollback { stage, of, .. } => Some((stage, *of)),
+            StartTrigger::Push { .. } | StartTrigger::Api => None,
         }
     }
 }
 
 /// What an environment deployment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum DeploymentPurpose {
     Session(SessionId),
     /// Restores the environment to the tracked commit, under a fence of its own.
     Reset,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum DeploymentStatus {
+pub enum DeploymentState {
     /// Not started: its plan is not ready, or something blocks it.
     Queued,
     Running,
     /// Waiting for a person or for time. Only deployments through stages have this status.
     Waiting,
     /// Cancelled, but its work may not have stopped yet.
-    Cancelling(Cancel),
+    Cancelling(CancelRequest),
     Succeeded,
-    Failed(Failure),
-    Cancelled(Cancel),
+    Failed(ExecutionFailure),
+    Cancelled(CancelRequest),
     Superseded {
         by: DeploymentId,
     },
 }
 
-impl DeploymentStatus {
+impl DeploymentState {
     pub const fn as_str(&self) -> &'static str {
         match self {
-            DeploymentStatus::Queued => "queued",
-            DeploymentStatus::Running => "running",
-            DeploymentStatus::Waiting => "waiting",
-            DeploymentStatus::Cancelling(_) => "cancelling",
-            DeploymentStatus::Succeeded => "succeeded",
-            DeploymentStatus::Failed(_) => "failed",
-            DeploymentStatus::Cancelled(_) => "cancelled",
-            DeploymentStatus::Superseded { .. } => "superseded",
+            DeploymentState::Queued => "queued",
+            DeploymentState::Running => "running",
+            DeploymentState::Waiting => "waiting",
+            DeploymentState::Cancelling(_) => "cancelling",
+            DeploymentState::Succeeded => "succeeded",
+            DeploymentState::Failed(_) => "failed",
+            DeploymentState::Cancelled(_) => "cancelled",
+            DeploymentState::Superseded { .. } => "superseded",
         }
     }
 
     pub const fn is_final(&self) -> bool {
         matches!(
             self,
-            DeploymentStatus::Succeeded
-                | DeploymentStatus::Failed(_)
-                | DeploymentStatus::Cancelled(_)
-                | DeploymentStatus::Superseded { .. }
+            DeploymentState::Succeeded
+                | DeploymentState::Failed(_)
+                | DeploymentState::Cancelled(_)
+                | DeploymentState::Superseded { .. }
         )
     }
 
-    pub const fn failure(&self) -> Option<&Failure> {
+    pub const fn failure(&self) -> Option<&ExecutionFailure> {
         match self {
-            DeploymentStatus::Failed(failure) => Some(failure),
+            DeploymentState::Failed(failure) => Some(failure),
             _ => None,
         }
     }
 
-    pub const fn cancel(&self) -> Option<&Cancel> {
+    pub const fn cancel(&self) -> Option<&CancelRequest> {
         match self {
-            DeploymentStatus::Cancelling(cancel) | DeploymentStatus::Cancelled(cancel) => Some(cancel),
+            DeploymentState::Cancelling(cancel) | DeploymentState::Cancelled(cancel) => Some(cancel),
             _ => None,
         }
     }
 
     pub const fn superseded_by(&self) -> Option<DeploymentId> {
         match self {
-            DeploymentStatus::Superseded { by } => Some(*by),
+            DeploymentState::Superseded { by } => Some(*by),
             _ => None,
         }
     }
@@ -206,27 +206,27 @@ impl Deployment {
     /// Narrows the target to an environment; `Err` is a deployment through stages.
     pub fn into_environment(self) -> Result<EnvironmentDeployment, Box<StagesDeployment>> {
         match self.target.clone() {
-            Target::Environment(target) => Ok(self.with_target(|_| target)),
-            Target::Stages(target) => Err(Box::new(self.with_target(|_| target))),
+            DeploymentTarget::Environment(target) => Ok(self.with_target(|_| target)),
+            DeploymentTarget::Stages(target) => Err(Box::new(self.with_target(|_| target))),
         }
     }
 }
 
-impl From<EnvironmentTarget> for Target {
+impl From<EnvironmentTarget> for DeploymentTarget {
     fn from(target: EnvironmentTarget) -> Self {
-        Target::Environment(target)
+        DeploymentTarget::Environment(target)
     }
 }
 
-impl From<StagesTarget> for Target {
+impl From<StagesTarget> for DeploymentTarget {
     fn from(target: StagesTarget) -> Self {
-        Target::Stages(target)
+        DeploymentTarget::Stages(target)
     }
 }
 
 impl From<EnvironmentDeployment> for Deployment {
     fn from(deployment: EnvironmentDeployment) -> Self {
-        deployment.with_target(Target::Environment)
+        deployment.with_target(DeploymentTarget::Environment)
     }
 }
 
@@ -246,7 +246,7 @@ pub struct DeploymentAttempt {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cancel {
+pub struct CancelRequest {
     pub by: Actor,
     pub cause: CancelCause,
     pub reason: Option<Reason>,
@@ -275,14 +275,14 @@ impl CancelCause {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
-    pub cause: Cause,
+pub struct ExecutionFailure {
+    pub cause: FailureCode,
     pub detail: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum FailureCode {
     StepFailed,
     /// The definition asks for something this version cannot do.
     NotRunnable,
@@ -303,26 +303,26 @@ pub enum Cause {
     SoakRejected,
 }
 
-impl Cause {
+impl FailureCode {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Cause::StepFailed => "step_failed",
-            Cause::NotRunnable => "not_runnable",
-            Cause::Lost => "lost",
-            Cause::TimedOut => "timed_out",
-            Cause::Killed => "killed",
-            Cause::CommitNotFound => "commit_not_found",
-            Cause::CommitAmbiguous => "commit_ambiguous",
-            Cause::ApprovalRejected => "approval_rejected",
-            Cause::ApprovalExpired => "approval_expired",
-            Cause::SoakRejected => "soak_rejected",
+            FailureCode::StepFailed => "step_failed",
+            FailureCode::NotRunnable => "not_runnable",
+            FailureCode::Lost => "lost",
+            FailureCode::TimedOut => "timed_out",
+            FailureCode::Killed => "killed",
+            FailureCode::CommitNotFound => "commit_not_found",
+            FailureCode::CommitAmbiguous => "commit_ambiguous",
+            FailureCode::ApprovalRejected => "approval_rejected",
+            FailureCode::ApprovalExpired => "approval_expired",
+            FailureCode::SoakRejected => "soak_rejected",
         }
     }
 }
 
 /// Why a deployment does not start yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Blocked {
+pub enum StartObstacle {
     PipelineStopped,
     /// Deployments of ended sessions may still be running.
     EnvironmentContested {
@@ -337,8 +337,8 @@ pub enum Blocked {
     },
 }
 
-impl Blocked {
+impl StartObstacle {
     pub const fn is_pause(&self) -> bool {
-        matches!(self, Blocked::PipelineStopped)
+        matches!(self, StartObstacle::PipelineStopped)
     }
 }

@@ -1,88 +1,88 @@
 //! Claims an environment: the first caller gets the lock, later callers get a ticket in the queue if they ask for one.
 
 use super::check_declared;
-use super::draft::{Draft, Moment};
+use super::draft::{LockDraft, DecisionContext};
 use super::limits::TICKETS_WAITING_MAX;
 use super::lock::Lock;
-use super::state::{Holder, Locked, Session, Ticket, Wish};
-use crate::decision::{Refusal, Ruling};
+use super::state::{LockHolder, LockConflict, Session, Ticket, ClaimTerms};
+use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::id::{DeploymentId, SessionId, TicketGroupId, TokenId};
 
 #[derive(Debug, Clone)]
-pub struct Claim {
-    pub by: Holder,
+pub struct ClaimCommand {
+    pub by: LockHolder,
     pub token: Option<TokenId>,
-    pub wish: Wish,
+    pub terms: ClaimTerms,
     /// How long to wait in the queue if another session holds the environment.
     pub wait_seconds: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Claimed {
-    Session(Opened),
+pub enum ClaimOutcome {
+    Session(OpenedSession),
     Ticket(Ticket),
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct OpenedSession {
     pub session: Session,
     pub deployment: Option<DeploymentId>,
 }
 
-pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
+pub fn claim(lock: &Lock, cmd: &ClaimCommand, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
     claim_as(lock, cmd, None, moment)
 }
 
 /// Claims one of several environments: a ticket joins `group`, of which only one ticket is granted.
-pub fn claim_in_group(lock: &Lock, cmd: &Claim, group: TicketGroupId, moment: &Moment) -> Ruling<Claimed> {
+pub fn claim_in_group(lock: &Lock, cmd: &ClaimCommand, group: TicketGroupId, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
     claim_as(lock, cmd, Some(group), moment)
 }
 
-fn claim_as(lock: &Lock, cmd: &Claim, group: Option<TicketGroupId>, moment: &Moment) -> Ruling<Claimed> {
-    let mut draft = Draft::begin(lock, moment);
+fn claim_as(lock: &Lock, cmd: &ClaimCommand, group: Option<TicketGroupId>, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
+    let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_declared(&draft.lock) {
         return draft.refuse(refusal);
     }
     match (draft.lock.session.as_ref(), cmd.wait_seconds) {
         (None, _) => {
             let id = draft.new_session_id();
-            let opened = open(&mut draft, id, &cmd.by, &cmd.wish);
-            draft.finish(Ok(Claimed::Session(opened)))
+            let opened = open_session(&mut draft, id, &cmd.by, &cmd.terms);
+            draft.finish(Ok(ClaimOutcome::Session(opened)))
         }
         (Some(session), None) => {
-            let refusal = locked(&draft.lock, session, &cmd.by);
+            let refusal = locked_refusal(&draft.lock, session, &cmd.by);
             draft.refuse(refusal)
         }
-        (Some(_), Some(wait)) => match check_room(&draft.lock) {
+        (Some(_), Some(wait)) => match check_queue_length(&draft.lock) {
             Err(refusal) => draft.refuse(refusal),
             Ok(()) => {
                 let expires_at = draft.now().plus_seconds(wait);
                 let ticket =
-                    draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, None, group);
-                draft.finish(Ok(Claimed::Ticket(ticket)))
+                    draft.queue_ticket(cmd.by.clone(), cmd.token, cmd.terms.clone(), expires_at, None, group);
+                draft.finish(Ok(ClaimOutcome::Ticket(ticket)))
             }
         },
     }
 }
 
-pub(super) fn open(draft: &mut Draft<'_>, id: SessionId, by: &Holder, wish: &Wish) -> Opened {
-    let deployment = draft.grant(id, by, wish);
+pub(super) fn open_session(draft: &mut LockDraft<'_>, id: SessionId, by: &LockHolder, wish: &ClaimTerms) -> OpenedSession {
+    let deployment = draft.grant_session(id, by, wish);
     match draft.lock.session.clone() {
-        Some(session) => Opened { session, deployment },
+        Some(session) => OpenedSession { session, deployment },
         None => unreachable!("a grant opens a session"),
     }
 }
 
-pub(super) fn check_room(lock: &Lock) -> Result<(), Refusal> {
+pub(super) fn check_queue_length(lock: &Lock) -> Result<(), CommandRefusal> {
     if lock.tickets.len() < TICKETS_WAITING_MAX {
         return Ok(());
     }
     let text = format!("the queue is full with {TICKETS_WAITING_MAX} tickets; try again later");
-    Err(Refusal::InvalidState(text))
+    Err(CommandRefusal::InvalidState(text))
 }
 
-fn locked(lock: &Lock, session: &Session, by: &Holder) -> Refusal {
-    Refusal::EnvironmentLocked(Box::new(Locked {
+fn locked_refusal(lock: &Lock, session: &Session, by: &LockHolder) -> CommandRefusal {
+    CommandRefusal::EnvironmentLocked(Box::new(LockConflict {
         session: session.clone(),
         queue_length: lock.tickets.len(),
         is_self: session.holder.id == by.id,

@@ -1,21 +1,21 @@
 //! Declares and removes environments as the pipeline definition changes. Fences survive removal.
 
-use super::draft::{Draft, Moment};
+use super::draft::{LockDraft, DecisionContext};
 use super::fence::Fence;
 use super::lock::Lock;
-use super::moves::Ending;
-use super::state::{Agenda, Condition, EndReason, Environment, TicketCause};
+use super::moves::SessionEnding;
+use super::state::{LockAgenda, EnvironmentCondition, SessionEndReason, Environment, TicketCause};
 use super::telling;
-use crate::decision::{Change, Decision, Record};
-use crate::deployment::{self, Cancel, CancelCause};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord};
+use crate::deployment::{self, CancelRequest, CancelCause};
 use crate::event::{Actor, EventKind};
 use crate::id::{EnvironmentId, PipelineId};
 use crate::name::EnvName;
-use crate::pipeline::model::Environment as Configuration;
+use crate::pipeline::model::EnvironmentDefinition as Configuration;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
-pub struct Declare {
+pub struct DeclareCommand {
     pub id: EnvironmentId,
     pub pipeline: PipelineId,
     pub name: EnvName,
@@ -26,7 +26,7 @@ pub struct Declare {
 }
 
 /// Creates an environment that appears in the definition for the first time.
-pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
+pub fn declare(cmd: DeclareCommand, now: Timestamp) -> RuleDecision<Environment> {
     let environment = Environment {
         id: cmd.id,
         pipeline: cmd.pipeline,
@@ -38,14 +38,14 @@ pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
         sessions: 0,
         tickets: 0,
         deployments: 0,
-        condition: Condition::Clean,
+        condition: EnvironmentCondition::Clean,
         deployed_commit: None,
-        agenda: Agenda::default(),
+        agenda: LockAgenda::default(),
         version: 1,
         created_at: now,
     };
-    let changes = vec![Change::Put(Record::Environment(Box::new(environment.clone())))];
-    Decision { changes, events: Vec::new(), effects: Vec::new(), answer: environment }
+    let changes = vec![RecordChange::Put(DomainRecord::Environment(Box::new(environment.clone())))];
+    RuleDecision { changes, events: Vec::new(), effects: Vec::new(), answer: environment }
 }
 
 /// Updates the configuration of an environment. An active session keeps its old terms.
@@ -53,9 +53,9 @@ pub fn redeclare(
     lock: &Lock,
     configuration: Configuration,
     definition_hash: String,
-    moment: &Moment,
-) -> Decision<()> {
-    let mut draft = Draft::begin(lock, moment);
+    moment: &DecisionContext,
+) -> RuleDecision<()> {
+    let mut draft = LockDraft::begin(lock, moment);
     draft.lock.environment.is_declared = true;
     draft.lock.environment.configuration = configuration;
     draft.lock.environment.definition_hash = definition_hash;
@@ -63,32 +63,32 @@ pub fn redeclare(
 }
 
 /// Removes an environment from the definition: no new sessions; the active one continues until it ends.
-pub fn undeclare(lock: &Lock, moment: &Moment) -> Decision<()> {
-    let mut draft = Draft::begin(lock, moment);
+pub fn undeclare(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
+    let mut draft = LockDraft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
-    draft.dissolve(TicketCause::EnvironmentDeleted);
+    draft.cancel_tickets(TicketCause::EnvironmentDeleted);
     draft.finish(())
 }
 
 /// Ends the active session and the queue because the pipeline is deleted.
-pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
-    let mut draft = Draft::begin(lock, moment);
+pub fn delete(lock: &Lock, by: Actor, moment: &DecisionContext) -> RuleDecision<()> {
+    let mut draft = LockDraft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
-    draft.dissolve(TicketCause::EnvironmentDeleted);
-    end(&mut draft, by.clone());
+    draft.cancel_tickets(TicketCause::EnvironmentDeleted);
+    end_session(&mut draft, by.clone());
     // A reset would restore the environment for no one.
     let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
-    let cancel = Cancel { by, cause: CancelCause::EnvironmentDeleted, reason: None };
+    let cancel = CancelRequest { by, cause: CancelCause::EnvironmentDeleted, reason: None };
     for reset in resets {
-        deployment::environment::cancel::apply(&mut draft, reset, &cancel);
+        deployment::environment::cancel::cancel_in_draft(&mut draft, reset, &cancel);
     }
     draft.finish(())
 }
 
-fn end(draft: &mut Draft<'_>, by: Actor) {
-    let ending = Ending { reason: EndReason::EnvironmentDeleted, by, why: None, successor: None };
-    if let Some(session) = draft.end(ending) {
-        let event = telling::ended(EventKind::SessionReleased, &draft.lock, &session);
+fn end_session(draft: &mut LockDraft<'_>, by: Actor) {
+    let ending = SessionEnding { reason: SessionEndReason::EnvironmentDeleted, by, why: None, successor: None };
+    if let Some(session) = draft.end_session(ending) {
+        let event = telling::session_ended_event(EventKind::SessionReleased, &draft.lock, &session);
         draft.record(event);
     }
 }

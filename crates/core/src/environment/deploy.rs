@@ -1,31 +1,31 @@
 //! Deploys a commit in a session. The deployment carries the session's fence.
 
-use super::draft::{Draft, Moment};
+use super::draft::{LockDraft, DecisionContext};
 use super::limits::DEPLOYMENTS_UNFINISHED_MAX;
 use super::lock::Lock;
-use super::moves::Asked;
-use super::state::{Condition, Holder};
-use super::{Named, telling};
-use crate::decision::{Refusal, Ruling};
-use crate::deployment::{self, Cancel, CancelCause, DeploymentStatus, EnvironmentDeployment, Work};
+use super::moves::DeploymentRequest;
+use super::state::{EnvironmentCondition, LockHolder};
+use super::{NamedSession, telling};
+use crate::decision::{CommandRefusal, RefusableDecision};
+use crate::deployment::{self, CancelRequest, CancelCause, DeploymentState, EnvironmentDeployment, DeploymentPurpose};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
 use crate::name::{CommitId, Reason};
 
 #[derive(Debug, Clone)]
-pub struct Deploy {
-    pub by: Holder,
+pub struct DeployCommand {
+    pub by: LockHolder,
     pub commit: CommitId,
     /// Free text from the requester.
     pub context: Option<Reason>,
-    pub on_conflict: OnConflict,
+    pub on_conflict: ConflictMode,
     /// Start without waiting for the work of ended sessions. The caller has checked the permission.
     pub override_drain: Option<Reason>,
 }
 
 /// How to treat a request while the session has an unfinished deployment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnConflict {
+pub enum ConflictMode {
     /// Run after it.
     #[default]
     Queue,
@@ -36,34 +36,34 @@ pub enum OnConflict {
 
 pub fn deploy(
     lock: &Lock,
-    named: &Named<'_>,
-    cmd: &Deploy,
-    moment: &Moment,
-) -> Ruling<EnvironmentDeployment> {
-    let mut draft = Draft::begin(lock, moment);
-    if let Err(refusal) = check(&mut draft, named, &cmd.by, cmd.on_conflict) {
+    named: &NamedSession<'_>,
+    cmd: &DeployCommand,
+    moment: &DecisionContext,
+) -> RefusableDecision<EnvironmentDeployment> {
+    let mut draft = LockDraft::begin(lock, moment);
+    if let Err(refusal) = check_session(&mut draft, named, &cmd.by, cmd.on_conflict) {
         return draft.refuse(refusal);
     }
     let overrides = cmd.override_drain.clone();
     let overrides = overrides.filter(|_| draft.lock.is_contested() || draft.lock.is_resetting());
     if let Some(reason) = &overrides {
-        give_up_waiting(&mut draft, &cmd.by, reason);
+        override_drain(&mut draft, &cmd.by, reason);
     }
-    let earlier: Vec<_> = queued(&draft.lock).collect();
+    let earlier: Vec<_> = queued_deployments(&draft.lock).collect();
     if let Some(reason) = &overrides {
         // The new deployment runs after the queued ones, so they must not wait for the drain either.
         for deployment in draft.lock.deployments.iter_mut().filter(|it| earlier.contains(&it.id)) {
             deployment.target.overrides_drain = Some(reason.clone());
         }
     }
-    let id = draft.deploy(Asked {
+    let id = draft.deploy_in_session(DeploymentRequest {
         commit: cmd.commit.clone(),
         by: cmd.by.actor(),
         context: cmd.context.clone(),
         overrides_drain: overrides,
         retry_of: None,
     });
-    if cmd.on_conflict == OnConflict::Supersede {
+    if cmd.on_conflict == ConflictMode::Supersede {
         for older in earlier {
             deployment::environment::cancel::supersede(&mut draft, older, id);
         }
@@ -76,75 +76,75 @@ pub fn deploy(
 
 /// Retries a failed deployment of the session.
 #[derive(Debug, Clone)]
-pub struct Retry {
-    pub by: Holder,
-    pub of: DeploymentId,
+pub struct RetryCommand {
+    pub by: LockHolder,
+    pub retry_of: DeploymentId,
     /// The commit of the failed deployment, resolved if known.
     pub commit: CommitId,
 }
 
 /// A retry is a new deployment, because finished ones never change. The caller has checked that `of` failed.
-pub fn retry(lock: &Lock, named: &Named<'_>, cmd: &Retry, moment: &Moment) -> Ruling<EnvironmentDeployment> {
-    let mut draft = Draft::begin(lock, moment);
-    if let Err(refusal) = check(&mut draft, named, &cmd.by, OnConflict::Queue) {
+pub fn retry(lock: &Lock, named: &NamedSession<'_>, cmd: &RetryCommand, moment: &DecisionContext) -> RefusableDecision<EnvironmentDeployment> {
+    let mut draft = LockDraft::begin(lock, moment);
+    if let Err(refusal) = check_session(&mut draft, named, &cmd.by, ConflictMode::Queue) {
         return draft.refuse(refusal);
     }
-    let asked = Asked::new(cmd.commit.clone(), cmd.by.actor());
-    let id = draft.deploy(Asked { retry_of: Some(cmd.of), ..asked });
+    let asked = DeploymentRequest::new(cmd.commit.clone(), cmd.by.actor());
+    let id = draft.deploy_in_session(DeploymentRequest { retry_of: Some(cmd.retry_of), ..asked });
     match draft.lock.deployment(id).cloned() {
         Some(deployment) => draft.finish(Ok(deployment)),
         None => unreachable!("it was just asked for"),
     }
 }
 
-fn check(
-    draft: &mut Draft<'_>,
-    named: &Named<'_>,
-    by: &Holder,
-    on_conflict: OnConflict,
-) -> Result<(), Refusal> {
-    match named.held_by(by, draft) {
+fn check_session(
+    draft: &mut LockDraft<'_>,
+    named: &NamedSession<'_>,
+    by: &LockHolder,
+    on_conflict: ConflictMode,
+) -> Result<(), CommandRefusal> {
+    match named.require_holder(by, draft) {
         Err(refusal) => Err(refusal),
         Ok(_) => check_conflict(&draft.lock, on_conflict),
     }
 }
 
-fn check_conflict(lock: &Lock, on_conflict: OnConflict) -> Result<(), Refusal> {
-    let superseded = if on_conflict == OnConflict::Supersede { queued(lock).count() } else { 0 };
-    if on_conflict == OnConflict::Reject && lock.is_busy() {
+fn check_conflict(lock: &Lock, on_conflict: ConflictMode) -> Result<(), CommandRefusal> {
+    let superseded = if on_conflict == ConflictMode::Supersede { queued_deployments(lock).count() } else { 0 };
+    if on_conflict == ConflictMode::Reject && lock.is_busy() {
         let text = "a deployment of this session has not finished yet; wait for it, or omit onConflict";
-        return Err(Refusal::InvalidState(text.into()));
+        return Err(CommandRefusal::InvalidState(text.into()));
     }
     if lock.deployments.len() - superseded >= DEPLOYMENTS_UNFINISHED_MAX {
         let text =
             format!("{DEPLOYMENTS_UNFINISHED_MAX} deployments are already queued here; cancel one first");
-        return Err(Refusal::InvalidState(text));
+        return Err(CommandRefusal::InvalidState(text));
     }
     Ok(())
 }
 
-fn queued(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
+fn queued_deployments(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
     let active = lock.session.as_ref().map(|session| session.id);
-    let ours = move |work: &Work| matches!(work, Work::Session(id) if Some(*id) == active);
+    let ours = move |work: &DeploymentPurpose| matches!(work, DeploymentPurpose::Session(id) if Some(*id) == active);
     let waiting = lock.deployments.iter();
-    waiting.filter(move |it| ours(&it.target.work) && it.status == DeploymentStatus::Queued).map(|it| it.id)
+    waiting.filter(move |it| ours(&it.target.purpose) && it.status == DeploymentState::Queued).map(|it| it.id)
 }
 
 /// Overrides the drain: the only case in which two deployments may run at once. It is audited, and cancels pending
 /// resets.
-fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
-    let pending: Vec<_> = draft.lock.left_over().map(|deployment| deployment.id.to_string()).collect();
-    let event = telling::environment(EventKind::DrainOverridden, &draft.lock)
+fn override_drain(draft: &mut LockDraft<'_>, by: &LockHolder, reason: &Reason) {
+    let pending: Vec<_> = draft.lock.leftover_deployments().map(|deployment| deployment.id.to_string()).collect();
+    let event = telling::environment_event(EventKind::DrainOverridden, &draft.lock)
         .with("pending", pending)
         .with("reason", reason.as_str());
     draft.record(event);
     let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
     for reset in resets {
         let cause = CancelCause::DrainOverridden;
-        let cancel = Cancel { by: by.actor(), cause, reason: Some(reason.clone()) };
-        deployment::environment::cancel::apply(draft, reset, &cancel);
-        if draft.lock.environment.condition == Condition::Clean {
-            draft.lock.environment.condition = Condition::Dirty;
+        let cancel = CancelRequest { by: by.actor(), cause, reason: Some(reason.clone()) };
+        deployment::environment::cancel::cancel_in_draft(draft, reset, &cancel);
+        if draft.lock.environment.condition == EnvironmentCondition::Clean {
+            draft.lock.environment.condition = EnvironmentCondition::Dirty;
         }
     }
 }

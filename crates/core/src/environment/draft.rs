@@ -3,93 +3,93 @@
 use super::fence::Fence;
 use super::lock::Lock;
 use super::settle;
-use super::state::{Agenda, Session, Ticket, TicketStatus};
-use crate::decision::{Change, Decision, Record, Refusal, Ruling};
-use crate::deployment::{self, DeploymentStatus, EnvironmentDeployment, Work};
+use super::state::{LockAgenda, Session, Ticket, TicketState};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal, RefusableDecision};
+use crate::deployment::{self, DeploymentState, EnvironmentDeployment, DeploymentPurpose};
 use crate::event::{Actor, NewEvent};
-use crate::id::{Entropy, TicketId};
+use crate::id::{IdEntropy, TicketId};
 use crate::time::Timestamp;
 
 /// External inputs of a rule: time, the installation's epoch and randomness.
 #[derive(Debug, Clone)]
-pub struct Moment {
+pub struct DecisionContext {
     pub now: Timestamp,
     pub epoch: i64,
     /// Seconds of silence after which a runner counts as lost.
     pub lost_s: i64,
-    pub entropy: Entropy,
+    pub entropy: IdEntropy,
 }
 
-pub(crate) struct Draft<'a> {
+pub(crate) struct LockDraft<'a> {
     before: &'a Lock,
     pub(crate) lock: Lock,
-    moment: &'a Moment,
+    moment: &'a DecisionContext,
     /// The actor, if it is not the caller.
     by: Option<Actor>,
-    gone: Vec<Record>,
+    retired: Vec<DomainRecord>,
     events: Vec<NewEvent>,
-    drawn: u8,
+    entropy_count: u8,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> LockDraft<'a> {
     /// Starts from the lock with all expired timers applied.
-    pub(crate) fn begin(before: &'a Lock, moment: &'a Moment) -> Self {
-        let mut draft = Self::of(before, moment);
-        settle::run(&mut draft);
+    pub(crate) fn begin(before: &'a Lock, moment: &'a DecisionContext) -> Self {
+        let mut draft = Self::from_stored(before, moment);
+        settle::apply_timers(&mut draft);
         draft
     }
 
     /// Starts from the lock as stored, without applying timers.
-    pub(super) fn of(before: &'a Lock, moment: &'a Moment) -> Self {
+    pub(super) fn from_stored(before: &'a Lock, moment: &'a DecisionContext) -> Self {
         Self {
             before,
             lock: before.clone(),
             moment,
             by: None,
-            gone: Vec::new(),
+            retired: Vec::new(),
             events: Vec::new(),
-            drawn: 0,
+            entropy_count: 0,
         }
     }
 
     /// Applies timers again and returns the changes. Records that left the lock come first, so that a session ends
     /// before the next one opens.
-    pub(crate) fn finish<A>(mut self, answer: A) -> Decision<A> {
-        settle::run(&mut self);
-        settle::announce(&mut self);
-        self.close(answer)
+    pub(crate) fn finish<A>(mut self, answer: A) -> RuleDecision<A> {
+        settle::apply_timers(&mut self);
+        settle::announce_expiry(&mut self);
+        self.finish_without_timers(answer)
     }
 
     /// Returns the changes without applying timers, so nothing is granted.
-    pub(super) fn close<A>(mut self, answer: A) -> Decision<A> {
-        self.lock.environment.agenda = agenda(&self.lock);
+    pub(super) fn finish_without_timers<A>(mut self, answer: A) -> RuleDecision<A> {
+        self.lock.environment.agenda = derive_agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
-        let mut changes = std::mem::take(&mut self.gone);
+        let mut changes = std::mem::take(&mut self.retired);
         if changes.is_empty() && is_same(before, lock) {
-            return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
+            return RuleDecision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
         }
         lock.environment.version += 1;
-        changes.push(Record::Environment(Box::new(lock.environment.clone())));
+        changes.push(DomainRecord::Environment(Box::new(lock.environment.clone())));
         changes.extend(
-            changed(before.session.iter(), lock.session.iter()).map(|it| Record::Session(Box::new(it))),
+            changed_records(before.session.iter(), lock.session.iter()).map(|it| DomainRecord::Session(Box::new(it))),
         );
         changes.extend(
-            changed(before.tickets.iter(), lock.tickets.iter()).map(|it| Record::Ticket(Box::new(it))),
+            changed_records(before.tickets.iter(), lock.tickets.iter()).map(|it| DomainRecord::Ticket(Box::new(it))),
         );
-        let deployments = changed(before.deployments.iter(), lock.deployments.iter());
-        changes.extend(deployments.map(|it| Record::EnvironmentDeployment(Box::new(it))));
-        let changes = changes.into_iter().map(Change::Put).collect();
-        Decision { changes, events: self.events, effects: Vec::new(), answer }
+        let deployments = changed_records(before.deployments.iter(), lock.deployments.iter());
+        changes.extend(deployments.map(|it| DomainRecord::EnvironmentDeployment(Box::new(it))));
+        let changes = changes.into_iter().map(RecordChange::Put).collect();
+        RuleDecision { changes, events: self.events, effects: Vec::new(), answer }
     }
 
     /// Refuses the command but keeps the effects of expired timers.
-    pub(crate) fn refuse<A>(self, refusal: Refusal) -> Ruling<A> {
+    pub(crate) fn refuse<A>(self, refusal: CommandRefusal) -> RefusableDecision<A> {
         self.finish(Err(refusal))
     }
 
     /// Writes a record that is no longer part of the lock.
-    pub(super) fn gone(&mut self, record: Record) {
-        self.gone.push(record);
+    pub(super) fn retire_record(&mut self, record: DomainRecord) {
+        self.retired.push(record);
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -117,11 +117,11 @@ impl<'a> Draft<'a> {
     }
 
     /// Derives the entropy of the next id from the decision's entropy and a counter.
-    pub(super) fn draw(&mut self) -> Entropy {
+    pub(super) fn next_entropy(&mut self) -> IdEntropy {
         let mut entropy = self.moment.entropy;
-        entropy[9] ^= self.drawn;
-        self.drawn =
-            self.drawn.checked_add(1).unwrap_or_else(|| unreachable!("a decision makes few records"));
+        entropy[9] ^= self.entropy_count;
+        self.entropy_count =
+            self.entropy_count.checked_add(1).unwrap_or_else(|| unreachable!("a decision makes few records"));
         entropy
     }
 
@@ -136,12 +136,12 @@ impl<'a> Draft<'a> {
         deployment.target.attempt = None;
         let now = self.now();
         if let Some(session) = &mut self.lock.session
-            && deployment.target.work == Work::Session(session.id)
+            && deployment.target.purpose == DeploymentPurpose::Session(session.id)
         {
             session.note_activity(now);
         }
         self.lock.deployments.retain(|other| other.id != deployment.id);
-        self.gone.push(Record::EnvironmentDeployment(Box::new(deployment)));
+        self.retired.push(DomainRecord::EnvironmentDeployment(Box::new(deployment)));
     }
 
     /// Replaces a deployment that stays in the lock.
@@ -152,9 +152,9 @@ impl<'a> Draft<'a> {
     }
 
     /// The deployment after this decision.
-    pub(crate) fn as_retired(&self, deployment: &EnvironmentDeployment) -> EnvironmentDeployment {
-        let retired = self.gone.iter().rev().find_map(|record| match record {
-            Record::EnvironmentDeployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
+    pub(crate) fn deployment_after(&self, deployment: &EnvironmentDeployment) -> EnvironmentDeployment {
+        let retired = self.retired.iter().rev().find_map(|record| match record {
+            DomainRecord::EnvironmentDeployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
             _ => None,
         });
         let found = retired.or_else(|| self.lock.deployment(deployment.id));
@@ -162,26 +162,26 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes a ticket from the queue.
-    pub(crate) fn leave(&mut self, id: TicketId, status: TicketStatus) -> Option<Ticket> {
+    pub(crate) fn remove_ticket(&mut self, id: TicketId, status: TicketState) -> Option<Ticket> {
         let index = self.lock.tickets.iter().position(|ticket| ticket.id == id)?;
         let ticket = Ticket { status, ..self.lock.tickets.remove(index) };
-        self.gone.push(Record::Ticket(Box::new(ticket.clone())));
+        self.retired.push(DomainRecord::Ticket(Box::new(ticket.clone())));
         Some(ticket)
     }
 
     /// The ticket after this decision.
-    pub(crate) fn as_left(&self, ticket: &Ticket) -> Ticket {
-        let left = self.gone.iter().rev().find_map(|record| match record {
-            Record::Ticket(left) if left.id == ticket.id => Some(left.as_ref().clone()),
+    pub(crate) fn ticket_after(&self, ticket: &Ticket) -> Ticket {
+        let left = self.retired.iter().rev().find_map(|record| match record {
+            DomainRecord::Ticket(left) if left.id == ticket.id => Some(left.as_ref().clone()),
             _ => None,
         });
         left.unwrap_or_else(|| ticket.clone())
     }
 
     /// The session after this decision.
-    pub(crate) fn as_ended(&self, named: &Session) -> Session {
-        let ended = self.gone.iter().rev().find_map(|record| match record {
-            Record::Session(session) if session.id == named.id => Some(session.as_ref().clone()),
+    pub(crate) fn session_after(&self, named: &Session) -> Session {
+        let ended = self.retired.iter().rev().find_map(|record| match record {
+            DomainRecord::Session(session) if session.id == named.id => Some(session.as_ref().clone()),
             _ => None,
         });
         ended.unwrap_or_else(|| named.clone())
@@ -197,13 +197,13 @@ fn is_same(before: &Lock, after: &mut Lock) -> bool {
     is_same
 }
 
-fn agenda(lock: &Lock) -> Agenda {
+fn derive_agenda(lock: &Lock) -> LockAgenda {
     let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
     let startable = lock.deployments.iter().find(|deployment| {
-        deployment.status == DeploymentStatus::Queued
-            && deployment::environment::obstacles(lock, deployment).iter().all(deployment::Blocked::is_pause)
+        deployment.status == DeploymentState::Queued
+            && deployment::environment::obstacles(lock, deployment).iter().all(deployment::StartObstacle::is_pause)
     });
-    Agenda {
+    LockAgenda {
         waiting: count(lock.tickets.len()),
         unfinished: count(lock.deployments.len()),
         holder: lock.session.as_ref().map(|session| session.id),
@@ -212,7 +212,7 @@ fn agenda(lock: &Lock) -> Agenda {
     }
 }
 
-fn changed<'a, T: Clone + PartialEq + 'a>(
+fn changed_records<'a, T: Clone + PartialEq + 'a>(
     before: impl Iterator<Item = &'a T> + Clone,
     after: impl Iterator<Item = &'a T>,
 ) -> impl Iterator<Item = T> {

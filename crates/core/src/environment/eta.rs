@@ -7,7 +7,7 @@ use super::lock::Lock;
 use super::settle::ends_at;
 use super::state::Ticket;
 use crate::id::TicketId;
-use crate::pipeline::model::ReleaseRule;
+use crate::pipeline::model::ReleaseCondition;
 use crate::time::Timestamp;
 
 /// Ended sessions that an estimate uses, newest first.
@@ -17,7 +17,7 @@ const SESSIONS_MIN: usize = 3;
 
 /// What an estimate is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Basis {
+pub enum EstimateBasis {
     /// Time limits only: every session ahead will have expired by then.
     Expiry,
     /// At least one session ahead is expected to last as long as earlier ones.
@@ -27,15 +27,15 @@ pub enum Basis {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Eta {
+pub struct WaitEstimate {
     /// `None` if and only if the basis is unknown.
     pub seconds: Option<i64>,
-    pub basis: Basis,
+    pub basis: EstimateBasis,
 }
 
 /// The active session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holding {
+pub struct SessionTiming {
     /// Seconds until it expires or is taken over.
     pub ends_in: Option<i64>,
     /// Seconds since the claim.
@@ -44,7 +44,7 @@ pub struct Holding {
 
 /// A ticket ahead in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ahead {
+pub struct TicketAhead {
     /// Seconds until its session will expire after the grant.
     pub lasts: Option<i64>,
     /// Seconds until the ticket itself expires.
@@ -52,17 +52,17 @@ pub struct Ahead {
 }
 
 /// `None` for a ticket that is not waiting. `lengths` are the durations of ended sessions, in seconds.
-pub fn eta(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option<Eta> {
+pub fn estimate_wait(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option<WaitEstimate> {
     let index = lock.position(id)?.checked_sub(1)?;
     let until = |at: Timestamp| at.seconds_since(now).max(0);
     let holder = lock.session.as_ref().map(|session| {
         let takeover = lock.pending_takeover().and_then(|(_, takeover)| takeover.at);
         let end = ends_at(lock).map(|(at, _)| at).into_iter().chain(takeover).min();
-        Holding { ends_in: end.map(until), elapsed: now.seconds_since(session.claimed_at).max(0) }
+        SessionTiming { ends_in: end.map(until), elapsed: now.seconds_since(session.claimed_at).max(0) }
     });
     let ahead = lock.tickets[..index]
         .iter()
-        .map(|ticket| Ahead { lasts: limit_of(lock, ticket), expires_in: until(ticket.expires_at) });
+        .map(|ticket| TicketAhead { lasts: limit_of(lock, ticket), expires_in: until(ticket.expires_at) });
     Some(estimate(holder, ahead, lengths))
 }
 
@@ -70,47 +70,47 @@ pub fn eta(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option
 fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
     let configuration = &lock.environment.configuration;
     let seconds = |length: u64| i64::try_from(length).unwrap_or(i64::MAX);
-    let ttl = ticket.wish.ttl_seconds.or(configuration.ttl.map(|ttl| seconds(ttl.as_secs())));
+    let ttl = ticket.terms.ttl_seconds.or(configuration.ttl.map(|ttl| seconds(ttl.as_secs())));
     let idle = configuration.release.iter().filter_map(|rule| match rule {
-        ReleaseRule::Timeout { after_idle } => Some(seconds(after_idle.as_secs())),
-        ReleaseRule::PrClosed => None,
+        ReleaseCondition::Timeout { after_idle } => Some(seconds(after_idle.as_secs())),
+        ReleaseCondition::PrClosed => None,
     });
     idle.chain(ttl).min()
 }
 
 /// `holder` is `None` while the environment is free.
-pub fn estimate(holder: Option<Holding>, ahead: impl IntoIterator<Item = Ahead>, lengths: &[i64]) -> Eta {
+pub fn estimate(holder: Option<SessionTiming>, ahead: impl IntoIterator<Item = TicketAhead>, lengths: &[i64]) -> WaitEstimate {
     let mut lengths = lengths.to_vec();
     lengths.sort_unstable();
-    let first = holder.map_or(Some((0, Basis::Expiry)), |it| remaining(it.ends_in, it.elapsed, &lengths));
-    let Some((mut seconds, mut basis)) = first else { return Eta { seconds: None, basis: Basis::Unknown } };
+    let first = holder.map_or(Some((0, EstimateBasis::Expiry)), |it| remaining(it.ends_in, it.elapsed, &lengths));
+    let Some((mut seconds, mut basis)) = first else { return WaitEstimate { seconds: None, basis: EstimateBasis::Unknown } };
     for ticket in ahead {
         // The ticket expires before its grant.
         if ticket.expires_in <= seconds {
             continue;
         }
         let Some((more, its)) = remaining(ticket.lasts, 0, &lengths) else {
-            return Eta { seconds: None, basis: Basis::Unknown };
+            return WaitEstimate { seconds: None, basis: EstimateBasis::Unknown };
         };
         seconds = seconds.saturating_add(more);
-        basis = if its == Basis::History { its } else { basis };
+        basis = if its == EstimateBasis::History { its } else { basis };
     }
-    Eta { seconds: Some(seconds), basis }
+    WaitEstimate { seconds: Some(seconds), basis }
 }
 
 /// Remaining seconds of a session that has lasted `elapsed` seconds; `lengths` are sorted.
-fn remaining(limit: Option<i64>, elapsed: i64, lengths: &[i64]) -> Option<(i64, Basis)> {
+fn remaining(limit: Option<i64>, elapsed: i64, lengths: &[i64]) -> Option<(i64, EstimateBasis)> {
     let is_told = lengths.len() >= SESSIONS_MIN || limit.is_none();
-    match (limit, typical(elapsed, lengths).filter(|_| is_told)) {
-        (Some(limit), Some(typical)) if typical < limit => Some((typical, Basis::History)),
-        (Some(limit), _) => Some((limit, Basis::Expiry)),
-        (None, typical) => typical.map(|seconds| (seconds, Basis::History)),
+    match (limit, typical_remaining(elapsed, lengths).filter(|_| is_told)) {
+        (Some(limit), Some(typical)) if typical < limit => Some((typical, EstimateBasis::History)),
+        (Some(limit), _) => Some((limit, EstimateBasis::Expiry)),
+        (None, typical) => typical.map(|seconds| (seconds, EstimateBasis::History)),
     }
 }
 
 /// The median remaining time of earlier sessions that lasted at least as long. A session that outlasted all of them is
 /// expected to last one more typical session.
-fn typical(elapsed: i64, lengths: &[i64]) -> Option<i64> {
+fn typical_remaining(elapsed: i64, lengths: &[i64]) -> Option<i64> {
     let longer = &lengths[lengths.partition_point(|length| *length <= elapsed)..];
     match median(longer) {
         Some(length) => Some(length - elapsed),
@@ -130,13 +130,13 @@ mod tests {
 
     use super::*;
 
-    fn holding() -> impl Strategy<Value = Option<Holding>> {
-        of((of(0..100_000i64), 0..100_000i64).prop_map(|(ends_in, elapsed)| Holding { ends_in, elapsed }))
+    fn session_timing() -> impl Strategy<Value = Option<SessionTiming>> {
+        of((of(0..100_000i64), 0..100_000i64).prop_map(|(ends_in, elapsed)| SessionTiming { ends_in, elapsed }))
     }
 
-    fn line() -> impl Strategy<Value = Vec<Ahead>> {
+    fn tickets_ahead() -> impl Strategy<Value = Vec<TicketAhead>> {
         let ticket = (of(60..100_000i64), 0..1_000_000i64);
-        vec(ticket.prop_map(|(lasts, expires_in)| Ahead { lasts, expires_in }), 0..20)
+        vec(ticket.prop_map(|(lasts, expires_in)| TicketAhead { lasts, expires_in }), 0..20)
     }
 
     fn lengths() -> impl Strategy<Value = Vec<i64>> {
@@ -145,26 +145,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn eta_is_null_exactly_where_the_basis_is_unknown(h in holding(), line in line(), past in lengths()) {
+        fn eta_is_null_exactly_where_the_basis_is_unknown(h in session_timing(), line in tickets_ahead(), past in lengths()) {
             let eta = estimate(h, line, &past);
-            prop_assert_eq!(eta.seconds.is_none(), eta.basis == Basis::Unknown);
+            prop_assert_eq!(eta.seconds.is_none(), eta.basis == EstimateBasis::Unknown);
             prop_assert!(eta.seconds.is_none_or(|seconds| seconds >= 0));
         }
 
         #[test]
-        fn eta_is_unknown_only_without_history_and_without_a_limit(h in holding(), line in line(), past in lengths()) {
+        fn eta_is_unknown_only_without_history_and_without_a_limit(h in session_timing(), line in tickets_ahead(), past in lengths()) {
             let eta = estimate(h, line.clone(), &past);
             let has_limits = h.is_none_or(|it| it.ends_in.is_some()) && line.iter().all(|it| it.lasts.is_some());
             if !past.is_empty() || has_limits {
-                prop_assert_ne!(eta.basis, Basis::Unknown);
+                prop_assert_ne!(eta.basis, EstimateBasis::Unknown);
             }
             if past.is_empty() {
-                prop_assert_ne!(eta.basis, Basis::History);
+                prop_assert_ne!(eta.basis, EstimateBasis::History);
             }
         }
 
         #[test]
-        fn eta_never_falls_further_back_in_the_queue(h in holding(), line in line(), past in lengths()) {
+        fn eta_never_falls_further_back_in_the_queue(h in session_timing(), line in tickets_ahead(), past in lengths()) {
             let etas: Vec<_> = (0..=line.len()).map(|ahead| estimate(h, line[..ahead].to_vec(), &past)).collect();
             for pair in etas.windows(2) {
                 match (pair[0].seconds, pair[1].seconds) {
@@ -176,13 +176,13 @@ mod tests {
         }
 
         #[test]
-        fn eta_never_exceeds_the_time_limits(h in holding(), line in line(), past in lengths()) {
+        fn eta_never_exceeds_the_time_limits(h in session_timing(), line in tickets_ahead(), past in lengths()) {
             let with_limits = estimate(h, line.clone(), &[]);
             if let (Some(most), Some(seconds)) = (with_limits.seconds, estimate(h, Vec::new(), &past).seconds) {
                 prop_assert!(seconds <= most);
             }
             // If no ticket expires, the same holds for the whole queue.
-            let patient: Vec<_> = line.iter().map(|it| Ahead { expires_in: i64::MAX, ..*it }).collect();
+            let patient: Vec<_> = line.iter().map(|it| TicketAhead { expires_in: i64::MAX, ..*it }).collect();
             let (limits, both) = (estimate(h, patient.clone(), &[]), estimate(h, patient, &past));
             if let Some(most) = limits.seconds {
                 prop_assert!(both.seconds.is_some_and(|seconds| seconds <= most));
@@ -190,35 +190,35 @@ mod tests {
         }
     }
 
-    fn estimate_alone(ends_in: Option<i64>, elapsed: i64, past: &[i64]) -> (Option<i64>, Basis) {
-        let eta = estimate(Some(Holding { ends_in, elapsed }), [], past);
-        (eta.seconds, eta.basis)
+    fn estimate_alone(ends_in: Option<i64>, elapsed: i64, past: &[i64]) -> (Option<i64>, EstimateBasis) {
+        let eta = estimate(Some(SessionTiming { ends_in, elapsed }), [], past);
+        (estimate_wait.seconds, estimate_wait.basis)
     }
 
     #[test]
     fn enough_history_is_preferred_to_a_later_limit_and_never_to_an_earlier_one() {
         assert_eq!(
             estimate_alone(Some(3_600), 0, &[600, 600]),
-            (Some(3_600), Basis::Expiry),
+            (Some(3_600), EstimateBasis::Expiry),
             "two sessions say little"
         );
-        assert_eq!(estimate_alone(Some(3_600), 0, &[500, 600, 700]), (Some(600), Basis::History));
-        assert_eq!(estimate_alone(Some(60), 0, &[500, 600, 700]), (Some(60), Basis::Expiry));
-        assert_eq!(estimate_alone(None, 0, &[600]), (Some(600), Basis::History), "better than nothing");
-        assert_eq!(estimate_alone(None, 0, &[]), (None, Basis::Unknown));
+        assert_eq!(estimate_alone(Some(3_600), 0, &[500, 600, 700]), (Some(600), EstimateBasis::History));
+        assert_eq!(estimate_alone(Some(60), 0, &[500, 600, 700]), (Some(60), EstimateBasis::Expiry));
+        assert_eq!(estimate_alone(None, 0, &[600]), (Some(600), EstimateBasis::History), "better than nothing");
+        assert_eq!(estimate_alone(None, 0, &[]), (None, EstimateBasis::Unknown));
     }
 
     #[test]
     fn sessions_that_were_over_by_then_say_nothing_about_what_is_left() {
-        assert_eq!(estimate_alone(None, 550, &[500, 600, 700, 800]), (Some(150), Basis::History));
-        assert_eq!(estimate_alone(None, 900, &[500, 600, 700, 800]), (Some(600), Basis::History));
+        assert_eq!(estimate_alone(None, 550, &[500, 600, 700, 800]), (Some(150), EstimateBasis::History));
+        assert_eq!(estimate_alone(None, 900, &[500, 600, 700, 800]), (Some(600), EstimateBasis::History));
     }
 
     #[test]
     fn tickets_that_expire_before_their_turn_are_not_waited_for() {
-        let holder = Some(Holding { ends_in: Some(100), elapsed: 0 });
-        let ahead = |expires_in| Ahead { lasts: Some(1_000), expires_in };
+        let holder = Some(SessionTiming { ends_in: Some(100), elapsed: 0 });
+        let ahead = |expires_in| TicketAhead { lasts: Some(1_000), expires_in };
         let eta = estimate(holder, [ahead(100), ahead(500), ahead(600)], &[]);
-        assert_eq!((eta.seconds, eta.basis), (Some(1_100), Basis::Expiry));
+        assert_eq!((eta.seconds, eta.basis), (Some(1_100), EstimateBasis::Expiry));
     }
 }

@@ -1,33 +1,33 @@
 //! Extends a session.
 
-use super::draft::{Draft, Moment};
+use super::draft::{LockDraft, DecisionContext};
 use super::lock::Lock;
-use super::state::{Holder, Session};
-use super::{Named, telling};
-use crate::decision::Ruling;
+use super::state::{LockHolder, Session};
+use super::{NamedSession, telling};
+use crate::decision::RefusableDecision;
 use crate::event::EventKind;
 
 /// Without a length, the session gets its original TTL again. Extending never shortens a session, and a session without
 /// expiry stays without.
 pub fn extend(
     lock: &Lock,
-    named: &Named<'_>,
-    by: &Holder,
+    named: &NamedSession<'_>,
+    by: &LockHolder,
     ttl_seconds: Option<i64>,
-    moment: &Moment,
-) -> Ruling<Session> {
-    let mut draft = Draft::begin(lock, moment);
+    moment: &DecisionContext,
+) -> RefusableDecision<Session> {
+    let mut draft = LockDraft::begin(lock, moment);
     let now = draft.now();
-    match named.held_by(by, &mut draft) {
+    match named.require_holder(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
         Ok(session) => {
             session.extensions += 1;
             session.extended_at = Some(now);
         }
     }
-    draft.lock.prolong(ttl_seconds, now);
+    draft.lock.extend_session(ttl_seconds, now);
     let Some(session) = draft.lock.session.clone() else { unreachable!("it was active a moment ago") };
-    let event = telling::session(EventKind::SessionExtended, &draft.lock, &session)
+    let event = telling::session_event(EventKind::SessionExtended, &draft.lock, &session)
         .with("extension", session.extensions)
         .with_some("expiresAt", session.expires_at);
     draft.record(event);

@@ -14,39 +14,39 @@ pub const EPOCH_MAX: i64 = 8_191;
 /// The least increase of the epoch when counters may have been lost.
 pub const EPOCHS_RAISED: i64 = 16;
 /// How far ahead of the calendar an epoch reported by a runner may be.
-pub const EPOCHS_TOLD_MAX: i64 = 256;
+pub const EPOCHS_AHEAD_MAX: i64 = 256;
 const DAY_S: i64 = 24 * 60 * 60;
 const YEAR_2026: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
 const COUNTER_BITS: u32 = 40;
 
 /// The epoch after a restore: above every epoch known to have been used, and at least the number of days since 2026.
 /// Restoring the same backup on a later day thus gives a higher epoch than before.
-pub fn raised_epoch(epoch: i64, given: Option<i64>, now: Timestamp) -> i64 {
+pub fn next_epoch(epoch: i64, given: Option<i64>, now: Timestamp) -> i64 {
     let known = given.unwrap_or(epoch).max(epoch) + EPOCHS_RAISED;
-    known.max(days_of(now))
+    known.max(days_since_2026(now))
 }
 
 /// Evidence from a runner's disk, which the restore did not reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Witness {
+pub enum EpochEvidence {
     /// The highest epoch that the runner has seen.
     Epoch(i64),
     /// A fence that was issued but is missing from the database: even the current epoch has lost counters.
     Fence(Fence),
 }
 
-impl Witness {
+impl EpochEvidence {
     pub const fn epoch(self) -> i64 {
         match self {
-            Witness::Epoch(epoch) => epoch,
-            Witness::Fence(fence) => fence.epoch(),
+            EpochEvidence::Epoch(epoch) => epoch,
+            EpochEvidence::Fence(fence) => fence.epoch(),
         }
     }
 }
 
 /// The consequence of a runner's evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
+pub enum EvidenceVerdict {
     /// Nothing new.
     Known,
     /// The installation lost it: fences continue in this higher epoch.
@@ -59,17 +59,17 @@ pub enum Heard {
 /// them. Epochs follow the calendar; only restores run ahead of it, sixteen at a time. A report is therefore believed
 /// up to a few restores ahead of today. False reports cost at most those epochs, and the calendar catches up. Higher
 /// values need a person to look.
-pub fn heard_epoch(own: i64, witness: Witness, now: Timestamp) -> Heard {
-    let (heard, most) = (witness.epoch(), days_of(now) + EPOCHS_TOLD_MAX);
+pub fn judge_evidence(own: i64, witness: EpochEvidence, now: Timestamp) -> EvidenceVerdict {
+    let (heard, most) = (witness.epoch(), days_since_2026(now) + EPOCHS_AHEAD_MAX);
     match () {
-        () if heard < own || witness == Witness::Epoch(own) => Heard::Known,
-        () if heard > most || heard >= EPOCH_MAX => Heard::Absurd { most: most.min(EPOCH_MAX - 1) },
-        () => Heard::Above(heard + 1),
+        () if heard < own || witness == EpochEvidence::Epoch(own) => EvidenceVerdict::Known,
+        () if heard > most || heard >= EPOCH_MAX => EvidenceVerdict::Absurd { most: most.min(EPOCH_MAX - 1) },
+        () => EvidenceVerdict::Above(heard + 1),
     }
 }
 
 /// Days since 2026, bounded so that a wrong clock cannot exhaust the epochs.
-fn days_of(now: Timestamp) -> i64 {
+fn days_since_2026(now: Timestamp) -> i64 {
     let days = now.seconds_since(YEAR_2026) / DAY_S;
     if (0..=EPOCH_MAX).contains(&days) { days } else { 0 }
 }
@@ -85,7 +85,7 @@ impl Fence {
     }
 
     /// Validates an untrusted number.
-    pub const fn given(number: i64) -> Option<Self> {
+    pub const fn from_untrusted(number: i64) -> Option<Self> {
         if number > 0 && number >> COUNTER_BITS <= EPOCH_MAX { Some(Self(number)) } else { None }
     }
 
@@ -123,45 +123,45 @@ mod tests {
     #[test]
     fn an_epoch_is_raised_above_all_that_is_known_and_with_the_days() {
         let day = |days: i64| YEAR_2026.plus_seconds(days * DAY_S + 1);
-        assert_eq!(raised_epoch(3, None, day(0)), 19);
-        assert_eq!(raised_epoch(3, Some(40), day(0)), 56);
-        assert_eq!(raised_epoch(40, Some(3), day(0)), 56);
-        assert_eq!((raised_epoch(0, None, day(318)), raised_epoch(0, None, day(319))), (318, 319));
-        assert_eq!(raised_epoch(0, None, day(EPOCH_MAX + 1)), 16, "a clock that was never set right");
-        assert_eq!(raised_epoch(0, None, Timestamp::from_micros(0)), 16);
+        assert_eq!(next_epoch(3, None, day(0)), 19);
+        assert_eq!(next_epoch(3, Some(40), day(0)), 56);
+        assert_eq!(next_epoch(40, Some(3), day(0)), 56);
+        assert_eq!((next_epoch(0, None, day(318)), next_epoch(0, None, day(319))), (318, 319));
+        assert_eq!(next_epoch(0, None, day(EPOCH_MAX + 1)), 16, "a clock that was never set right");
+        assert_eq!(next_epoch(0, None, Timestamp::from_micros(0)), 16);
     }
 
     #[test]
     fn a_runner_is_believed_a_little_ahead_of_the_calendar_and_however_often_it_lies() {
         let day = |days: i64| YEAR_2026.plus_seconds(days * DAY_S + 1);
-        let heard_epoch = |own, heard, now| heard_epoch(own, Witness::Epoch(heard), now);
-        assert_eq!(heard_epoch(3, 3, day(0)), Heard::Known);
-        assert_eq!(heard_epoch(3, -1, day(0)), Heard::Known);
-        assert_eq!(heard_epoch(3, 4, day(0)), Heard::Above(5));
+        let heard_epoch = |own, heard, now| judge_evidence(own, EpochEvidence::Epoch(heard), now);
+        assert_eq!(heard_epoch(3, 3, day(0)), EvidenceVerdict::Known);
+        assert_eq!(heard_epoch(3, -1, day(0)), EvidenceVerdict::Known);
+        assert_eq!(heard_epoch(3, 4, day(0)), EvidenceVerdict::Above(5));
         // A backup of the first day, restored silently: fences issued since may reach the current day.
-        assert_eq!(heard_epoch(0, 319, day(319)), Heard::Above(320));
-        let most = 319 + EPOCHS_TOLD_MAX;
-        assert_eq!(heard_epoch(0, most + 1, day(319)), Heard::Absurd { most });
-        assert_eq!(heard_epoch(0, i64::MAX, day(319)), Heard::Absurd { most });
-        let believed = |own, said| match heard_epoch(own, said, day(319)) {
-            Heard::Above(next) => next,
-            Heard::Known | Heard::Absurd { .. } => own,
+        assert_eq!(heard_epoch(0, 319, day(319)), EvidenceVerdict::Above(320));
+        let most = 319 + EPOCHS_AHEAD_MAX;
+        assert_eq!(heard_epoch(0, most + 1, day(319)), EvidenceVerdict::Absurd { most });
+        assert_eq!(heard_epoch(0, i64::MAX, day(319)), EvidenceVerdict::Absurd { most });
+        let believed = |own, said| match judge_evidence(own, said, day(319)) {
+            EvidenceVerdict::Above(next) => next,
+            EvidenceVerdict::Known | EvidenceVerdict::Absurd { .. } => own,
         };
         assert_eq!((0..=EPOCH_MAX).fold(0, believed), most + 1, "all that a liar can reach");
         let far = day(EPOCH_MAX - 1);
-        assert_eq!(heard_epoch(0, EPOCH_MAX, far), Heard::Absurd { most: EPOCH_MAX - 1 }, "none is above it");
-        assert_eq!(heard_epoch(0, 300, day(EPOCH_MAX + 1)), Heard::Absurd { most: EPOCHS_TOLD_MAX });
+        assert_eq!(heard_epoch(0, EPOCH_MAX, far), EvidenceVerdict::Absurd { most: EPOCH_MAX - 1 }, "none is above it");
+        assert_eq!(heard_epoch(0, 300, day(EPOCH_MAX + 1)), EvidenceVerdict::Absurd { most: EPOCHS_AHEAD_MAX });
     }
 
     #[test]
     fn a_lost_fence_raises_the_epoch_it_was_given_in_and_once_is_enough() {
-        let (now, lost) = (YEAR_2026, Witness::Fence(Fence::from_number(3 << COUNTER_BITS | 9)));
-        assert_eq!(heard_epoch(2, lost, now), Heard::Above(4));
-        assert_eq!(heard_epoch(3, lost, now), Heard::Above(4));
-        assert_eq!(heard_epoch(4, lost, now), Heard::Known);
-        assert_eq!(Fence::given(0).or(Fence::given(-1)).or(Fence::given(i64::MAX)), None);
-        assert_eq!(Fence::given(1 << 53), None);
-        assert!(Fence::given((1 << 53) - 1).is_some_and(|it| it.epoch() == EPOCH_MAX));
+        let (now, lost) = (YEAR_2026, EpochEvidence::Fence(Fence::from_number(3 << COUNTER_BITS | 9)));
+        assert_eq!(judge_evidence(2, lost, now), EvidenceVerdict::Above(4));
+        assert_eq!(judge_evidence(3, lost, now), EvidenceVerdict::Above(4));
+        assert_eq!(judge_evidence(4, lost, now), EvidenceVerdict::Known);
+        assert_eq!(Fence::from_untrusted(0).or(Fence::from_untrusted(-1)).or(Fence::from_untrusted(i64::MAX)), None);
+        assert_eq!(Fence::from_untrusted(1 << 53), None);
+        assert!(Fence::from_untrusted((1 << 53) - 1).is_some_and(|it| it.epoch() == EPOCH_MAX));
     }
 
     #[test]

@@ -3,87 +3,87 @@
 //! A takeover may wait for a grace period or for the running deployment. It then stands at the head of the queue, where
 //! the holder can see it.
 
-use super::claim::{Claimed, Opened, check_room, open};
-use super::draft::{Draft, Moment};
+use super::claim::{ClaimOutcome, OpenedSession, check_queue_length, open_session};
+use super::draft::{LockDraft, DecisionContext};
 use super::fence::Fence;
 use super::limits::WAIT_S_DEFAULT;
 use super::lock::Lock;
-use super::moves::Ending;
-use super::state::{EndReason, Holder, Takeover, Wish};
+use super::moves::SessionEnding;
+use super::state::{SessionEndReason, LockHolder, PendingTakeover, ClaimTerms};
 use super::{check_declared, check_fence, telling};
-use crate::decision::{Refusal, Ruling};
+use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::event::EventKind;
 use crate::id::TokenId;
 use crate::name::Reason;
 
 #[derive(Debug, Clone)]
-pub struct Force {
-    pub by: Holder,
+pub struct ForceClaimCommand {
+    pub by: LockHolder,
     pub token: Option<TokenId>,
-    pub wish: Wish,
+    pub terms: ClaimTerms,
     pub why: Option<Reason>,
-    pub mode: Mode,
+    pub mode: TakeoverMode,
     /// `If-Match`: take over only from the holder with this fence.
     pub expected: Option<Fence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum TakeoverMode {
     Now,
     AfterCurrentDeployment,
     Grace { seconds: i64 },
 }
 
-pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
-    let mut draft = Draft::begin(lock, moment);
+pub fn force_claim(lock: &Lock, cmd: &ForceClaimCommand, moment: &DecisionContext) -> RefusableDecision<ClaimOutcome> {
+    let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_declared(&draft.lock).and_then(|()| check_fence(&draft.lock, cmd.expected)) {
         return draft.refuse(refusal);
     }
     let Some(target) = draft.lock.session.as_ref().map(|session| session.id) else {
         let id = draft.new_session_id();
-        let opened = open(&mut draft, id, &cmd.by, &cmd.wish);
-        return draft.finish(Ok(Claimed::Session(opened)));
+        let opened = open_session(&mut draft, id, &cmd.by, &cmd.terms);
+        return draft.finish(Ok(ClaimOutcome::Session(opened)));
     };
     let at = match cmd.mode {
-        Mode::Grace { seconds } => Some(draft.now().plus_seconds(seconds)),
-        Mode::AfterCurrentDeployment if draft.lock.is_deploying() => None,
-        Mode::AfterCurrentDeployment | Mode::Now => {
-            let opened = take(&mut draft, cmd);
-            return draft.finish(Ok(Claimed::Session(opened)));
+        TakeoverMode::Grace { seconds } => Some(draft.now().plus_seconds(seconds)),
+        TakeoverMode::AfterCurrentDeployment if draft.lock.is_deploying() => None,
+        TakeoverMode::AfterCurrentDeployment | TakeoverMode::Now => {
+            let opened = take_over(&mut draft, cmd);
+            return draft.finish(Ok(ClaimOutcome::Session(opened)));
         }
     };
-    if let Err(refusal) = check_room(&draft.lock).and_then(|()| check_first(&draft.lock)) {
+    if let Err(refusal) = check_queue_length(&draft.lock).and_then(|()| check_no_pending_takeover(&draft.lock)) {
         return draft.refuse(refusal);
     }
     // The ticket must outlive the moment of the takeover.
     let expires_at = at.unwrap_or(draft.now()).plus_seconds(WAIT_S_DEFAULT);
-    let takeover = Takeover { target, at, why: why(cmd) };
-    let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, Some(takeover), None);
-    draft.finish(Ok(Claimed::Ticket(ticket)))
+    let takeover = PendingTakeover { target, at, why: why(cmd) };
+    let ticket = draft.queue_ticket(cmd.by.clone(), cmd.token, cmd.terms.clone(), expires_at, Some(takeover), None);
+    draft.finish(Ok(ClaimOutcome::Ticket(ticket)))
 }
 
-fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
+fn take_over(draft: &mut LockDraft<'_>, cmd: &ForceClaimCommand) -> OpenedSession {
     let successor = draft.new_session_id();
-    let (reason, by) = (EndReason::Overridden, cmd.by.actor());
-    let ending = Ending { reason, by, why: why(cmd), successor: Some(successor) };
-    if let Some(session) = draft.end(ending) {
-        let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
+    let (reason, by) = (SessionEndReason::Overridden, cmd.by.actor());
+    let ending = SessionEnding { reason, by, why: why(cmd), successor: Some(successor) };
+    if let Some(session) = draft.end_session(ending) {
+        let event = telling::session_ended_event(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
     }
-    open(draft, successor, &cmd.by, &cmd.wish)
+    open_session(draft, successor, &cmd.by, &cmd.terms)
 }
 
 /// Only one takeover may be pending: a second one could not say when it happens.
-fn check_first(lock: &Lock) -> Result<(), Refusal> {
+fn check_no_pending_takeover(lock: &Lock) -> Result<(), CommandRefusal> {
     let Some((ticket, takeover)) = lock.pending_takeover() else { return Ok(()) };
     let when = takeover.at.map_or("when its deployment has ended".to_owned(), |at| format!("at {at}"));
     let name = &ticket.holder.name;
     let text =
         format!("{name} will take it over {when}; join the queue, or take over with \"mode\": \"now\"");
-    Err(Refusal::InvalidState(text))
+    Err(CommandRefusal::InvalidState(text))
 }
 
 /// Clients that only know `context` give the reason there.
-fn why(cmd: &Force) -> Option<Reason> {
-    cmd.why.clone().or_else(|| cmd.wish.context.clone())
+fn why(cmd: &ForceClaimCommand) -> Option<Reason> {
+    cmd.why.clone().or_else(|| cmd.terms.context.clone())
 }

@@ -1,28 +1,28 @@
 //! Hands a session over to another member: a takeover with consent, in one step and with a higher fence.
 
-use super::draft::{Draft, Moment};
+use super::draft::{LockDraft, DecisionContext};
 use super::lock::Lock;
-use super::moves::Ending;
-use super::state::{EndReason, Holder, Session, Wish};
-use super::{Named, check_declared, telling};
-use crate::decision::{Refusal, Ruling};
+use super::moves::SessionEnding;
+use super::state::{SessionEndReason, LockHolder, Session, ClaimTerms};
+use super::{NamedSession, check_declared, telling};
+use crate::decision::{CommandRefusal, RefusableDecision};
 use crate::event::EventKind;
 
 pub fn hand_over(
     lock: &Lock,
-    named: &Named<'_>,
-    by: &Holder,
-    to: &Holder,
-    moment: &Moment,
-) -> Ruling<Session> {
-    let mut draft = Draft::begin(lock, moment);
+    named: &NamedSession<'_>,
+    by: &LockHolder,
+    to: &LockHolder,
+    moment: &DecisionContext,
+) -> RefusableDecision<Session> {
+    let mut draft = LockDraft::begin(lock, moment);
     if let Err(refusal) = check_declared(&draft.lock) {
         return draft.refuse(refusal);
     }
-    let wish = match named.held_by(by, &mut draft) {
+    let wish = match named.require_holder(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
         // The new session keeps the terms of the old one, but not its deployments.
-        Ok(session) => Wish {
+        Ok(session) => ClaimTerms {
             commit: session.commit.clone(),
             context: session.context.clone(),
             ttl_seconds: session.ttl_seconds,
@@ -35,15 +35,15 @@ pub fn hand_over(
             "{} has announced a takeover; it cannot be handed over to another member",
             ticket.holder.name
         );
-        return draft.refuse(Refusal::InvalidState(text));
+        return draft.refuse(CommandRefusal::InvalidState(text));
     }
     let successor = draft.new_session_id();
     let ending =
-        Ending { reason: EndReason::HandedOver, by: by.actor(), why: None, successor: Some(successor) };
-    let ended = draft.end(ending);
-    let new_fence = draft.open(successor, to.clone(), &wish);
+        SessionEnding { reason: SessionEndReason::HandedOver, by: by.actor(), why: None, successor: Some(successor) };
+    let ended = draft.end_session(ending);
+    let new_fence = draft.open_session(successor, to.clone(), &wish);
     if let Some(ended) = ended {
-        let event = telling::ended(EventKind::SessionHandedOver, &draft.lock, &ended)
+        let event = telling::session_ended_event(EventKind::SessionHandedOver, &draft.lock, &ended)
             .with("to", to.name.clone())
             .with("toId", to.id.to_string())
             .with("newFence", new_fence.number());

@@ -1,9 +1,9 @@
 //! The lock: everything that one decision about an environment reads and may change. The environment is the aggregate
 //! root; its version increases with every change.
 
-use super::state::{Condition, Environment, Session, State, Takeover, Ticket, TicketStatus};
-use crate::decision::{Change, Decision, Record};
-use crate::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
+use super::state::{EnvironmentCondition, Environment, Session, EnvironmentStatus, PendingTakeover, Ticket, TicketState};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord};
+use crate::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
 use crate::id::{DeploymentId, TicketId};
 use crate::name::CommitId;
 
@@ -23,27 +23,27 @@ pub struct Lock {
 }
 
 impl Lock {
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> EnvironmentStatus {
         match self.environment.condition {
-            Condition::Unknown => State::Unknown,
-            _ if self.is_contested() => State::Contested,
-            _ if self.is_resetting() => State::Resetting,
-            Condition::Dirty => State::Dirty,
-            Condition::Clean => State::Clean,
+            EnvironmentCondition::Unknown => EnvironmentStatus::Unknown,
+            _ if self.is_contested() => EnvironmentStatus::Contested,
+            _ if self.is_resetting() => EnvironmentStatus::Resetting,
+            EnvironmentCondition::Dirty => EnvironmentStatus::Dirty,
+            EnvironmentCondition::Clean => EnvironmentStatus::Clean,
         }
     }
 
     /// Deployments of ended sessions that may still be running. Resets do not count.
-    pub fn left_over(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
+    pub fn leftover_deployments(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments.iter().filter(move |deployment| {
             deployment.attempt().is_some()
-                && matches!(deployment.target.work, Work::Session(id) if Some(id) != active)
+                && matches!(deployment.target.purpose, DeploymentPurpose::Session(id) if Some(id) != active)
         })
     }
 
     pub fn is_contested(&self) -> bool {
-        self.left_over().next().is_some()
+        self.leftover_deployments().next().is_some()
     }
 
     pub fn is_resetting(&self) -> bool {
@@ -57,12 +57,12 @@ impl Lock {
 
     /// Usually one; a second one may wait for a cancelling one.
     pub(crate) fn resets(&self) -> impl Iterator<Item = &EnvironmentDeployment> {
-        self.deployments.iter().filter(|deployment| deployment.target.work == Work::Reset)
+        self.deployments.iter().filter(|deployment| deployment.target.purpose == DeploymentPurpose::Reset)
     }
 
     /// Whether a reset will complete; a cancelling one will not.
     pub(crate) fn is_being_reset(&self) -> bool {
-        self.resets().any(|reset| !matches!(reset.status, DeploymentStatus::Cancelling(_)))
+        self.resets().any(|reset| !matches!(reset.status, DeploymentState::Cancelling(_)))
     }
 
     pub fn deployment(&self, id: DeploymentId) -> Option<&EnvironmentDeployment> {
@@ -75,7 +75,7 @@ impl Lock {
     }
 
     /// The takeover that is scheduled for the active session.
-    pub fn pending_takeover(&self) -> Option<(&Ticket, &Takeover)> {
+    pub fn pending_takeover(&self) -> Option<(&Ticket, &PendingTakeover)> {
         let active = self.session.as_ref()?.id;
         let pending = |ticket: &'_ Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == active);
         let ticket = self.tickets.iter().find(|ticket| pending(ticket))?;
@@ -87,7 +87,7 @@ impl Lock {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments
             .iter()
-            .any(|deployment| matches!(deployment.target.work, Work::Session(id) if Some(id) == active))
+            .any(|deployment| matches!(deployment.target.purpose, DeploymentPurpose::Session(id) if Some(id) == active))
     }
 
     /// Whether a deployment of the active session is running.
@@ -95,7 +95,7 @@ impl Lock {
         let active = self.session.as_ref().map(|session| session.id);
         self.deployments.iter().any(|deployment| {
             deployment.attempt().is_some()
-                && matches!(deployment.target.work, Work::Session(id) if Some(id) == active)
+                && matches!(deployment.target.purpose, DeploymentPurpose::Session(id) if Some(id) == active)
         })
     }
 }
@@ -103,33 +103,33 @@ impl Lock {
 impl Lock {
     /// The lock after a decision, without reading it from the store again.
     #[must_use]
-    pub fn after<A>(&self, decision: &Decision<A>) -> Lock {
+    pub fn after<A>(&self, decision: &RuleDecision<A>) -> Lock {
         let mut lock = self.clone();
-        for Change::Put(record) in &decision.changes {
+        for RecordChange::Put(record) in &decision.changes {
             match record {
-                Record::Environment(it) => lock.environment = it.as_ref().clone(),
-                Record::Session(it) if it.end.is_none() => lock.session = Some(it.as_ref().clone()),
-                Record::Session(it) => drop(lock.session.take_if(|active| active.id == it.id)),
-                Record::Ticket(it) => {
+                DomainRecord::Environment(it) => lock.environment = it.as_ref().clone(),
+                DomainRecord::Session(it) if it.end.is_none() => lock.session = Some(it.as_ref().clone()),
+                DomainRecord::Session(it) => drop(lock.session.take_if(|active| active.id == it.id)),
+                DomainRecord::Ticket(it) => {
                     lock.tickets.retain(|ticket| ticket.id != it.id);
-                    if it.status == TicketStatus::Waiting {
+                    if it.status == TicketState::Waiting {
                         lock.tickets.push(it.as_ref().clone());
                     }
                 }
-                Record::EnvironmentDeployment(it) => {
+                DomainRecord::EnvironmentDeployment(it) => {
                     lock.deployments.retain(|deployment| deployment.id != it.id);
                     if !it.status.is_final() {
                         lock.deployments.push(it.as_ref().clone());
                     }
                 }
-                Record::Pipeline(_)
-                | Record::StagesDeployment(_)
-                | Record::Run(_)
-                | Record::Approval(_)
-                | Record::Stage(_)
-                | Record::StageEnd(_)
-                | Record::Analysis(_)
-                | Record::FixPullRequest(_) => {}
+                DomainRecord::Pipeline(_)
+                | DomainRecord::StagesDeployment(_)
+                | DomainRecord::Run(_)
+                | DomainRecord::Approval(_)
+                | DomainRecord::Stage(_)
+                | DomainRecord::StageEnd(_)
+                | DomainRecord::Analysis(_)
+                | DomainRecord::FixPullRequest(_) => {}
             }
         }
         lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));

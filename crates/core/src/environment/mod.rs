@@ -25,75 +25,75 @@ mod settle;
 mod state;
 mod telling;
 
-pub(crate) use draft::Draft;
-pub use draft::Moment;
+pub(crate) use draft::LockDraft;
+pub use draft::DecisionContext;
 pub use lock::Lock;
 pub use settle::{due_at, ends_at, settle};
 pub use state::{
-    Agenda, Condition, Drain, End, EndReason, Environment, Holder, Locked, NotActive, Session, SessionStatus,
-    State, Takeover, Ticket, TicketCause, TicketStatus, Wish,
+    LockAgenda, EnvironmentCondition, SessionDrain, SessionEnd, SessionEndReason, Environment, LockHolder, LockConflict, InactiveSession, Session, SessionState,
+    EnvironmentStatus, PendingTakeover, Ticket, TicketCause, TicketState, ClaimTerms,
 };
 
-use crate::decision::Refusal;
+use crate::decision::CommandRefusal;
 
 /// The session that a command refers to.
 #[derive(Debug, Clone)]
-pub struct Named<'a> {
+pub struct NamedSession<'a> {
     /// As loaded; it may have ended.
     pub session: &'a Session,
     /// `If-Match`: proceed only if this is still the fence of the active session.
     pub expected: Option<fence::Fence>,
 }
 
-impl Named<'_> {
+impl NamedSession<'_> {
     /// The active session if it is the named one; otherwise a refusal that says how the named one ended.
-    pub(crate) fn active<'d>(&self, draft: &'d mut Draft<'_>) -> Result<&'d mut Session, Refusal> {
+    pub(crate) fn require_active<'d>(&self, draft: &'d mut LockDraft<'_>) -> Result<&'d mut Session, CommandRefusal> {
         check_fence(&draft.lock, self.expected)?;
         let current_fence = draft.lock.environment.fence;
-        let ended = draft.as_ended(self.session);
+        let ended = draft.session_after(self.session);
         match &mut draft.lock.session {
             Some(active) if active.id == self.session.id => Ok(active),
-            _ => Err(Refusal::SessionNotActive(Box::new(NotActive { session: ended, current_fence }))),
+            _ => Err(CommandRefusal::SessionNotActive(Box::new(InactiveSession { session: ended, current_fence }))),
         }
     }
 
     /// Like [`Self::active`], and checks that `by` is the holder.
-    pub(crate) fn held_by<'d>(
+    pub(crate) fn require_holder<'d>(
         &self,
-        by: &Holder,
-        draft: &'d mut Draft<'_>,
-    ) -> Result<&'d mut Session, Refusal> {
-        let session = self.active(draft)?;
+        by: &LockHolder,
+        draft: &'d mut LockDraft<'_>,
+    ) -> Result<&'d mut Session, CommandRefusal> {
+        let session = self.require_active(draft)?;
         if session.holder.id != by.id {
-            return Err(Refusal::NotSessionHolder(session.holder.clone()));
+            return Err(CommandRefusal::NotSessionHolder(session.holder.clone()));
         }
         Ok(session)
     }
 }
 
 /// `If-Match`: the holder is still the one that the caller saw.
-fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusal> {
+fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), CommandRefusal> {
     let current = lock.session.as_ref().map(|session| session.fence);
     match expected {
-        Some(_) if expected != current => Err(Refusal::FenceMoved { current }),
+        Some(_) if expected != current => Err(CommandRefusal::FenceMoved { current }),
         _ => Ok(()),
     }
 }
 
 /// New sessions need an environment that the definition still declares.
-fn check_declared(lock: &Lock) -> Result<(), Refusal> {
+fn check_declared(lock: &Lock) -> Result<(), CommandRefusal> {
     if lock.environment.is_declared {
         return Ok(());
     }
     let text =
         "the definition no longer has this environment; the current holder keeps it until their session ends";
-    Err(Refusal::InvalidState(text.into()))
+    Err(CommandRefusal::InvalidState(text.into()))
 }
 
-pub(crate) fn fence_refused(lock: &Lock) -> crate::event::NewEvent {
-    telling::environment(crate::event::EventKind::EnvironmentFenceRefused, lock)
+pub(crate) fn fence_refused_event(lock: &Lock) -> crate::event::NewEvent {
+    telling::environment_event(crate::event::EventKind::EnvironmentFenceRefused, lock)
 }
 
-pub(crate) fn drained(lock: &Lock) -> crate::event::NewEvent {
-    telling::environment(crate::event::EventKind::EnvironmentDrained, lock)
+pub(crate) fn drained_event(lock: &Lock) -> crate::event::NewEvent {
+    telling::environment_event(crate::event::EventKind::EnvironmentDrained, lock)
 }

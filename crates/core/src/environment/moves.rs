@@ -1,30 +1,30 @@
 //! Building blocks of the rules: open or end a session, plan a deployment, queue a ticket.
 
-use super::draft::Draft;
+use super::draft::LockDraft;
 use super::fence::Fence;
 use super::lock::Lock;
 use super::state::{
-    Condition, Drain, End, EndReason, Holder, Session, Takeover, Ticket, TicketCause, TicketStatus, Wish,
+    EnvironmentCondition, SessionDrain, SessionEnd, SessionEndReason, LockHolder, Session, PendingTakeover, Ticket, TicketCause, TicketState, ClaimTerms,
 };
 use super::telling;
-use crate::decision::Record;
-use crate::deployment::{self, Cancel, CancelCause, Deployment, DeploymentStatus, EnvironmentTarget, Work};
+use crate::decision::DomainRecord;
+use crate::deployment::{self, CancelRequest, CancelCause, Deployment, DeploymentState, EnvironmentTarget, DeploymentPurpose};
 use crate::event::{Actor, EventKind};
 use crate::id::{DeploymentId, SessionId, TicketGroupId, TicketId, TokenId};
 use crate::name::{CommitId, Reason};
-use crate::pipeline::model::{OnRelease, ReleaseRule};
+use crate::pipeline::model::{ReleaseAction, ReleaseCondition};
 use crate::time::Timestamp;
 
 /// Why and by whom a session ends.
-pub(crate) struct Ending {
-    pub(crate) reason: EndReason,
+pub(crate) struct SessionEnding {
+    pub(crate) reason: SessionEndReason,
     pub(crate) by: Actor,
     pub(crate) why: Option<Reason>,
     pub(crate) successor: Option<SessionId>,
 }
 
 /// A requested deployment.
-pub(crate) struct Asked {
+pub(crate) struct DeploymentRequest {
     pub(crate) commit: CommitId,
     pub(crate) by: Actor,
     pub(crate) context: Option<Reason>,
@@ -33,15 +33,15 @@ pub(crate) struct Asked {
     pub(crate) retry_of: Option<DeploymentId>,
 }
 
-impl Asked {
+impl DeploymentRequest {
     pub(crate) fn new(commit: CommitId, by: Actor) -> Self {
         Self { commit, by, context: None, overrides_drain: None, retry_of: None }
     }
 }
 
-impl Draft<'_> {
+impl LockDraft<'_> {
     /// Opens a session without appending an event. The caller has checked that none is active.
-    pub(crate) fn open(&mut self, id: SessionId, holder: Holder, wish: &Wish) -> Fence {
+    pub(crate) fn open_session(&mut self, id: SessionId, holder: LockHolder, wish: &ClaimTerms) -> Fence {
         let now = self.now();
         let fence = self.next_fence();
         self.lock.environment.sessions += 1;
@@ -49,8 +49,8 @@ impl Draft<'_> {
         let default_ttl = configuration.ttl.map(|ttl| i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX));
         let ttl_seconds = wish.ttl_seconds.or(default_ttl);
         let idle = configuration.release.iter().filter_map(|rule| match rule {
-            ReleaseRule::Timeout { after_idle } => i64::try_from(after_idle.as_secs()).ok(),
-            ReleaseRule::PrClosed => None,
+            ReleaseCondition::Timeout { after_idle } => i64::try_from(after_idle.as_secs()).ok(),
+            ReleaseCondition::PrClosed => None,
         });
         let idle_seconds = idle.min();
         let mut session = Session {
@@ -75,50 +75,50 @@ impl Draft<'_> {
         };
         // Without an active session, everything still running counts as left over.
         self.lock.session = None;
-        let pending: Vec<_> = self.lock.left_over().map(|deployment| deployment.id).collect();
+        let pending: Vec<_> = self.lock.leftover_deployments().map(|deployment| deployment.id).collect();
         if !pending.is_empty() {
             session.drain =
-                Some(Drain { pending, deadline: now.plus_seconds(self.lost_s()), completed_at: None });
+                Some(SessionDrain { pending, deadline: now.plus_seconds(self.lost_s()), completed_at: None });
         }
         self.lock.session = Some(session);
         fence
     }
 
     pub(crate) fn new_session_id(&mut self) -> SessionId {
-        SessionId::from_parts(self.now(), self.draw())
+        SessionId::from_parts(self.now(), self.next_entropy())
     }
 
     /// Opens a session, deploys its commit if requested, and appends the events.
-    pub(crate) fn grant(&mut self, id: SessionId, holder: &Holder, wish: &Wish) -> Option<DeploymentId> {
+    pub(crate) fn grant_session(&mut self, id: SessionId, holder: &LockHolder, wish: &ClaimTerms) -> Option<DeploymentId> {
         let previous = self.lock.environment.fence;
-        self.open(id, holder.clone(), wish);
+        self.open_session(id, holder.clone(), wish);
         if let Some(session) = &self.lock.session {
-            let event = telling::opened(&self.lock, session, previous);
+            let event = telling::session_opened_event(&self.lock, session, previous);
             self.record(event);
         }
         match &wish.commit {
-            Some(commit) if wish.deploy => Some(self.deploy(Asked::new(commit.clone(), holder.actor()))),
+            Some(commit) if wish.deploy => Some(self.deploy_in_session(DeploymentRequest::new(commit.clone(), holder.actor()))),
             _ => None,
         }
     }
 
     /// Plans a deployment of the active session.
-    pub(crate) fn deploy(&mut self, asked: Asked) -> DeploymentId {
+    pub(crate) fn deploy_in_session(&mut self, asked: DeploymentRequest) -> DeploymentId {
         let now = self.now();
         let (work, fence) = match &mut self.lock.session {
             Some(session) => {
                 session.deployments += 1;
                 session.commit = Some(asked.commit.clone());
-                (Work::Session(session.id), session.fence)
+                (DeploymentPurpose::Session(session.id), session.fence)
             }
             None => unreachable!("deploys are asked for in a session"),
         };
-        self.lock.prolong(None, now);
-        self.plan(work, fence, asked)
+        self.lock.extend_session(None, now);
+        self.add_deployment(work, fence, asked)
     }
 
-    fn plan(&mut self, work: Work, fence: Fence, asked: Asked) -> DeploymentId {
-        let id = DeploymentId::from_parts(self.now(), self.draw());
+    fn add_deployment(&mut self, work: DeploymentPurpose, fence: Fence, asked: DeploymentRequest) -> DeploymentId {
+        let id = DeploymentId::from_parts(self.now(), self.next_entropy());
         self.lock.environment.deployments += 1;
         let deployment = Deployment {
             id,
@@ -129,14 +129,14 @@ impl Draft<'_> {
             resolved_commit: None,
             reason: asked.context,
             requested_by: asked.by,
-            status: DeploymentStatus::Queued,
+            status: DeploymentState::Queued,
             created_at: self.now(),
             started_at: None,
             finished_at: None,
             target: EnvironmentTarget {
                 environment: self.lock.environment.id,
                 name: self.lock.environment.name.clone(),
-                work,
+                purpose: work,
                 fence,
                 attempt: None,
                 retry_of: asked.retry_of,
@@ -156,19 +156,19 @@ impl Draft<'_> {
 
     /// Ends the active session: cancels its queued deployments and tells the running one to stop. The caller appends
     /// the event.
-    pub(crate) fn end(&mut self, ending: Ending) -> Option<Session> {
+    pub(crate) fn end_session(&mut self, ending: SessionEnding) -> Option<Session> {
         let mut session = self.lock.session.take()?;
-        let Ending { reason, by, why, successor } = ending;
-        session.end = Some(End { at: self.now(), reason, by: by.clone(), why, successor });
-        self.gone(Record::Session(Box::new(session.clone())));
+        let SessionEnding { reason, by, why, successor } = ending;
+        session.end = Some(SessionEnd { at: self.now(), reason, by: by.clone(), why, successor });
+        self.retire_record(DomainRecord::Session(Box::new(session.clone())));
         let of_session = self.lock.deployments.iter();
         let ids: Vec<_> = of_session
-            .filter(|deployment| deployment.target.work == Work::Session(session.id))
+            .filter(|deployment| deployment.target.purpose == DeploymentPurpose::Session(session.id))
             .map(|deployment| deployment.id)
             .collect();
-        let cancel = Cancel { by, cause: CancelCause::SessionEnded, reason: None };
+        let cancel = CancelRequest { by, cause: CancelCause::SessionEnded, reason: None };
         for id in ids {
-            deployment::environment::cancel::apply(self, id, &cancel);
+            deployment::environment::cancel::cancel_in_draft(self, id, &cancel);
         }
         Some(session)
     }
@@ -177,55 +177,55 @@ impl Draft<'_> {
     /// holder's is higher.
     pub(crate) fn plan_reset(&mut self) {
         let environment = &self.lock.environment;
-        let is_wanted = environment.configuration.on_release == OnRelease::DeployTracked
-            && environment.condition != Condition::Clean
+        let is_wanted = environment.configuration.on_release == ReleaseAction::DeployTracked
+            && environment.condition != EnvironmentCondition::Clean
             && environment.is_declared
             && !self.lock.is_being_reset();
         if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
             let fence = self.next_fence();
-            self.plan(Work::Reset, fence, Asked::new(commit, Actor::system()));
+            self.add_deployment(DeploymentPurpose::Reset, fence, DeploymentRequest::new(commit, Actor::system()));
         }
     }
 
-    pub(crate) fn queue(
+    pub(crate) fn queue_ticket(
         &mut self,
-        holder: Holder,
+        holder: LockHolder,
         token: Option<TokenId>,
-        wish: Wish,
+        wish: ClaimTerms,
         expires_at: Timestamp,
-        takeover: Option<Takeover>,
+        takeover: Option<PendingTakeover>,
         group: Option<TicketGroupId>,
     ) -> Ticket {
         self.lock.environment.tickets += 1;
         let ticket = Ticket {
-            id: TicketId::from_parts(self.now(), self.draw()),
+            id: TicketId::from_parts(self.now(), self.next_entropy()),
             environment: self.lock.environment.id,
             number: self.lock.environment.tickets,
             holder,
             token,
-            wish,
+            terms: wish,
             created_at: self.now(),
             expires_at,
             takeover,
             group,
             is_entitled: true,
-            status: TicketStatus::Waiting,
+            status: TicketState::Waiting,
         };
         self.lock.tickets.push(ticket.clone());
         // Takeovers first, then by arrival.
         self.lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
-        let event = telling::ticket(EventKind::TicketQueued, &self.lock, &ticket)
+        let event = telling::ticket_event(EventKind::TicketQueued, &self.lock, &ticket)
             .with("position", self.lock.position(ticket.id).unwrap_or_default());
         self.record(event);
         ticket
     }
 
     /// Cancels all tickets.
-    pub(crate) fn dissolve(&mut self, cause: TicketCause) {
+    pub(crate) fn cancel_tickets(&mut self, cause: TicketCause) {
         for id in self.lock.tickets.iter().map(|ticket| ticket.id).collect::<Vec<_>>() {
-            let status = TicketStatus::Cancelled { at: self.now(), cause };
-            if let Some(ticket) = self.leave(id, status) {
-                let event = telling::ticket(EventKind::TicketCancelled, &self.lock, &ticket);
+            let status = TicketState::Cancelled { at: self.now(), cause };
+            if let Some(ticket) = self.remove_ticket(id, status) {
+                let event = telling::ticket_event(EventKind::TicketCancelled, &self.lock, &ticket);
                 self.record(event);
             }
         }
@@ -234,7 +234,7 @@ impl Draft<'_> {
 
 impl Lock {
     /// Restarts the timers of the active session after activity. Never shortens it.
-    pub(crate) fn prolong(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
+    pub(crate) fn extend_session(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
         session.note_activity(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));

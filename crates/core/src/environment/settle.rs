@@ -1,22 +1,22 @@
 //! Applies expired timers: sessions and tickets expire, takeovers happen, the next ticket is granted.
 
-use super::draft::{Draft, Moment};
+use super::draft::{LockDraft, DecisionContext};
 use super::limits::WARNING_S_MAX;
 use super::lock::Lock;
-use super::moves::Ending;
-use super::state::{EndReason, Session, Ticket, TicketCause, TicketStatus};
+use super::moves::SessionEnding;
+use super::state::{SessionEndReason, Session, Ticket, TicketCause, TicketState};
 use super::telling;
-use crate::decision::Decision;
+use crate::decision::RuleDecision;
 use crate::event::{Actor, EventKind};
 use crate::id::SessionId;
 use crate::time::Timestamp;
 
 /// For the sweep. No change if nothing is due.
-pub fn settle(lock: &Lock, moment: &Moment) -> Decision<()> {
-    Draft::begin(lock, moment).finish(())
+pub fn settle(lock: &Lock, moment: &DecisionContext) -> RuleDecision<()> {
+    LockDraft::begin(lock, moment).finish(())
 }
 
-pub(super) fn run(draft: &mut Draft<'_>) {
+pub(super) fn apply_timers(draft: &mut LockDraft<'_>) {
     draft.as_system(|draft| {
         drop_dead_tickets(draft);
         end_overdue_session(draft);
@@ -26,16 +26,16 @@ pub(super) fn run(draft: &mut Draft<'_>) {
 }
 
 /// Appends the expiry warning. Called last, so that a session that was just extended is not warned.
-pub(super) fn announce(draft: &mut Draft<'_>) {
-    draft.as_system(announce_end);
+pub(super) fn announce_expiry(draft: &mut LockDraft<'_>) {
+    draft.as_system(record_expiry_warning);
 }
 
 /// When the active session will end on its own, and why.
-pub fn ends_at(lock: &Lock) -> Option<(Timestamp, EndReason)> {
+pub fn ends_at(lock: &Lock) -> Option<(Timestamp, SessionEndReason)> {
     let session = lock.session.as_ref()?;
-    let expiry = session.expires_at.map(|at| (at, EndReason::Expired));
+    let expiry = session.expires_at.map(|at| (at, SessionEndReason::Expired));
     let idle = session.idle_seconds.filter(|_| !lock.is_busy());
-    let idle = idle.map(|seconds| (session.active_at.plus_seconds(seconds), EndReason::Idle));
+    let idle = idle.map(|seconds| (session.active_at.plus_seconds(seconds), SessionEndReason::Idle));
     [expiry, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
 }
 
@@ -52,20 +52,20 @@ pub fn due_at(lock: &Lock) -> Option<Timestamp> {
 fn warns_at(lock: &Lock, session: &Session) -> Option<Timestamp> {
     let (at, reason) = ends_at(lock)?;
     let length = match reason {
-        EndReason::Idle => session.idle_seconds,
+        SessionEndReason::Idle => session.idle_seconds,
         _ => session.ttl_seconds,
     };
     let lead = length.map_or(WARNING_S_MAX, |seconds| WARNING_S_MAX.min(seconds / 5));
     (session.warned_of != Some(at)).then(|| at.plus_seconds(-lead))
 }
 
-fn drop_dead_tickets(draft: &mut Draft<'_>) {
+fn drop_dead_tickets(draft: &mut LockDraft<'_>) {
     let now = draft.now();
     let dead = |ticket: &Ticket| {
         if !ticket.is_entitled {
-            Some(TicketStatus::Cancelled { at: now, cause: TicketCause::Revoked })
+            Some(TicketState::Cancelled { at: now, cause: TicketCause::Revoked })
         } else {
-            (ticket.expires_at <= now).then_some(TicketStatus::Expired { at: now })
+            (ticket.expires_at <= now).then_some(TicketState::Expired { at: now })
         }
     };
     let dead: Vec<_> = draft
@@ -76,34 +76,34 @@ fn drop_dead_tickets(draft: &mut Draft<'_>) {
         .collect();
     for (id, status) in dead {
         let kind = match status {
-            TicketStatus::Expired { .. } => EventKind::TicketExpired,
+            TicketState::Expired { .. } => EventKind::TicketExpired,
             _ => EventKind::TicketCancelled,
         };
-        if let Some(ticket) = draft.leave(id, status) {
-            let event = telling::ticket(kind, &draft.lock, &ticket);
+        if let Some(ticket) = draft.remove_ticket(id, status) {
+            let event = telling::ticket_event(kind, &draft.lock, &ticket);
             draft.record(event);
         }
     }
 }
 
-fn end_overdue_session(draft: &mut Draft<'_>) {
+fn end_overdue_session(draft: &mut LockDraft<'_>) {
     let now = draft.now();
     let Some((_, reason)) = ends_at(&draft.lock).filter(|(at, _)| *at <= now) else { return };
-    let ended = draft.end(Ending { reason, by: Actor::system(), why: None, successor: None });
+    let ended = draft.end_session(SessionEnding { reason, by: Actor::system(), why: None, successor: None });
     if let Some(session) = ended {
-        let event = telling::ended(EventKind::SessionExpired, &draft.lock, &session);
+        let event = telling::session_ended_event(EventKind::SessionExpired, &draft.lock, &session);
         draft.record(event);
     }
     after_end(draft);
 }
 
 /// Runs after every end except a takeover: plans the reset, then grants the next ticket.
-pub(super) fn after_end(draft: &mut Draft<'_>) {
+pub(super) fn after_end(draft: &mut LockDraft<'_>) {
     draft.plan_reset();
     grant_next(draft);
 }
 
-fn take_over_when_due(draft: &mut Draft<'_>) {
+fn take_over_when_due(draft: &mut LockDraft<'_>) {
     let Some((ticket, takeover)) = draft.lock.pending_takeover() else { return };
     let is_due = match takeover.at {
         Some(at) => at <= draft.now(),
@@ -113,17 +113,17 @@ fn take_over_when_due(draft: &mut Draft<'_>) {
         return;
     }
     let (ticket, why) = (ticket.clone(), takeover.why.clone());
-    let (by, reason, successor) = (ticket.holder.actor(), EndReason::Overridden, draft.new_session_id());
-    let ended = draft.end(Ending { reason, by, why, successor: Some(successor) });
+    let (by, reason, successor) = (ticket.holder.actor(), SessionEndReason::Overridden, draft.new_session_id());
+    let ended = draft.end_session(SessionEnding { reason, by, why, successor: Some(successor) });
     if let Some(session) = ended {
-        let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
+        let event = telling::session_ended_event(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
     }
     grant(draft, successor, &ticket);
 }
 
 /// Grants in the decision that freed the environment, so that a new claim cannot overtake the queue.
-fn grant_next(draft: &mut Draft<'_>) {
+fn grant_next(draft: &mut LockDraft<'_>) {
     if draft.lock.session.is_some() || !draft.lock.environment.is_declared {
         return;
     }
@@ -133,18 +133,18 @@ fn grant_next(draft: &mut Draft<'_>) {
     }
 }
 
-fn grant(draft: &mut Draft<'_>, session: SessionId, ticket: &Ticket) {
-    let deployment = draft.grant(session, &ticket.holder, &ticket.wish);
-    let status = TicketStatus::Granted { at: draft.now(), session, deployment };
-    if let Some(ticket) = draft.leave(ticket.id, status) {
-        let event = telling::ticket(EventKind::TicketGranted, &draft.lock, &ticket)
+fn grant(draft: &mut LockDraft<'_>, session: SessionId, ticket: &Ticket) {
+    let deployment = draft.grant_session(session, &ticket.holder, &ticket.terms);
+    let status = TicketState::Granted { at: draft.now(), session, deployment };
+    if let Some(ticket) = draft.remove_ticket(ticket.id, status) {
+        let event = telling::ticket_event(EventKind::TicketGranted, &draft.lock, &ticket)
             .with("sessionId", session.to_string())
             .with_some("deploymentId", deployment);
         draft.record(event);
     }
 }
 
-fn announce_end(draft: &mut Draft<'_>) {
+fn record_expiry_warning(draft: &mut LockDraft<'_>) {
     let now = draft.now();
     let Some(session) = &draft.lock.session else { return };
     let (Some((end, reason)), Some(at)) = (ends_at(&draft.lock), warns_at(&draft.lock, session)) else {
@@ -153,7 +153,7 @@ fn announce_end(draft: &mut Draft<'_>) {
     if at > now {
         return;
     }
-    let event = telling::session(EventKind::SessionExpiring, &draft.lock, session)
+    let event = telling::session_event(EventKind::SessionExpiring, &draft.lock, session)
         .with("expiresAt", end.to_string())
         .with("endReason", reason.as_str());
     if let Some(session) = &mut draft.lock.session {

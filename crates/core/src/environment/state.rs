@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::fence::Fence;
-use crate::event::{Actor, ActorKind};
+use crate::event::{Actor, ActorType};
 use crate::id::{
     DeploymentId, EnvironmentId, PipelineId, SessionId, TicketGroupId, TicketId, TokenId, UserId,
 };
 use crate::name::{CommitId, EnvName, Reason};
-use crate::pipeline::model::Environment as Configuration;
+use crate::pipeline::model::EnvironmentDefinition as Configuration;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,9 +27,9 @@ pub struct Environment {
     pub sessions: i64,
     pub tickets: i64,
     pub deployments: i64,
-    pub condition: Condition,
+    pub condition: EnvironmentCondition,
     pub deployed_commit: Option<CommitId>,
-    pub agenda: Agenda,
+    pub agenda: LockAgenda,
     /// Increases with every change to anything in the lock.
     pub version: i64,
     pub created_at: Timestamp,
@@ -37,7 +37,7 @@ pub struct Environment {
 
 /// What is known about the content of an environment while nothing is running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub enum EnvironmentCondition {
     /// Reset, or never used.
     Clean,
     /// A session has deployed.
@@ -48,7 +48,7 @@ pub enum Condition {
 
 /// Index columns for the store, derived by every decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Agenda {
+pub struct LockAgenda {
     pub waiting: i64,
     pub unfinished: i64,
     pub holder: Option<SessionId>,
@@ -60,7 +60,7 @@ pub struct Agenda {
 
 /// The state that users see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum EnvironmentStatus {
     Clean,
     Dirty,
     /// A reset is queued or running.
@@ -72,14 +72,14 @@ pub enum State {
 
 /// A person or a service account, with its name at the time of the claim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LockHolder {
     #[serde(rename = "type")]
-    pub kind: ActorKind,
+    pub kind: ActorType,
     pub id: UserId,
     pub name: String,
 }
 
-impl Holder {
+impl LockHolder {
     pub fn actor(&self) -> Actor {
         Actor { kind: self.kind, id: Some(self.id), name: self.name.clone(), token: None }
     }
@@ -93,7 +93,7 @@ pub struct Session {
     /// Position in the environment's lock history, from 1.
     pub number: i64,
     pub fence: Fence,
-    pub holder: Holder,
+    pub holder: LockHolder,
     /// The commit requested last.
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
@@ -111,22 +111,22 @@ pub struct Session {
     pub warned_of: Option<Timestamp>,
     /// Number of deployments requested in the session.
     pub deployments: i64,
-    pub drain: Option<Drain>,
-    pub end: Option<End>,
+    pub drain: Option<SessionDrain>,
+    pub end: Option<SessionEnd>,
 }
 
 /// Work of ended sessions that must stop before the session can deploy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drain {
+pub struct SessionDrain {
     pub pending: Vec<DeploymentId>,
     pub deadline: Timestamp,
     pub completed_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
+pub struct SessionEnd {
     pub at: Timestamp,
-    pub reason: EndReason,
+    pub reason: SessionEndReason,
     pub by: Actor,
     pub why: Option<Reason>,
     /// The session that replaced it in the same decision.
@@ -135,7 +135,7 @@ pub struct End {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum EndReason {
+pub enum SessionEndReason {
     Released,
     HandedOver,
     EnvironmentDeleted,
@@ -146,52 +146,52 @@ pub enum EndReason {
     Restored,
 }
 
-impl EndReason {
-    pub const ALL: [EndReason; 7] = [
-        EndReason::Released,
-        EndReason::HandedOver,
-        EndReason::EnvironmentDeleted,
-        EndReason::Overridden,
-        EndReason::Expired,
-        EndReason::Idle,
-        EndReason::Restored,
+impl SessionEndReason {
+    pub const ALL: [SessionEndReason; 7] = [
+        SessionEndReason::Released,
+        SessionEndReason::HandedOver,
+        SessionEndReason::EnvironmentDeleted,
+        SessionEndReason::Overridden,
+        SessionEndReason::Expired,
+        SessionEndReason::Idle,
+        SessionEndReason::Restored,
     ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            EndReason::Released => "released",
-            EndReason::HandedOver => "handed_over",
-            EndReason::EnvironmentDeleted => "environment_deleted",
-            EndReason::Overridden => "overridden",
-            EndReason::Expired => "expired",
-            EndReason::Idle => "idle",
-            EndReason::Restored => "restored",
+            SessionEndReason::Released => "released",
+            SessionEndReason::HandedOver => "handed_over",
+            SessionEndReason::EnvironmentDeleted => "environment_deleted",
+            SessionEndReason::Overridden => "overridden",
+            SessionEndReason::Expired => "expired",
+            SessionEndReason::Idle => "idle",
+            SessionEndReason::Restored => "restored",
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SessionStatus {
+pub enum SessionState {
     Active,
     Released,
     Overridden,
     Expired,
 }
 
-impl SessionStatus {
+impl SessionState {
     pub const fn as_str(self) -> &'static str {
         match self {
-            SessionStatus::Active => "active",
-            SessionStatus::Released => "released",
-            SessionStatus::Overridden => "overridden",
-            SessionStatus::Expired => "expired",
+            SessionState::Active => "active",
+            SessionState::Released => "released",
+            SessionState::Overridden => "overridden",
+            SessionState::Expired => "expired",
         }
     }
 }
 
 /// What a caller wants from an environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct ClaimTerms {
     pub commit: Option<CommitId>,
     pub context: Option<Reason>,
     pub ttl_seconds: Option<i64>,
@@ -206,23 +206,23 @@ pub struct Ticket {
     pub environment: EnvironmentId,
     /// Order of arrival, from 1.
     pub number: i64,
-    pub holder: Holder,
+    pub holder: LockHolder,
     /// The API token that created the ticket; revoking it revokes the ticket.
     pub token: Option<TokenId>,
-    pub wish: Wish,
+    pub terms: ClaimTerms,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    pub takeover: Option<Takeover>,
+    pub takeover: Option<PendingTakeover>,
     /// For a claim of one of several environments: granting one ticket of the group withdraws the others.
     pub group: Option<TicketGroupId>,
     /// Whether the owner may still claim; checked when the lock is loaded.
     pub is_entitled: bool,
-    pub status: TicketStatus,
+    pub status: TicketState,
 }
 
 /// A pending force claim, at the head of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Takeover {
+pub struct PendingTakeover {
     pub target: SessionId,
     /// `None` means: when the running deployment has ended.
     pub at: Option<Timestamp>,
@@ -230,20 +230,20 @@ pub struct Takeover {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TicketStatus {
+pub enum TicketState {
     Waiting,
     Granted { at: Timestamp, session: SessionId, deployment: Option<DeploymentId> },
     Cancelled { at: Timestamp, cause: TicketCause },
     Expired { at: Timestamp },
 }
 
-impl TicketStatus {
+impl TicketState {
     pub const fn as_str(&self) -> &'static str {
         match self {
-            TicketStatus::Waiting => "waiting",
-            TicketStatus::Granted { .. } => "granted",
-            TicketStatus::Cancelled { .. } => "cancelled",
-            TicketStatus::Expired { .. } => "expired",
+            TicketState::Waiting => "waiting",
+            TicketState::Granted { .. } => "granted",
+            TicketState::Cancelled { .. } => "cancelled",
+            TicketState::Expired { .. } => "expired",
         }
     }
 }
@@ -276,7 +276,7 @@ impl TicketCause {
 
 /// Who holds an environment; part of a refused claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockConflict {
     pub session: Session,
     pub queue_length: usize,
     /// The caller is the holder.
@@ -285,7 +285,7 @@ pub struct Locked {
 
 /// How a session ended; part of the refusal of a command for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NotActive {
+pub struct InactiveSession {
     pub session: Session,
     pub current_fence: Fence,
 }
@@ -296,17 +296,17 @@ impl Session {
         self.active_at = self.active_at.max(now);
     }
 
-    pub fn status(&self) -> SessionStatus {
+    pub fn status(&self) -> SessionState {
         match self.end.as_ref().map(|end| end.reason) {
-            None => SessionStatus::Active,
+            None => SessionState::Active,
             Some(
-                EndReason::Released
-                | EndReason::HandedOver
-                | EndReason::EnvironmentDeleted
-                | EndReason::Restored,
-            ) => SessionStatus::Released,
-            Some(EndReason::Overridden) => SessionStatus::Overridden,
-            Some(EndReason::Expired | EndReason::Idle) => SessionStatus::Expired,
+                SessionEndReason::Released
+                | SessionEndReason::HandedOver
+                | SessionEndReason::EnvironmentDeleted
+                | SessionEndReason::Restored,
+            ) => SessionState::Released,
+            Some(SessionEndReason::Overridden) => SessionState::Overridden,
+            Some(SessionEndReason::Expired | SessionEndReason::Idle) => SessionState::Expired,
         }
     }
 }

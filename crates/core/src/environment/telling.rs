@@ -3,28 +3,28 @@
 use super::fence::Fence;
 use super::lock::Lock;
 use super::state::{Session, Ticket};
-use crate::event::{EventKind, NewEvent, Subject};
+use crate::event::{EventKind, NewEvent, EventSubject};
 
-fn about(kind: EventKind, lock: &Lock) -> NewEvent {
+fn event_about(kind: EventKind, lock: &Lock) -> NewEvent {
     let environment = &lock.environment;
-    NewEvent::new(kind, Subject::new("environment", environment.id, Some(environment.name.as_str())))
-        .about(Subject::new("pipeline", environment.pipeline, None))
+    NewEvent::new(kind, EventSubject::new("environment", environment.id, Some(environment.name.as_str())))
+        .with_subject(EventSubject::new("pipeline", environment.pipeline, None))
 }
 
-pub(super) fn environment(kind: EventKind, lock: &Lock) -> NewEvent {
-    about(kind, lock).with("fence", lock.environment.fence.number())
+pub(super) fn environment_event(kind: EventKind, lock: &Lock) -> NewEvent {
+    event_about(kind, lock).with("fence", lock.environment.fence.number())
 }
 
-pub(super) fn session(kind: EventKind, lock: &Lock, session: &Session) -> NewEvent {
-    about(kind, lock)
+pub(super) fn session_event(kind: EventKind, lock: &Lock, session: &Session) -> NewEvent {
+    event_about(kind, lock)
         .with("sessionId", session.id.to_string())
         .with("fence", session.fence.number())
         .with("holder", session.holder.name.clone())
         .with("holderId", session.holder.id.to_string())
 }
 
-pub(super) fn opened(lock: &Lock, opened: &Session, previous: Fence) -> NewEvent {
-    session(EventKind::SessionClaimed, lock, opened)
+pub(super) fn session_opened_event(lock: &Lock, opened: &Session, previous: Fence) -> NewEvent {
+    session_event(EventKind::SessionClaimed, lock, opened)
         .with("previousFence", previous.number())
         .with_some("commitId", opened.commit.as_ref())
         .with_some("context", opened.context.as_ref())
@@ -32,8 +32,8 @@ pub(super) fn opened(lock: &Lock, opened: &Session, previous: Fence) -> NewEvent
 }
 
 /// By then the environment's fence may already be the successor's.
-pub(super) fn ended(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
-    let event = session(kind, lock, ended);
+pub(super) fn session_ended_event(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
+    let event = session_event(kind, lock, ended);
     match &ended.end {
         None => event,
         Some(end) => event
@@ -44,11 +44,11 @@ pub(super) fn ended(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
     }
 }
 
-pub(super) fn ticket(kind: EventKind, lock: &Lock, ticket: &Ticket) -> NewEvent {
-    about(kind, lock)
+pub(super) fn ticket_event(kind: EventKind, lock: &Lock, ticket: &Ticket) -> NewEvent {
+    event_about(kind, lock)
         .with("ticketId", ticket.id.to_string())
         .with("holder", ticket.holder.name.clone())
         .with("holderId", ticket.holder.id.to_string())
-        .with_some("commitId", ticket.wish.commit.as_ref())
+        .with_some("commitId", ticket.terms.commit.as_ref())
         .with_some("groupId", ticket.group)
 }

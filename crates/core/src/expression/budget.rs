@@ -6,20 +6,20 @@ use super::{EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX, EXPR_STEP_BYTES, EvaluationErr
 
 /// Shared by all expressions that are evaluated together, so that many small ones cost no more than a large one.
 #[derive(Debug)]
-pub struct Budget {
+pub struct EvaluationBudget {
     fuel: usize,
     fuel_max: usize,
     bytes: usize,
     bytes_max: usize,
 }
 
-impl Budget {
+impl EvaluationBudget {
     pub const fn new(fuel_max: usize, bytes_max: usize) -> Self {
         Self { fuel: fuel_max, fuel_max, bytes: bytes_max, bytes_max }
     }
 
     /// The budget of one call: one expression, or all expressions of one text or value.
-    pub(super) const fn of_one() -> Self {
+    pub(super) const fn for_one_call() -> Self {
         Self::new(EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX)
     }
 
@@ -28,7 +28,7 @@ impl Budget {
         self.fuel == 0
     }
 
-    pub(super) fn steps(&mut self, count: usize) -> Result<(), EvaluationError> {
+    pub(super) fn charge_steps(&mut self, count: usize) -> Result<(), EvaluationError> {
         match self.fuel.checked_sub(count) {
             Some(left) => {
                 self.fuel = left;
@@ -43,25 +43,25 @@ impl Budget {
     }
 
     /// Charges for reading a text completely.
-    pub(super) fn text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
-        within_result(bytes)?;
-        self.steps(1 + bytes / EXPR_STEP_BYTES)
+    pub(super) fn charge_text(&mut self, bytes: usize) -> Result<(), EvaluationError> {
+        check_length(bytes)?;
+        self.charge_steps(1 + bytes / EXPR_STEP_BYTES)
     }
 
     /// Charges for comparing two values. Text is read completely even if the other value is a number.
-    pub(super) fn compared(&mut self, left: &Value, right: &Value) -> Result<(), EvaluationError> {
-        self.text(left.as_str().map_or(0, str::len))?;
-        self.text(right.as_str().map_or(0, str::len))
+    pub(super) fn charge_comparison(&mut self, left: &Value, right: &Value) -> Result<(), EvaluationError> {
+        self.charge_text(left.as_str().map_or(0, str::len))?;
+        self.charge_text(right.as_str().map_or(0, str::len))
     }
 
     /// Charges for copying a value, one unit per part. JSON depth is bounded, so the recursion is too.
-    pub(super) fn copy(&mut self, value: &Value) -> Result<usize, EvaluationError> {
+    pub(super) fn charge_copy(&mut self, value: &Value) -> Result<usize, EvaluationError> {
         let mut bytes = 0;
-        self.part(value, &mut bytes)?;
+        self.charge_part(value, &mut bytes)?;
         Ok(bytes)
     }
 
-    fn part(&mut self, value: &Value, bytes: &mut usize) -> Result<(), EvaluationError> {
+    fn charge_part(&mut self, value: &Value, bytes: &mut usize) -> Result<(), EvaluationError> {
         const SCALAR_BYTES: usize = 8;
         let own = match value {
             Value::String(text) => text.len(),
@@ -70,17 +70,17 @@ impl Budget {
             Value::Object(fields) => fields.keys().map(String::len).sum(),
         };
         *bytes += own;
-        within_result(*bytes)?;
-        self.steps(1 + own / EXPR_STEP_BYTES)?;
+        check_length(*bytes)?;
+        self.charge_steps(1 + own / EXPR_STEP_BYTES)?;
         match value {
-            Value::Array(items) => items.iter().try_for_each(|item| self.part(item, bytes)),
-            Value::Object(fields) => fields.values().try_for_each(|item| self.part(item, bytes)),
+            Value::Array(items) => items.iter().try_for_each(|item| self.charge_part(item, bytes)),
+            Value::Object(fields) => fields.values().try_for_each(|item| self.charge_part(item, bytes)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
         }
     }
 
     /// Charges for the result of an evaluation.
-    pub(super) fn result(&mut self, bytes: usize) -> Result<(), EvaluationError> {
+    pub(super) fn charge_result(&mut self, bytes: usize) -> Result<(), EvaluationError> {
         match self.bytes.checked_sub(bytes) {
             Some(left) => {
                 self.bytes = left;
@@ -92,7 +92,7 @@ impl Budget {
 }
 
 /// Limits the length of any text, including intermediate results.
-pub(super) fn within_result(bytes: usize) -> Result<(), EvaluationError> {
+pub(super) fn check_length(bytes: usize) -> Result<(), EvaluationError> {
     if bytes > EXPR_RESULT_BYTES_MAX { Err(too_large(EXPR_RESULT_BYTES_MAX)) } else { Ok(()) }
 }
 

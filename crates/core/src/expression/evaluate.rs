@@ -11,13 +11,13 @@ use github_actions_expressions::op::{BinExpr, BinOp};
 use github_actions_expressions::{Expr, SpannedExpr};
 use serde_json::Value;
 
-use super::reference::{Reference, parsed};
-use super::value::{equal, is_collection, key, literal, number, order, text, truth};
-use super::{Budget, condition, function};
-use crate::wording::quoted;
+use super::reference::{ContextReference, parse_expression};
+use super::value::{equal, is_collection, find_key, literal, number, order, text, is_truthy};
+use super::{EvaluationBudget, condition, function};
+use crate::wording::quote;
 
 /// Contexts by name: "vars", "stage", "steps", "build", "secrets", …
-pub type Contexts = BTreeMap<String, Value>;
+pub type ExpressionContexts = BTreeMap<String, Value>;
 
 /// Quotes only the expression, never a value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,52 +33,52 @@ impl EvaluationError {
 }
 
 /// Evaluates an expression (without its `${{ }}`).
-pub fn evaluate(expression: &str, contexts: &Contexts) -> Result<Value, EvaluationError> {
-    evaluate_within(expression, contexts, &mut Budget::of_one())
+pub fn evaluate(expression: &str, contexts: &ExpressionContexts) -> Result<Value, EvaluationError> {
+    evaluate_within(expression, contexts, &mut EvaluationBudget::for_one_call())
 }
 
 /// Evaluates the `if` condition of a step.
-pub fn is_true(text: &str, contexts: &Contexts) -> Result<bool, EvaluationError> {
-    is_true_within(text, contexts, &mut Budget::of_one())
+pub fn is_true(text: &str, contexts: &ExpressionContexts) -> Result<bool, EvaluationError> {
+    is_true_within(text, contexts, &mut EvaluationBudget::for_one_call())
 }
 
-pub fn is_true_within(text: &str, contexts: &Contexts, budget: &mut Budget) -> Result<bool, EvaluationError> {
-    evaluate_within(condition(text), contexts, budget).map(|value| truth(&value))
+pub fn is_true_within(text: &str, contexts: &ExpressionContexts, budget: &mut EvaluationBudget) -> Result<bool, EvaluationError> {
+    evaluate_within(condition(text), contexts, budget).map(|value| is_truthy(&value))
 }
 
 pub(super) fn evaluate_within(
     expression: &str,
-    contexts: &Contexts,
-    budget: &mut Budget,
+    contexts: &ExpressionContexts,
+    budget: &mut EvaluationBudget,
 ) -> Result<Value, EvaluationError> {
-    let named = |message: &str| EvaluationError::new(format!("{} {message}", quoted(expression)));
-    let (parsed, references) = parsed(expression).map_err(|errors| {
+    let named = |message: &str| EvaluationError::new(format!("{} {message}", quote(expression)));
+    let (parsed, references) = parse_expression(expression).map_err(|errors| {
         named(&format!("cannot be evaluated: {}", errors.first().map_or("", |error| error.message.as_str())))
     })?;
-    let mut walk = Walk { contexts, budget };
-    let value = walk.known(&references).and_then(|()| walk.value(&parsed)).and_then(|value| {
-        let bytes = walk.budget.copy(&value)?;
-        walk.budget.result(bytes)?;
+    let mut walk = ExpressionEvaluator { contexts, budget };
+    let value = walk.check_names(&references).and_then(|()| walk.value(&parsed)).and_then(|value| {
+        let bytes = walk.budget.charge_copy(&value)?;
+        walk.budget.charge_result(bytes)?;
         Ok(value.into_owned())
     });
     value.map_err(|error| named(&error.message))
 }
 
 /// The value of a sub-expression.
-enum Found<'c> {
+enum SelectedValue<'c> {
     One(Cow<'c, Value>),
     /// The result of `.*`: the next selection applies to each item.
     Many(Vec<Cow<'c, Value>>),
 }
 
-struct Walk<'c, 'b> {
-    contexts: &'c Contexts,
-    budget: &'b mut Budget,
+struct ExpressionEvaluator<'c, 'b> {
+    contexts: &'c ExpressionContexts,
+    budget: &'b mut EvaluationBudget,
 }
 
-impl<'c> Walk<'c, '_> {
+impl<'c> ExpressionEvaluator<'c, '_> {
     /// Checks all names before evaluating anything, so that an unknown name is an error regardless of the values.
-    fn known(&self, references: &[Reference]) -> Result<(), EvaluationError> {
+    fn check_names(&self, references: &[ContextReference]) -> Result<(), EvaluationError> {
         let missing =
             references.iter().find(|reference| !self.contexts.contains_key(reference.context.as_str()));
         missing.map_or(Ok(()), |reference| {
@@ -89,18 +89,18 @@ impl<'c> Walk<'c, '_> {
 
     fn value(&mut self, expression: &SpannedExpr<'_>) -> Result<Cow<'c, Value>, EvaluationError> {
         match self.visit(expression)? {
-            Found::One(value) => Ok(value),
-            Found::Many(items) => {
+            SelectedValue::One(value) => Ok(value),
+            SelectedValue::Many(items) => {
                 for item in &items {
-                    self.budget.copy(item)?;
+                    self.budget.charge_copy(item)?;
                 }
                 Ok(Cow::Owned(items.into_iter().map(Cow::into_owned).collect()))
             }
         }
     }
 
-    fn visit(&mut self, expression: &SpannedExpr<'_>) -> Result<Found<'c>, EvaluationError> {
-        self.budget.steps(1)?;
+    fn visit(&mut self, expression: &SpannedExpr<'_>) -> Result<SelectedValue<'c>, EvaluationError> {
+        self.budget.charge_steps(1)?;
         let value = match &expression.inner {
             Expr::Literal(written) => Cow::Owned(literal(written)?),
             Expr::Identifier(name) => {
@@ -108,11 +108,11 @@ impl<'c> Walk<'c, '_> {
             }
             Expr::Context(context) => {
                 let Some((head, rest)) = context.parts.split_first() else {
-                    return Ok(Found::One(Cow::Owned(Value::Null)));
+                    return Ok(SelectedValue::One(Cow::Owned(Value::Null)));
                 };
                 let mut found = self.visit(head)?;
                 for part in rest {
-                    found = self.pick(found, part)?;
+                    found = self.select_member(found, part)?;
                 }
                 return Ok(found);
             }
@@ -123,23 +123,23 @@ impl<'c> Walk<'c, '_> {
             }
             Expr::UnExpr { expr, .. } => {
                 let value = self.value(expr)?;
-                Cow::Owned(Value::Bool(!truth(&value)))
+                Cow::Owned(Value::Bool(!is_truthy(&value)))
             }
-            Expr::BinExpr(both) => self.both(both)?,
+            Expr::BinExpr(both) => self.evaluate_binary(both)?,
             // Only valid inside a context, where they are handled.
             Expr::Index(_) | Expr::Star => Cow::Owned(Value::Null),
         };
-        Ok(Found::One(value))
+        Ok(SelectedValue::One(value))
     }
 
-    fn both(&mut self, BinExpr { lhs, op, rhs }: &BinExpr<'_>) -> Result<Cow<'c, Value>, EvaluationError> {
+    fn evaluate_binary(&mut self, BinExpr { lhs, op, rhs }: &BinExpr<'_>) -> Result<Cow<'c, Value>, EvaluationError> {
         let left = self.value(lhs)?;
         if matches!(op, BinOp::And | BinOp::Or) {
-            let decided = truth(&left) == matches!(op, BinOp::Or);
+            let decided = is_truthy(&left) == matches!(op, BinOp::Or);
             return if decided { Ok(left) } else { self.value(rhs) };
         }
         let right = self.value(rhs)?;
-        self.budget.compared(&left, &right)?;
+        self.budget.charge_comparison(&left, &right)?;
         let order = || order(&left, &right);
         let answer = match op {
             BinOp::Eq => equal(&left, &right),
@@ -155,40 +155,40 @@ impl<'c> Walk<'c, '_> {
     }
 
     /// Selects a member of a value. A missing member is null; among many items it is omitted.
-    fn pick(&mut self, from: Found<'c>, part: &SpannedExpr<'_>) -> Result<Found<'c>, EvaluationError> {
+    fn select_member(&mut self, from: SelectedValue<'c>, part: &SpannedExpr<'_>) -> Result<SelectedValue<'c>, EvaluationError> {
         let member = self.member(part)?;
         match from {
-            Found::One(value) if matches!(member, Member::All) => self.all(value).map(Found::Many),
-            Found::One(value) => Ok(Found::One(self.one(value, &member)?.unwrap_or(Cow::Owned(Value::Null)))),
-            Found::Many(items) => {
+            SelectedValue::One(value) if matches!(member, MemberKey::All) => self.all_members(value).map(SelectedValue::Many),
+            SelectedValue::One(value) => Ok(SelectedValue::One(self.one_member(value, &member)?.unwrap_or(Cow::Owned(Value::Null)))),
+            SelectedValue::Many(items) => {
                 let mut found = Vec::new();
                 for item in items {
                     match member {
-                        Member::All => found.extend(self.all(item)?),
-                        Member::Value(_) => found.extend(self.one(item, &member)?),
+                        MemberKey::All => found.extend(self.all_members(item)?),
+                        MemberKey::Value(_) => found.extend(self.one_member(item, &member)?),
                     }
                 }
-                Ok(Found::Many(found))
+                Ok(SelectedValue::Many(found))
             }
         }
     }
 
-    fn member(&mut self, part: &SpannedExpr<'_>) -> Result<Member, EvaluationError> {
-        self.budget.steps(1)?;
+    fn member(&mut self, part: &SpannedExpr<'_>) -> Result<MemberKey, EvaluationError> {
+        self.budget.charge_steps(1)?;
         match &part.inner {
-            Expr::Star => Ok(Member::All),
-            Expr::Identifier(name) => Ok(Member::Value(Value::String(name.as_str().to_owned()))),
-            Expr::Index(index) if matches!(index.inner, Expr::Star) => Ok(Member::All),
+            Expr::Star => Ok(MemberKey::All),
+            Expr::Identifier(name) => Ok(MemberKey::Value(Value::String(name.as_str().to_owned()))),
+            Expr::Index(index) if matches!(index.inner, Expr::Star) => Ok(MemberKey::All),
             Expr::Index(index) => {
                 let value = self.value(index)?;
                 // A collection is never a valid key, so it need not be copied.
-                Ok(Member::Value(if is_collection(&value) { Value::Null } else { value.into_owned() }))
+                Ok(MemberKey::Value(if is_collection(&value) { Value::Null } else { value.into_owned() }))
             }
-            _ => Ok(Member::Value(Value::Null)),
+            _ => Ok(MemberKey::Value(Value::Null)),
         }
     }
 
-    fn all(&mut self, value: Cow<'c, Value>) -> Result<Vec<Cow<'c, Value>>, EvaluationError> {
+    fn all_members(&mut self, value: Cow<'c, Value>) -> Result<Vec<Cow<'c, Value>>, EvaluationError> {
         let found: Vec<Cow<'c, Value>> = match value {
             Cow::Borrowed(Value::Array(items)) => items.iter().map(Cow::Borrowed).collect(),
             Cow::Borrowed(Value::Object(fields)) => fields.values().map(Cow::Borrowed).collect(),
@@ -198,35 +198,35 @@ impl<'c> Walk<'c, '_> {
             }
             _ => Vec::new(),
         };
-        self.budget.steps(found.len())?;
+        self.budget.charge_steps(found.len())?;
         Ok(found)
     }
 
-    fn one(
+    fn one_member(
         &mut self,
         value: Cow<'c, Value>,
-        member: &Member,
+        member: &MemberKey,
     ) -> Result<Option<Cow<'c, Value>>, EvaluationError> {
-        let Member::Value(member) = member else { return Ok(None) };
-        self.budget.text(member.as_str().map_or(0, str::len))?;
+        let MemberKey::Value(member) = member else { return Ok(None) };
+        self.budget.charge_text(member.as_str().map_or(0, str::len))?;
         let size = match value.as_ref() {
             Value::Object(fields) => fields.len(),
             _ => 0,
         };
-        self.budget.steps(1 + size / super::EXPR_STEP_BYTES)?;
+        self.budget.charge_steps(1 + size / super::EXPR_STEP_BYTES)?;
         let name = text(member);
         Ok(match value {
             Cow::Borrowed(Value::Object(fields)) => {
-                key(fields, &name).and_then(|key| fields.get(key)).map(Cow::Borrowed)
+                find_key(fields, &name).and_then(|key| fields.get(key)).map(Cow::Borrowed)
             }
             Cow::Owned(Value::Object(mut fields)) => {
-                let key = key(&fields, &name).map(str::to_owned);
+                let key = find_key(&fields, &name).map(str::to_owned);
                 key.and_then(|key| fields.swap_remove(&key)).map(Cow::Owned)
             }
             Cow::Borrowed(Value::Array(items)) => {
-                place(member).and_then(|place| items.get(place)).map(Cow::Borrowed)
+                index_of(member).and_then(|place| items.get(place)).map(Cow::Borrowed)
             }
-            Cow::Owned(Value::Array(mut items)) => place(member)
+            Cow::Owned(Value::Array(mut items)) => index_of(member)
                 .filter(|place| *place < items.len())
                 .map(|place| Cow::Owned(items.swap_remove(place))),
             _ => None,
@@ -234,13 +234,13 @@ impl<'c> Walk<'c, '_> {
     }
 }
 
-enum Member {
+enum MemberKey {
     All,
     Value(Value),
 }
 
 /// Truncates fractions, as GitHub does.
-fn place(member: &Value) -> Option<usize> {
+fn index_of(member: &Value) -> Option<usize> {
     let place = number(member).floor();
     (0.0..=f64::from(u32::MAX)).contains(&place).then_some(place as usize)
 }

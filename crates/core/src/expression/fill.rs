@@ -4,20 +4,20 @@ use serde_json::Value;
 
 use super::evaluate::evaluate_within;
 use super::value::text;
-use super::{Budget, Contexts, EvaluationError, Unclosed, function, templates};
+use super::{EvaluationBudget, ExpressionContexts, EvaluationError, UnclosedTemplate, function, templates};
 
 /// Replaces every `${{ … }}` in a text: null becomes empty, objects and lists become JSON.
-pub fn fill(text: &str, contexts: &Contexts) -> Result<String, EvaluationError> {
-    fill_within(text, contexts, &mut Budget::of_one())
+pub fn fill(text: &str, contexts: &ExpressionContexts) -> Result<String, EvaluationError> {
+    fill_within(text, contexts, &mut EvaluationBudget::for_one_call())
 }
 
 /// Substitutes every text inside a value. A text that is exactly one template becomes the typed value.
-pub fn fill_value(value: &Value, contexts: &Contexts) -> Result<Value, EvaluationError> {
-    fill_value_within(value, contexts, &mut Budget::of_one())
+pub fn fill_value(value: &Value, contexts: &ExpressionContexts) -> Result<Value, EvaluationError> {
+    fill_value_within(value, contexts, &mut EvaluationBudget::for_one_call())
 }
 
 /// The expression of a text that consists of exactly one template.
-pub(super) fn only(text: &str) -> Option<&str> {
+pub(super) fn single_template(text: &str) -> Option<&str> {
     match templates(text).as_deref() {
         Ok([one]) if one.whole == (0..text.len()) => Some(&text[one.inner.clone()]),
         _ => None,
@@ -25,22 +25,22 @@ pub(super) fn only(text: &str) -> Option<&str> {
 }
 
 /// The text form of a value.
-pub(super) fn written(value: &Value, budget: &mut Budget) -> Result<String, EvaluationError> {
+pub(super) fn to_text(value: &Value, budget: &mut EvaluationBudget) -> Result<String, EvaluationError> {
     match value {
         Value::Array(_) | Value::Object(_) => function::to_json(value, budget),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(text(value).into_owned()),
     }
 }
 
-fn fill_within(text: &str, contexts: &Contexts, budget: &mut Budget) -> Result<String, EvaluationError> {
+fn fill_within(text: &str, contexts: &ExpressionContexts, budget: &mut EvaluationBudget) -> Result<String, EvaluationError> {
     let found =
-        templates(text).map_err(|Unclosed(_)| EvaluationError::new("`${{` is never closed; add `}}`"))?;
+        templates(text).map_err(|UnclosedTemplate(_)| EvaluationError::new("`${{` is never closed; add `}}`"))?;
     let mut filled = String::with_capacity(text.len());
     let mut from = 0;
     for template in found {
         let value = evaluate_within(&text[template.inner], contexts, budget)?;
         filled.push_str(&text[from..template.whole.start]);
-        filled.push_str(&written(&value, budget)?);
+        filled.push_str(&to_text(&value, budget)?);
         from = template.whole.end;
     }
     filled.push_str(&text[from..]);
@@ -50,11 +50,11 @@ fn fill_within(text: &str, contexts: &Contexts, budget: &mut Budget) -> Result<S
 /// The depth of the definition bounds the recursion.
 fn fill_value_within(
     value: &Value,
-    contexts: &Contexts,
-    budget: &mut Budget,
+    contexts: &ExpressionContexts,
+    budget: &mut EvaluationBudget,
 ) -> Result<Value, EvaluationError> {
     Ok(match value {
-        Value::String(text) => match only(text) {
+        Value::String(text) => match single_template(text) {
             Some(expression) => evaluate_within(expression, contexts, budget)?,
             None => Value::String(fill_within(text, contexts, budget)?),
         },
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    fn contexts() -> Contexts {
+    fn contexts() -> ExpressionContexts {
         let known = json!({
             "vars": { "url": "https://shop.test", "replicas": 3, "on": true, "none": null, "ports": [80, 443] },
             "trigger": { "title": "${{ secrets.TOKEN }} $(rm -rf /) `id` \"quoted\"\nnext" },
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn all_expressions_of_a_value_share_one_budget() {
-        let contexts = Contexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
+        let contexts = ExpressionContexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
         assert!(fill("${{ vars.large }}", &contexts).is_ok());
         let twice = fill("${{ vars.large }}${{ vars.large }}", &contexts).expect_err("too large");
         expect!["`vars.large` has a result of more than 65536 bytes; pass large values in a file"]

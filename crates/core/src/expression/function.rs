@@ -5,22 +5,22 @@ use std::borrow::Cow;
 use github_actions_expressions::call::Function;
 use serde_json::Value;
 
-use super::budget::within_result;
-use super::value::{equal, folded, is_collection, text};
-use super::{Budget, EvaluationError};
+use super::budget::check_length;
+use super::value::{equal, fold_case, is_collection, text};
+use super::{EvaluationBudget, EvaluationError};
 
-type Answer<T> = Result<T, EvaluationError>;
+type EvaluationResult<T> = Result<T, EvaluationError>;
 
-pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>], budget: &mut Budget) -> Answer<Value> {
+pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>], budget: &mut EvaluationBudget) -> EvaluationResult<Value> {
     let first = arguments.first().map_or(&Value::Null, AsRef::as_ref);
     let second = arguments.get(1).map(AsRef::as_ref);
     Ok(match function {
         Function::Format => Value::String(format(first, arguments.get(1..).unwrap_or_default(), budget)?),
         Function::Contains => Value::Bool(contains(first, second.unwrap_or(&Value::Null), budget)?),
         Function::StartsWith => {
-            Value::Bool(edge(first, second, budget, |text, part| text.starts_with(part))?)
+            Value::Bool(matches_edge(first, second, budget, |text, part| text.starts_with(part))?)
         }
-        Function::EndsWith => Value::Bool(edge(first, second, budget, |text, part| text.ends_with(part))?),
+        Function::EndsWith => Value::Bool(matches_edge(first, second, budget, |text, part| text.ends_with(part))?),
         Function::Join => Value::String(join(first, second, budget)?),
         Function::ToJSON => Value::String(to_json(first, budget)?),
         Function::FromJSON => from_json(first, budget)?,
@@ -34,17 +34,17 @@ pub(super) fn call(function: Function, arguments: &[Cow<'_, Value>], budget: &mu
 }
 
 /// Pretty-printed JSON; also the text form of a collection.
-pub(super) fn to_json(value: &Value, budget: &mut Budget) -> Answer<String> {
-    budget.copy(value)?;
+pub(super) fn to_json(value: &Value, budget: &mut EvaluationBudget) -> EvaluationResult<String> {
+    budget.charge_copy(value)?;
     let text = serde_json::to_string_pretty(value)
         .map_err(|_| EvaluationError::new("gives `toJSON` something that is not JSON"))?;
-    within_result(text.len())?;
+    check_length(text.len())?;
     Ok(text)
 }
 
 /// Errors contain only the position, because the parser's message would quote the text.
-fn from_json(value: &Value, budget: &mut Budget) -> Answer<Value> {
-    let text = weighed(value, budget)?;
+fn from_json(value: &Value, budget: &mut EvaluationBudget) -> EvaluationResult<Value> {
+    let text = text_within_budget(value, budget)?;
     let value = serde_json::from_str(&text).map_err(|error| {
         EvaluationError::new(format!(
             "gives `fromJSON` a text that is not JSON, at line {}, column {}",
@@ -52,15 +52,15 @@ fn from_json(value: &Value, budget: &mut Budget) -> Answer<Value> {
             error.column()
         ))
     })?;
-    budget.copy(&value)?;
+    budget.charge_copy(&value)?;
     Ok(value)
 }
 
-fn contains(within: &Value, wanted: &Value, budget: &mut Budget) -> Answer<bool> {
+fn contains(within: &Value, wanted: &Value, budget: &mut EvaluationBudget) -> EvaluationResult<bool> {
     match within {
         Value::Array(items) => {
             for item in items {
-                budget.compared(item, wanted)?;
+                budget.charge_comparison(item, wanted)?;
                 if equal(item, wanted) {
                     return Ok(true);
                 }
@@ -69,34 +69,34 @@ fn contains(within: &Value, wanted: &Value, budget: &mut Budget) -> Answer<bool>
         }
         Value::Object(_) => Ok(false),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            edge(within, Some(wanted), budget, |text, part| text.contains(part))
+            matches_edge(within, Some(wanted), budget, |text, part| text.contains(part))
         }
     }
 }
 
 /// Case-insensitive; a collection never matches.
-fn edge(
+fn matches_edge(
     value: &Value,
     part: Option<&Value>,
-    budget: &mut Budget,
+    budget: &mut EvaluationBudget,
     test: impl Fn(&str, &str) -> bool,
-) -> Answer<bool> {
+) -> EvaluationResult<bool> {
     let part = part.unwrap_or(&Value::Null);
     if is_collection(value) || is_collection(part) {
         return Ok(false);
     }
-    let (text, part) = (weighed(value, budget)?, weighed(part, budget)?);
-    Ok(test(&folded(&text), &folded(&part)))
+    let (text, part) = (text_within_budget(value, budget)?, text_within_budget(part, budget)?);
+    Ok(test(&fold_case(&text), &fold_case(&part)))
 }
 
-fn join(value: &Value, separator: Option<&Value>, budget: &mut Budget) -> Answer<String> {
+fn join(value: &Value, separator: Option<&Value>, budget: &mut EvaluationBudget) -> EvaluationResult<String> {
     let items = match value {
         Value::Array(items) => items.as_slice(),
         Value::Object(_) => &[],
         one => std::slice::from_ref(one),
     };
     let separator = match separator {
-        Some(separator) if !is_collection(separator) => weighed(separator, budget)?,
+        Some(separator) if !is_collection(separator) => text_within_budget(separator, budget)?,
         _ => Cow::Borrowed(","),
     };
     let mut joined = String::new();
@@ -104,15 +104,15 @@ fn join(value: &Value, separator: Option<&Value>, budget: &mut Budget) -> Answer
         if index > 0 {
             append(&mut joined, &separator, budget)?;
         }
-        append(&mut joined, &weighed(item, budget)?, budget)?;
+        append(&mut joined, &text_within_budget(item, budget)?, budget)?;
     }
     Ok(joined)
 }
 
 /// `{0}` is the first value; `{{` and `}}` are literal braces.
-fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut Budget) -> Answer<String> {
+fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut EvaluationBudget) -> EvaluationResult<String> {
     const LONE: &str = "gives `format` a text with a lone brace; write `{{` and `}}` for braces";
-    let pattern = weighed(pattern, budget)?;
+    let pattern = text_within_budget(pattern, budget)?;
     let mut filled = String::new();
     let mut rest = pattern.as_ref();
     while let Some(at) = rest.find(['{', '}']) {
@@ -133,7 +133,7 @@ fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut Budget) -> An
                     values.len()
                 ))
             })?;
-            append(&mut filled, &weighed(value, budget)?, budget)?;
+            append(&mut filled, &text_within_budget(value, budget)?, budget)?;
             after
         };
     }
@@ -141,15 +141,15 @@ fn format(pattern: &Value, values: &[Cow<'_, Value>], budget: &mut Budget) -> An
     Ok(filled)
 }
 
-fn weighed<'v>(value: &'v Value, budget: &mut Budget) -> Answer<Cow<'v, str>> {
+fn text_within_budget<'v>(value: &'v Value, budget: &mut EvaluationBudget) -> EvaluationResult<Cow<'v, str>> {
     let text = text(value);
-    budget.text(text.len())?;
+    budget.charge_text(text.len())?;
     Ok(text)
 }
 
-fn append(text: &mut String, more: &str, budget: &mut Budget) -> Answer<()> {
-    within_result(text.len() + more.len())?;
-    budget.steps(1 + more.len() / super::EXPR_STEP_BYTES)?;
+fn append(text: &mut String, more: &str, budget: &mut EvaluationBudget) -> EvaluationResult<()> {
+    check_length(text.len() + more.len())?;
+    budget.charge_steps(1 + more.len() / super::EXPR_STEP_BYTES)?;
     text.push_str(more);
     Ok(())
 }

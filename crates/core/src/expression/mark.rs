@@ -5,34 +5,34 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::evaluate::evaluate_within;
-use super::fill::{only, written};
-use super::value::key;
-use super::{Budget, Context, Contexts, EvaluationError, Reference, references, templates};
+use super::fill::{single_template, to_text};
+use super::value::find_key;
+use super::{EvaluationBudget, Context, ExpressionContexts, EvaluationError, ContextReference, references, templates};
 
 /// Substitutes known values. A template that refers to a secret becomes `[SECRET:NAME]`, one that refers to an unknown
 /// output `[OUTPUT:step/name]`. A template that cannot be evaluated stays as written.
-pub fn mark(text: &str, contexts: &Contexts) -> String {
-    Marks::new(contexts, Budget::of_one()).text(text)
+pub fn mark(text: &str, contexts: &ExpressionContexts) -> String {
+    MarkerRenderer::new(contexts, EvaluationBudget::for_one_call()).text(text)
 }
 
-pub fn mark_value(value: &Value, contexts: &Contexts) -> Value {
-    Marks::new(contexts, Budget::of_one()).value(value)
+pub fn mark_value(value: &Value, contexts: &ExpressionContexts) -> Value {
+    MarkerRenderer::new(contexts, EvaluationBudget::for_one_call()).value(value)
 }
 
 /// Renders many texts with one budget. Once it is exhausted, the rest stays as written.
-pub struct Marks<'c> {
-    contexts: &'c Contexts,
-    budget: Budget,
+pub struct MarkerRenderer<'c> {
+    contexts: &'c ExpressionContexts,
+    budget: EvaluationBudget,
 }
 
-impl<'c> Marks<'c> {
-    pub const fn new(contexts: &'c Contexts, budget: Budget) -> Self {
+impl<'c> MarkerRenderer<'c> {
+    pub const fn new(contexts: &'c ExpressionContexts, budget: EvaluationBudget) -> Self {
         Self { contexts, budget }
     }
 
     /// Keeps the budget and changes the contexts.
-    pub fn with(self, contexts: &Contexts) -> Marks<'_> {
-        Marks { contexts, budget: self.budget }
+    pub fn with(self, contexts: &ExpressionContexts) -> MarkerRenderer<'_> {
+        MarkerRenderer { contexts, budget: self.budget }
     }
 
     pub fn text(&mut self, text: &str) -> String {
@@ -40,7 +40,7 @@ impl<'c> Marks<'c> {
         let mut from = 0;
         for template in templates(text).unwrap_or_default() {
             marked.push_str(&text[from..template.whole.start]);
-            let shown = self.shown(&text[template.inner]).and_then(|value| written(&value, &mut self.budget));
+            let shown = self.evaluate_or_mark(&text[template.inner]).and_then(|value| to_text(&value, &mut self.budget));
             marked.push_str(&shown.unwrap_or_else(|_| text[template.whole.clone()].to_owned()));
             from = template.whole.end;
         }
@@ -51,7 +51,7 @@ impl<'c> Marks<'c> {
     /// The depth of the definition bounds the recursion.
     pub fn value(&mut self, value: &Value) -> Value {
         match value {
-            Value::String(text) => match only(text).map(|expression| self.shown(expression)) {
+            Value::String(text) => match single_template(text).map(|expression| self.evaluate_or_mark(expression)) {
                 Some(Ok(value)) => value,
                 Some(Err(_)) => value.clone(),
                 None => Value::String(self.text(text)),
@@ -65,7 +65,7 @@ impl<'c> Marks<'c> {
     }
 
     /// An expression that refers to a secret is never evaluated here, so no part of its value can be shown.
-    fn shown(&mut self, expression: &str) -> Result<Value, EvaluationError> {
+    fn evaluate_or_mark(&mut self, expression: &str) -> Result<Value, EvaluationError> {
         let found = references(expression).unwrap_or_default();
         let markers: BTreeSet<String> =
             found.iter().filter_map(|reference| marker(reference, self.contexts)).collect();
@@ -77,13 +77,13 @@ impl<'c> Marks<'c> {
     }
 }
 
-fn marker(reference: &Reference, contexts: &Contexts) -> Option<String> {
+fn marker(reference: &ContextReference, contexts: &ExpressionContexts) -> Option<String> {
     let name = |index| reference.member(index).unwrap_or("*");
     let known = |path: &[&str]| {
         let start = contexts.get(reference.context.as_str());
         path.iter().try_fold(start?, |value, name| {
             let fields = value.as_object()?;
-            fields.get(key(fields, name)?)
+            fields.get(find_key(fields, name)?)
         })
     };
     match reference.context {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     /// Contains a secret on purpose: the tests check that it never appears.
-    fn contexts() -> Contexts {
+    fn contexts() -> ExpressionContexts {
         let known = json!({
             "vars": { "url": "https://shop.test", "replicas": 3 },
             "steps": { "deploy": { "address": "10.0.0.7" } },
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn when_the_budget_is_spent_the_rest_stays_as_it_is_written() {
         let contexts = contexts();
-        let mut marks = Marks::new(&contexts, Budget::new(1_000, 20));
+        let mut marks = MarkerRenderer::new(&contexts, EvaluationBudget::new(1_000, 20));
         assert_eq!(marks.text("${{ vars.url }}"), "https://shop.test");
         assert_eq!(marks.text("${{ vars.url }}"), "${{ vars.url }}");
         assert_eq!(marks.value(&json!("${{ vars.url }}")), json!("${{ vars.url }}"));

@@ -13,12 +13,12 @@ mod reference;
 mod template;
 mod value;
 
-pub use budget::Budget;
-pub use evaluate::{Contexts, EvaluationError, evaluate, is_true, is_true_within};
+pub use budget::EvaluationBudget;
+pub use evaluate::{ExpressionContexts, EvaluationError, evaluate, is_true, is_true_within};
 pub use fill::{fill, fill_value};
-pub use mark::{Marks, mark, mark_value};
-pub use reference::{Context, Member, Reference, references};
-pub use template::{Template, Unclosed, condition, condition_range, templates};
+pub use mark::{MarkerRenderer, mark, mark_value};
+pub use reference::{Context, PathMember, ContextReference, references};
+pub use template::{TemplateRange, UnclosedTemplate, condition, condition_range, templates};
 
 pub const EXPR_BYTES_MAX: usize = 4 * 1024;
 /// Nesting depth of operators, calls, indices and parentheses.

@@ -8,19 +8,19 @@ use github_actions_expressions::op::BinExpr;
 use github_actions_expressions::{Error, Expr, SpannedExpr};
 
 use super::{EXPR_BYTES_MAX, EXPR_DEPTH_MAX, EXPR_OPERATORS_MAX, ExpressionError};
-use crate::wording::{hint, listed, quoted};
+use crate::wording::{hint, join_words, quote};
 
 /// A context and the path into it, like `steps.build.image`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
+pub struct ContextReference {
     pub context: Context,
-    pub members: Vec<Member>,
+    pub members: Vec<PathMember>,
     /// In bytes of the expression.
     pub range: Range<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Member {
+pub enum PathMember {
     Name(String),
     /// `.*`, or an index that is only known at evaluation.
     Computed,
@@ -57,35 +57,35 @@ contexts! {
 const FUNCTIONS: [&str; 7] = ["format", "contains", "startsWith", "endsWith", "join", "toJSON", "fromJSON"];
 
 /// All references of an expression (without its `${{ }}`), or all errors in it.
-pub fn references(text: &str) -> Result<Vec<Reference>, Vec<ExpressionError>> {
-    parsed(text).map(|(_, found)| found)
+pub fn references(text: &str) -> Result<Vec<ContextReference>, Vec<ExpressionError>> {
+    parse_expression(text).map(|(_, found)| found)
 }
 
 /// Also returns the syntax tree, which is within the limits and safe to walk.
-pub(super) fn parsed(text: &str) -> Result<(SpannedExpr<'_>, Vec<Reference>), Vec<ExpressionError>> {
-    within_bounds(text).map_err(|error| vec![error])?;
-    let parsed = Expr::parse(text).map_err(|error| vec![unparsed(text, &error)])?;
-    let mut walk = Walk { found: Vec::new(), errors: Vec::new() };
+pub(super) fn parse_expression(text: &str) -> Result<(SpannedExpr<'_>, Vec<ContextReference>), Vec<ExpressionError>> {
+    check_bounds(text).map_err(|error| vec![error])?;
+    let parsed = Expr::parse(text).map_err(|error| vec![syntax_error(text, &error)])?;
+    let mut walk = ReferenceCollector { found: Vec::new(), errors: Vec::new() };
     walk.visit(&parsed, 1);
     if walk.errors.is_empty() { Ok((parsed, walk.found)) } else { Err(walk.errors) }
 }
 
-impl Reference {
+impl ContextReference {
     /// The member at this position of the path, if it is a literal.
     pub fn member(&self, index: usize) -> Option<&str> {
         match self.members.get(index) {
-            Some(Member::Name(name)) => Some(name),
-            Some(Member::Computed) | None => None,
+            Some(PathMember::Name(name)) => Some(name),
+            Some(PathMember::Computed) | None => None,
         }
     }
 }
 
-struct Walk {
-    found: Vec<Reference>,
+struct ReferenceCollector {
+    found: Vec<ContextReference>,
     errors: Vec<ExpressionError>,
 }
 
-impl Walk {
+impl ReferenceCollector {
     /// `within_bounds` limits the recursion, and so does `depth`.
     fn visit(&mut self, expression: &SpannedExpr<'_>, depth: usize) {
         let range = expression.origin.span.as_range();
@@ -103,7 +103,7 @@ impl Walk {
             }
             Expr::Call(call) => {
                 self.errors
-                    .extend(refused(call.func).map(|message| error("refused_function", message, range)));
+                    .extend(unsupported_reason(call.func).map(|message| error("refused_function", message, range)));
                 for argument in &call.args {
                     self.visit(argument, depth + 1);
                 }
@@ -124,25 +124,25 @@ impl Walk {
     fn context(&mut self, name: &str, rest: &[SpannedExpr<'_>], range: Range<usize>) {
         let Some(context) = Context::ALL.iter().copied().find(|context| context.as_str() == name) else {
             let (hint, suggestion) = hint(name, Context::ALL.iter().map(|context| context.as_str()));
-            let message = format!("there is no {} in expressions{hint}", quoted(name));
+            let message = format!("there is no {} in expressions{hint}", quote(name));
             let error = error("unknown_context", message, range.start..range.start + name.len());
             self.errors.push(ExpressionError { suggestion, ..error });
             return;
         };
         let members = rest.iter().map(|part| match &part.inner {
-            Expr::Identifier(name) => Member::Name(name.as_str().to_owned()),
+            Expr::Identifier(name) => PathMember::Name(name.as_str().to_owned()),
             Expr::Index(index) => match &index.inner {
-                Expr::Literal(Literal::String(name)) => Member::Name(name.to_string()),
-                _ => Member::Computed,
+                Expr::Literal(Literal::String(name)) => PathMember::Name(name.to_string()),
+                _ => PathMember::Computed,
             },
-            _ => Member::Computed,
+            _ => PathMember::Computed,
         });
-        self.found.push(Reference { context, members: members.collect(), range });
+        self.found.push(ContextReference { context, members: members.collect(), range });
     }
 }
 
 /// Why a function of the grammar is not supported.
-fn refused(function: Function) -> Option<String> {
+fn unsupported_reason(function: Function) -> Option<String> {
     match function {
         Function::Format
         | Function::Contains
@@ -154,11 +154,11 @@ fn refused(function: Function) -> Option<String> {
         Function::Success | Function::Always | Function::Cancelled | Function::Failure => {
             Some("status functions are not available: a step runs when all it needs succeeded, and `on_failure` of the stage says what happens otherwise".into())
         }
-        Function::HashFiles | Function::Case => Some(format!("this function is not available; there are {}", listed(FUNCTIONS, "and"))),
+        Function::HashFiles | Function::Case => Some(format!("this function is not available; there are {}", join_words(FUNCTIONS, "and"))),
     }
 }
 
-fn unparsed(text: &str, cause: &Error) -> ExpressionError {
+fn syntax_error(text: &str, cause: &Error) -> ExpressionError {
     match cause {
         Error::Depth => too_deep(0..text.len()),
         Error::Call(call::Error::UnknownFunction(name)) => {
@@ -169,7 +169,7 @@ fn unparsed(text: &str, cause: &Error) -> ExpressionError {
                 }
                 found => found,
             };
-            let message = format!("there is no function {}{hint}", quoted(name));
+            let message = format!("there is no function {}{hint}", quote(name));
             ExpressionError { suggestion, ..error("unknown_function", message, start..start + name.len()) }
         }
         Error::Call(call::Error::Arity(function, expected)) => {
@@ -189,7 +189,7 @@ fn unparsed(text: &str, cause: &Error) -> ExpressionError {
 }
 
 /// Checks the limits of the text before parsing.
-fn within_bounds(text: &str) -> Result<(), ExpressionError> {
+fn check_bounds(text: &str) -> Result<(), ExpressionError> {
     if text.len() > EXPR_BYTES_MAX {
         let message =
             format!("an expression may be at most {EXPR_BYTES_MAX} bytes long; this one has {}", text.len());
@@ -198,8 +198,8 @@ fn within_bounds(text: &str) -> Result<(), ExpressionError> {
     let (mut quoted, mut open, mut operators) = (false, 0usize, 0usize);
     for byte in text.bytes() {
         match byte {
-            b'\'' => quoted = !quoted,
-            _ if quoted => {}
+            b'\'' => quote = !quote,
+            _ if quote => {}
             b'(' | b'[' => open += 1,
             b')' | b']' => open = open.saturating_sub(1),
             b'!' | b'&' | b'|' | b'=' | b'<' | b'>' => operators += 1,
@@ -241,7 +241,7 @@ mod tests {
 
     fn check(text: &str, expected: &Expect) {
         let lines: Vec<String> = match references(text) {
-            Ok(found) => found.iter().map(shown).collect(),
+            Ok(found) => found.iter().map(format_reference).collect(),
             Err(errors) => errors
                 .iter()
                 .map(|error| format!("{:?} {}: {}", error.range, error.code, error.message))
@@ -250,10 +250,10 @@ mod tests {
         expected.assert_eq(&lines.join("\n"));
     }
 
-    fn shown(reference: &Reference) -> String {
+    fn format_reference(reference: &ContextReference) -> String {
         let members = reference.members.iter().map(|member| match member {
-            Member::Name(name) => format!(".{name}"),
-            Member::Computed => "[?]".to_owned(),
+            PathMember::Name(name) => format!(".{name}"),
+            PathMember::Computed => "[?]".to_owned(),
         });
         format!("{:?} {}{}", reference.range, reference.context.as_str(), members.collect::<String>())
     }

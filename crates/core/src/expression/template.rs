@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// One `${{ … }}`; ranges are in bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template {
+pub struct TemplateRange {
     /// Including `${{` and `}}`.
     pub whole: Range<usize>,
     /// The expression without surrounding spaces.
@@ -13,20 +13,20 @@ pub struct Template {
 
 /// A `${{` without `}}`, at this byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unclosed(pub usize);
+pub struct UnclosedTemplate(pub usize);
 
 const OPEN: &str = "${{";
 const CLOSE: &str = "}}";
 
 /// All expressions in the text, in order. Braces inside `'…'` do not close an expression.
-pub fn templates(text: &str) -> Result<Vec<Template>, Unclosed> {
+pub fn templates(text: &str) -> Result<Vec<TemplateRange>, UnclosedTemplate> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(start) = text[from..].find(OPEN).map(|at| from + at) {
         let body = start + OPEN.len();
-        let length = closing(&text[body..]).ok_or(Unclosed(start))?;
+        let length = find_closing(&text[body..]).ok_or(UnclosedTemplate(start))?;
         let end = body + length + CLOSE.len();
-        found.push(Template { whole: start..end, inner: trimmed(text, body..body + length) });
+        found.push(TemplateRange { whole: start..end, inner: trim_range(text, body..body + length) });
         from = end;
     }
     Ok(found)
@@ -38,7 +38,7 @@ pub fn condition(text: &str) -> &str {
 }
 
 pub fn condition_range(text: &str) -> Range<usize> {
-    let all = trimmed(text, 0..text.len());
+    let all = trim_range(text, 0..text.len());
     match templates(text).as_deref() {
         Ok([only]) if only.whole == all => only.inner.clone(),
         _ => all,
@@ -46,7 +46,7 @@ pub fn condition_range(text: &str) -> Range<usize> {
 }
 
 /// Position of the first `}}` outside quotes.
-fn closing(body: &str) -> Option<usize> {
+fn find_closing(body: &str) -> Option<usize> {
     let mut quoted = false;
     body.as_bytes().windows(2).enumerate().find_map(|(at, pair)| {
         if pair[0] == b'\'' {
@@ -57,7 +57,7 @@ fn closing(body: &str) -> Option<usize> {
     })
 }
 
-fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+fn trim_range(text: &str, range: Range<usize>) -> Range<usize> {
     let part = &text[range.clone()];
     let start = range.start + (part.len() - part.trim_start().len());
     start..start + part.trim().len()
@@ -82,9 +82,9 @@ mod tests {
 
     #[test]
     fn an_open_end_is_told_with_its_place() {
-        assert_eq!(templates("a ${{ b"), Err(Unclosed(2)));
-        assert_eq!(templates("${{ a }} ${{ 'b }}"), Err(Unclosed(9)));
-        assert_eq!(templates("${{"), Err(Unclosed(0)));
+        assert_eq!(templates("a ${{ b"), Err(UnclosedTemplate(2)));
+        assert_eq!(templates("${{ a }} ${{ 'b }}"), Err(UnclosedTemplate(9)));
+        assert_eq!(templates("${{"), Err(UnclosedTemplate(0)));
     }
 
     #[test]

@@ -16,15 +16,15 @@ pub(super) fn is_collection(value: &Value) -> bool {
     matches!(value, Value::Array(_) | Value::Object(_))
 }
 
-pub(super) fn truth(value: &Value) -> bool {
+pub(super) fn is_truthy(value: &Value) -> bool {
     match value {
         Value::String(text) => !text.is_empty(),
-        other => plain(other).as_boolean(),
+        other => to_evaluation(other).as_boolean(),
     }
 }
 
 pub(super) fn number(value: &Value) -> f64 {
-    plain(value).as_number()
+    to_evaluation(value).as_number()
 }
 
 /// The text that functions see: empty for null, and a fixed word for a collection, as GitHub does.
@@ -33,7 +33,7 @@ pub(super) fn text(value: &Value) -> Cow<'_, str> {
         Value::String(text) => Cow::Borrowed(text),
         Value::Number(number) => Cow::Owned(number_text(number)),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            Cow::Owned(plain(value).sema().to_string())
+            Cow::Owned(to_evaluation(value).sema().to_string())
         }
     }
 }
@@ -43,15 +43,15 @@ pub(super) fn equal(left: &Value, right: &Value) -> bool {
     if is_collection(left) && is_collection(right) {
         return std::ptr::eq(left, right);
     }
-    plain(left).sema() == plain(right).sema()
+    to_evaluation(left).sema() == to_evaluation(right).sema()
 }
 
 pub(super) fn order(left: &Value, right: &Value) -> Option<Ordering> {
-    plain(left).sema().partial_cmp(&plain(right).sema())
+    to_evaluation(left).sema().partial_cmp(&to_evaluation(right).sema())
 }
 
 /// A key that is equal for texts that differ only in case.
-pub(super) fn folded(text: &str) -> String {
+pub(super) fn fold_case(text: &str) -> String {
     // The dotless i is a separate letter.
     let mut folded = String::with_capacity(text.len());
     for c in text.chars() {
@@ -61,7 +61,7 @@ pub(super) fn folded(text: &str) -> String {
 }
 
 /// Prefers an exact match over a case-insensitive one.
-pub(super) fn key<'m>(fields: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
+pub(super) fn find_key<'m>(fields: &'m Map<String, Value>, name: &str) -> Option<&'m str> {
     let exact = fields.get_key_value(name).map(|(key, _)| key);
     exact.or_else(|| fields.keys().find(|key| key.eq_ignore_ascii_case(name))).map(String::as_str)
 }
@@ -72,7 +72,7 @@ pub(super) fn literal(literal: &Literal<'_>) -> Result<Value, EvaluationError> {
         Literal::Boolean(value) => Value::Bool(*value),
         Literal::String(text) => Value::String(text.to_string()),
         Literal::Number(number) => Value::Number(
-            whole(*number)
+            whole_number(*number)
                 .or_else(|| Number::from_f64(*number))
                 .ok_or_else(|| EvaluationError::new("has a number that is none"))?,
         ),
@@ -80,7 +80,7 @@ pub(super) fn literal(literal: &Literal<'_>) -> Result<Value, EvaluationError> {
 }
 
 /// A collection converts to NaN and to true, whatever it contains.
-fn plain(value: &Value) -> Evaluation {
+fn to_evaluation(value: &Value) -> Evaluation {
     match value {
         Value::Null => Evaluation::Null,
         Value::Bool(value) => Evaluation::Boolean(*value),
@@ -101,7 +101,7 @@ fn number_text(number: &Number) -> String {
     }
 }
 
-fn whole(number: f64) -> Option<Number> {
+fn whole_number(number: f64) -> Option<Number> {
     let fits = number.fract() == 0.0 && number.abs() <= WHOLE_MAX;
     fits.then(|| Number::from(number as i64))
 }

@@ -21,20 +21,20 @@ const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// All distinct encodings of all values, sorted. If they exceed the limit, the raw values have priority.
-pub(super) fn of_all(values: &[&str]) -> Vec<Vec<u8>> {
-    let mut forms = Forms { all: BTreeSet::new(), left: ALL_BYTES_MAX };
-    for kind in [plain, by_lines, encoded] {
+pub(super) fn secret_forms(values: &[&str]) -> Vec<Vec<u8>> {
+    let mut forms = SecretForms { all: BTreeSet::new(), left: ALL_BYTES_MAX };
+    for kind in [add_plain, add_lines, add_encodings] {
         values.iter().for_each(|value| kind(value, &mut forms));
     }
     forms.all.into_iter().collect()
 }
 
-struct Forms {
+struct SecretForms {
     all: BTreeSet<Vec<u8>>,
     left: usize,
 }
 
-impl Forms {
+impl SecretForms {
     fn add(&mut self, form: Vec<u8>) {
         if form.len() < FORM_BYTES_MIN {
             return;
@@ -49,12 +49,12 @@ impl Forms {
     }
 }
 
-fn plain(value: &str, forms: &mut Forms) {
+fn add_plain(value: &str, forms: &mut SecretForms) {
     forms.add(value.trim().as_bytes().to_vec());
     forms.add(value.as_bytes().to_vec());
 }
 
-fn by_lines(value: &str, forms: &mut Forms) {
+fn add_lines(value: &str, forms: &mut SecretForms) {
     let lines: Vec<&str> = value.trim().lines().map(str::trim).collect();
     if lines.len() > 1 {
         let is_armour = |line: &str| line.starts_with("-----");
@@ -70,7 +70,7 @@ fn by_lines(value: &str, forms: &mut Forms) {
     }
 }
 
-fn encoded(value: &str, forms: &mut Forms) {
+fn add_encodings(value: &str, forms: &mut SecretForms) {
     let is_long = value.len() > FULL_BYTES_MAX;
     for text in [value, value.trim()] {
         let mut add = |form| forms.add(form);
@@ -183,38 +183,38 @@ fn shell_quoted(text: &str) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn has(value: &str, form: &str) {
-        let forms = of_all(&[value]);
+    fn assert_has_form(value: &str, form: &str) {
+        let forms = secret_forms(&[value]);
         assert!(forms.contains(&form.as_bytes().to_vec()), "{form}");
     }
 
     #[test]
     fn the_known_encodings_are_among_the_forms() {
-        has("hunter22", "hunter22");
-        has(" hunter22\n", "hunter22");
-        has("hunter22", "aHVudGVyMjI=");
-        has("hunter22", "aHVudGVyMj");
+        assert_has_form("hunter22", "hunter22");
+        assert_has_form(" hunter22\n", "hunter22");
+        assert_has_form("hunter22", "aHVudGVyMjI=");
+        assert_has_form("hunter22", "aHVudGVyMj");
         // base64 of "xhunter22x" and "xxhunter22x" without the characters that depend on the x.
-        has("hunter22", "h1bnRlcjIy");
-        has("hunter22", "odW50ZXIyM");
-        has("hunter22", "68756e7465723232");
-        has("héllo", "68C3A96C6C6F");
-        has("pass/w?rd x", "pass%2Fw%3Frd%20x");
-        has("pass/w?rd x", "pass%2fw%3frd%20x");
-        has("pass/w?rd x", "pass%2Fw%3Frd+x");
-        has("pass\"w\\rd", "pass\\\"w\\\\rd");
-        has("héllo", "h\\u00e9llo");
-        has("it's me", "it'\\''s me");
-        has("it's me", "it'\"'\"'s me");
-        has("~~~~????", "fn5-fj8_Pz8");
+        assert_has_form("hunter22", "h1bnRlcjIy");
+        assert_has_form("hunter22", "odW50ZXIyM");
+        assert_has_form("hunter22", "68756e7465723232");
+        assert_has_form("héllo", "68C3A96C6C6F");
+        assert_has_form("pass/w?rd x", "pass%2Fw%3Frd%20x");
+        assert_has_form("pass/w?rd x", "pass%2fw%3frd%20x");
+        assert_has_form("pass/w?rd x", "pass%2Fw%3Frd+x");
+        assert_has_form("pass\"w\\rd", "pass\\\"w\\\\rd");
+        assert_has_form("héllo", "h\\u00e9llo");
+        assert_has_form("it's me", "it'\\''s me");
+        assert_has_form("it's me", "it'\"'\"'s me");
+        assert_has_form("~~~~????", "fn5-fj8_Pz8");
     }
 
     #[test]
     fn a_key_file_is_known_by_its_lines_and_in_one_piece() {
         let key = "-----BEGIN KEY-----\nMIIEabcd\nQUJDREVG\nab==\n-----END KEY-----\n";
-        has(key, "MIIEabcd");
-        has(key, "MIIEabcdQUJDREVGab==");
-        let forms = of_all(&[key]);
+        assert_has_form(key, "MIIEabcd");
+        assert_has_form(key, "MIIEabcdQUJDREVGab==");
+        let forms = secret_forms(&[key]);
         assert!(!forms.contains(&b"-----BEGIN KEY-----".to_vec()), "armour is no secret");
         assert!(!forms.contains(&b"ab==".to_vec()), "a line of four characters is no secret");
     }
@@ -231,12 +231,12 @@ mod tests {
     #[test]
     fn a_long_value_is_known_as_it_is_by_its_lines_and_in_base64() {
         let value = file(1, 5_000);
-        has(&value, &value);
-        has(&value, value.lines().nth(40).expect("a line"));
+        assert_has_form(&value, &value);
+        assert_has_form(&value, value.lines().nth(40).expect("a line"));
         let encoded = base64(value.as_bytes(), STANDARD).remove(0);
-        has(&value, std::str::from_utf8(&encoded).expect("text"));
+        assert_has_form(&value, std::str::from_utf8(&encoded).expect("text"));
         let hex: Vec<u8> = value.bytes().flat_map(|byte| hex(byte, b"0123456789abcdef")).collect();
-        let forms = of_all(&[&value]);
+        let forms = secret_forms(&[&value]);
         assert!(!forms.contains(&hex));
         assert!(forms.iter().map(Vec::len).sum::<usize>() < 20 * value.len());
     }
@@ -245,7 +245,7 @@ mod tests {
     fn forms_of_many_long_values_are_bounded_and_the_values_come_first() {
         let values: Vec<String> = (0..40).map(|seed| file(seed, 60_000)).collect();
         let refs: Vec<&str> = values.iter().map(String::as_str).collect();
-        let forms = of_all(&refs);
+        let forms = secret_forms(&refs);
         assert!(refs.iter().all(|value| forms.binary_search(&value.trim().as_bytes().to_vec()).is_ok()));
         let mut before: &[u8] = b"";
         let mut bytes = 0;

@@ -24,25 +24,25 @@ const DFA_PATTERN_BYTES_MAX: usize = 4 * 1024;
 
 /// Finds secret values; built once per attempt and shared by its streams.
 #[derive(Clone)]
-pub struct Masker {
-    found_by: Option<Arc<Finder>>,
+pub struct SecretMasker {
+    finder: Option<Arc<SecretFinder>>,
     unmaskable: usize,
 }
 
 /// One byte stream through a [`Masker`].
-pub struct Stream {
-    finder: Option<Arc<Finder>>,
+pub struct MaskStream {
+    finder: Option<Arc<SecretFinder>>,
     state: StateID,
     /// Bytes that may still become part of a value.
-    held: Vec<u8>,
+    pending: Vec<u8>,
     /// Disjoint, sorted ranges of `held` that will be masked.
     covered: Vec<(usize, usize)>,
     /// The last emitted byte was masked, so the output ends with a mask.
     in_mask: bool,
 }
 
-struct Finder {
-    machine: Machine,
+struct SecretFinder {
+    machine: PatternAutomaton,
     start: StateID,
     /// First bytes of all patterns; no other byte leaves the start state.
     first: [bool; 256],
@@ -50,21 +50,21 @@ struct Finder {
     depth: HashMap<StateID, usize>,
 }
 
-enum Machine {
+enum PatternAutomaton {
     Dfa(dfa::DFA),
     Nfa(nfa::contiguous::NFA),
 }
 
-impl Masker {
+impl SecretMasker {
     /// Ignores very short and very common values, which would mask half of every log.
     pub fn new(values: &[&str]) -> Self {
         let given = values.iter().filter(|value| !value.is_empty());
         let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| is_maskable(value));
-        let patterns = forms::of_all(&long);
-        let found_by = if patterns.is_empty() { None } else { Finder::new(&patterns).map(Arc::new) };
-        let left_out = if found_by.is_none() { long.len() } else { left_out(&long, &patterns) };
+        let patterns = forms::secret_forms(&long);
+        let found_by = if patterns.is_empty() { None } else { SecretFinder::new(&patterns).map(Arc::new) };
+        let left_out = if found_by.is_none() { long.len() } else { count_left_out(&long, &patterns) };
         let unmaskable = short.len() + left_out;
-        Self { found_by, unmaskable }
+        Self { finder: found_by, unmaskable }
     }
 
     /// Number of values that are too short, too common or too many to be masked.
@@ -72,9 +72,9 @@ impl Masker {
         self.unmaskable
     }
 
-    pub fn stream(&self) -> Stream {
-        let state = self.found_by.as_ref().map_or(StateID::ZERO, |finder| finder.start);
-        Stream { finder: self.found_by.clone(), state, held: Vec::new(), covered: Vec::new(), in_mask: false }
+    pub fn stream(&self) -> MaskStream {
+        let state = self.finder.as_ref().map_or(StateID::ZERO, |finder| finder.start);
+        MaskStream { finder: self.finder.clone(), state, pending: Vec::new(), covered: Vec::new(), in_mask: false }
     }
 
     /// Masks a complete text.
@@ -87,8 +87,8 @@ impl Masker {
     }
 
     /// Overwrites every byte of a value with a star, keeping all offsets. Returns whether there was a match.
-    pub fn cover(&self, bytes: &mut [u8]) -> bool {
-        let Some(finder) = &self.found_by else { return false };
+    pub fn mask_in_place(&self, bytes: &mut [u8]) -> bool {
+        let Some(finder) = &self.finder else { return false };
         let mut found = Vec::new();
         finder.walk(finder.start, bytes, 0, &mut found);
         for (start, end) in &found {
@@ -98,8 +98,8 @@ impl Masker {
     }
 
     /// Whether the text contains a value in any encoding.
-    pub fn finds_in(&self, text: &str) -> bool {
-        let Some(finder) = &self.found_by else { return false };
+    pub fn contains_secret(&self, text: &str) -> bool {
+        let Some(finder) = &self.finder else { return false };
         let mut found = Vec::new();
         finder.walk(finder.start, text.as_bytes(), 0, &mut found);
         !found.is_empty()
@@ -107,38 +107,38 @@ impl Masker {
 }
 
 /// Number of values without a pattern. `patterns` are sorted.
-fn left_out(values: &[&str], patterns: &[Vec<u8>]) -> usize {
+fn count_left_out(values: &[&str], patterns: &[Vec<u8>]) -> usize {
     let has_room = |value: &str| patterns.binary_search_by(|found| found[..].cmp(value.as_bytes())).is_ok();
     values.iter().filter(|value| !has_room(value.trim())).count()
 }
 
-impl Stream {
+impl MaskStream {
     /// Processes the next bytes and emits everything that is decided.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         let Some(finder) = self.finder.clone() else {
             out.extend_from_slice(chunk);
             return;
         };
-        let before = self.held.len();
+        let before = self.pending.len();
         self.state = finder.walk(self.state, chunk, before, &mut self.covered);
         let length = before + chunk.len();
         let decided = length - finder.depth.get(&self.state).map_or(0, |depth| (*depth).min(length));
         if before == 0 {
-            self.let_go(chunk, decided, out);
-            self.held.extend_from_slice(&chunk[decided..]);
+            self.emit_decided(chunk, decided, out);
+            self.pending.extend_from_slice(&chunk[decided..]);
         } else {
-            let mut held = std::mem::take(&mut self.held);
+            let mut held = std::mem::take(&mut self.pending);
             held.extend_from_slice(chunk);
-            self.let_go(&held, decided, out);
+            self.emit_decided(&held, decided, out);
             held.drain(..decided);
-            self.held = held;
+            self.pending = held;
         }
     }
 
     /// Ends the stream and emits what was held back.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
-        let held = std::mem::take(&mut self.held);
-        self.let_go(&held, held.len(), out);
+        let held = std::mem::take(&mut self.pending);
+        self.emit_decided(&held, held.len(), out);
         self.in_mask = false;
         if let Some(finder) = &self.finder {
             self.state = finder.start;
@@ -146,7 +146,7 @@ impl Stream {
     }
 
     /// Emits the first `decided` bytes, with each covered range as one mask.
-    fn let_go(&mut self, bytes: &[u8], decided: usize, out: &mut Vec<u8>) {
+    fn emit_decided(&mut self, bytes: &[u8], decided: usize, out: &mut Vec<u8>) {
         if decided == 0 {
             return;
         }
@@ -172,7 +172,7 @@ impl Stream {
     }
 }
 
-impl Finder {
+impl SecretFinder {
     fn new(patterns: &[Vec<u8>]) -> Option<Self> {
         let bytes: usize = patterns.iter().map(Vec::len).sum();
         let nfa = nfa::noncontiguous::NFA::builder()
@@ -187,18 +187,18 @@ impl Finder {
                 .prefilter(false)
                 .build_from_noncontiguous(&nfa)
                 .ok()?;
-            Machine::Dfa(dfa)
+            PatternAutomaton::Dfa(dfa)
         } else {
             let contiguous = nfa::contiguous::NFA::builder()
                 .match_kind(MatchKind::Standard)
                 .prefilter(false)
                 .build_from_noncontiguous(&nfa)
                 .ok()?;
-            Machine::Nfa(contiguous)
+            PatternAutomaton::Nfa(contiguous)
         };
         let (start, depth) = match &machine {
-            Machine::Dfa(dfa) => depths(dfa, patterns)?,
-            Machine::Nfa(nfa) => depths(nfa, patterns)?,
+            PatternAutomaton::Dfa(dfa) => depths(dfa, patterns)?,
+            PatternAutomaton::Nfa(nfa) => depths(nfa, patterns)?,
         };
         let mut first = [false; 256];
         patterns
@@ -217,8 +217,8 @@ impl Finder {
         covered: &mut Vec<(usize, usize)>,
     ) -> StateID {
         match &self.machine {
-            Machine::Dfa(dfa) => self.walk_on(dfa, state, bytes, offset, covered),
-            Machine::Nfa(nfa) => self.walk_on(nfa, state, bytes, offset, covered),
+            PatternAutomaton::Dfa(dfa) => self.walk_on(dfa, state, bytes, offset, covered),
+            PatternAutomaton::Nfa(nfa) => self.walk_on(nfa, state, bytes, offset, covered),
         }
     }
 
@@ -245,7 +245,7 @@ impl Finder {
                 let longest = patterns.map(|pattern| machine.pattern_len(pattern)).max().unwrap_or(0);
                 let end = offset + at;
                 // A match that began earlier was held back, so it cannot begin before the first byte.
-                cover(covered, end.saturating_sub(longest), end);
+                cover_range(covered, end.saturating_sub(longest), end);
             }
         }
         state
@@ -267,7 +267,7 @@ fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, H
 }
 
 /// Range ends only increase, so a new range can only merge with the last ones.
-fn cover(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
+fn cover_range(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
     while let Some((last_start, last_end)) = covered.last().copied()
         && last_end >= start
     {
@@ -281,8 +281,8 @@ fn cover(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
 mod tests {
     use super::*;
 
-    fn masked(values: &[&str], chunks: &[&str]) -> String {
-        let mut stream = Masker::new(values).stream();
+    fn mask_chunks(values: &[&str], chunks: &[&str]) -> String {
+        let mut stream = SecretMasker::new(values).stream();
         let mut out = Vec::new();
         for chunk in chunks {
             stream.push(chunk.as_bytes(), &mut out);
@@ -293,34 +293,34 @@ mod tests {
 
     #[test]
     fn without_values_bytes_pass_as_they_are() {
-        assert_eq!(masked(&[], &["abc", "def"]), "abcdef");
-        assert_eq!(masked(&[""], &["abc"]), "abc");
+        assert_eq!(mask_chunks(&[], &["abc", "def"]), "abcdef");
+        assert_eq!(mask_chunks(&[""], &["abc"]), "abc");
     }
 
     #[test]
     fn what_is_covered_keeps_its_length() {
         let mut bytes = *b"a value-1 b";
-        assert!(Masker::new(&["value-1"]).cover(&mut bytes));
+        assert!(SecretMasker::new(&["value-1"]).mask_in_place(&mut bytes));
         assert_eq!(&bytes, b"a ******* b");
-        assert!(!Masker::new(&["value-2"]).cover(&mut bytes));
+        assert!(!SecretMasker::new(&["value-2"]).mask_in_place(&mut bytes));
     }
 
     #[test]
     fn overlapping_values_leave_no_tail() {
         let values = ["abcdefgh", "efghijklmnopqrst"];
-        assert_eq!(masked(&values, &["-abcdefghijklmnopqrst-"]), "-***-");
-        assert_eq!(masked(&values, &["-abcdefghijkl-"]), "-***ijkl-");
+        assert_eq!(mask_chunks(&values, &["-abcdefghijklmnopqrst-"]), "-***-");
+        assert_eq!(mask_chunks(&values, &["-abcdefghijkl-"]), "-***ijkl-");
     }
 
     #[test]
     fn a_value_cut_by_a_write_is_found() {
-        assert_eq!(masked(&["hunter22"], &["x hun", "ter", "22 y"]), "x *** y");
-        assert_eq!(masked(&["hunter22"], &["hunter22", "hunter22"]), "***");
+        assert_eq!(mask_chunks(&["hunter22"], &["x hun", "ter", "22 y"]), "x *** y");
+        assert_eq!(mask_chunks(&["hunter22"], &["hunter22", "hunter22"]), "***");
     }
 
     #[test]
     fn the_last_line_of_a_quiet_step_appears_at_once() {
-        let mut stream = Masker::new(&["hunter22"]).stream();
+        let mut stream = SecretMasker::new(&["hunter22"]).stream();
         let mut out = Vec::new();
         stream.push(b"waiting for the lock\n", &mut out);
         assert_eq!(out, b"waiting for the lock\n");
@@ -332,15 +332,15 @@ mod tests {
 
     #[test]
     fn what_is_held_back_is_never_longer_than_a_value() {
-        let mut stream = Masker::new(&["aaaaaaab"]).stream();
+        let mut stream = SecretMasker::new(&["aaaaaaab"]).stream();
         let mut out = Vec::new();
         for _ in 0..1_000 {
             stream.push(&[b'a'; 1_000], &mut out);
-            assert!(stream.held.len() <= 8, "{}", stream.held.len());
+            assert!(stream.pending.len() <= 8, "{}", stream.pending.len());
         }
         stream.flush(&mut out);
         assert_eq!(out.len(), 1_000_000);
-        let mut stream = Masker::new(&["abab"]).stream();
+        let mut stream = SecretMasker::new(&["abab"]).stream();
         out.clear();
         for _ in 0..1_000 {
             stream.push(b"abab", &mut out);
@@ -351,10 +351,10 @@ mod tests {
 
     #[test]
     fn values_that_cannot_be_masked_are_counted() {
-        let masker = Masker::new(&["abc", "abcd", " x ", "production"]);
+        let masker = SecretMasker::new(&["abc", "abcd", " x ", "production"]);
         assert_eq!(masker.unmaskable(), 3);
         assert_eq!(masker.mask("abc abcd"), "abc ***");
-        assert!(masker.finds_in("xabcdx") && !masker.finds_in("abc"));
+        assert!(masker.contains_secret("xabcdx") && !masker.contains_secret("abc"));
     }
 
     #[test]
@@ -362,15 +362,15 @@ mod tests {
         let values: Vec<String> =
             (b'a'..=b'f').map(|c| char::from(c).to_string().repeat(1_000_000)).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        assert_eq!(left_out(&values, &forms::of_all(&values)), 2, "four of them fit");
+        assert_eq!(count_left_out(&values, &forms::secret_forms(&values)), 2, "four of them fit");
     }
 
     #[test]
     fn many_values_are_found_by_the_smaller_machine_too() {
         let values: Vec<String> = (0..400).map(|number| format!("value-number-{number}-of-many")).collect();
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        let masker = Masker::new(&values);
-        assert!(matches!(&masker.found_by.as_ref().expect("finder").machine, Machine::Nfa(_)));
+        let masker = SecretMasker::new(&values);
+        assert!(matches!(&masker.finder.as_ref().expect("finder").machine, PatternAutomaton::Nfa(_)));
         assert_eq!(masker.mask("a value-number-399-of-many b"), "a *** b");
     }
 }

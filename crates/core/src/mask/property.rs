@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 
-use super::forms::of_all;
-use super::{MASK, Masker};
+use super::forms::secret_forms;
+use super::{MASK, SecretMasker};
 use crate::secret::is_maskable;
 
 /// Reference implementation: finds every match one by one.
-fn expected(values: &[&str], text: &[u8]) -> Vec<u8> {
+fn mask_reference(values: &[&str], text: &[u8]) -> Vec<u8> {
     let maskable: Vec<&str> = values.iter().copied().filter(|value| is_maskable(value)).collect();
     let mut covered = vec![false; text.len()];
-    for form in of_all(&maskable) {
+    for form in secret_forms(&maskable) {
         for (start, window) in text.windows(form.len()).enumerate() {
             if window[0] == form[0] && window == form {
                 covered[start..start + form.len()].fill(true);
@@ -28,7 +28,7 @@ fn expected(values: &[&str], text: &[u8]) -> Vec<u8> {
     out
 }
 
-fn streamed(masker: &Masker, chunks: &[&[u8]]) -> Vec<u8> {
+fn mask_stream(masker: &SecretMasker, chunks: &[&[u8]]) -> Vec<u8> {
     let mut stream = masker.stream();
     let mut out = Vec::new();
     for chunk in chunks {
@@ -61,7 +61,7 @@ fn case() -> impl Strategy<Value = (Vec<String>, Vec<u8>)> {
         });
     values.prop_flat_map(|values| {
         let refs: Vec<&str> = values.iter().map(String::as_str).filter(|v| is_maskable(v)).collect();
-        let mut forms = of_all(&refs);
+        let mut forms = secret_forms(&refs);
         forms.push(b"-".to_vec());
         let piece = prop_oneof![
             4 => proptest::sample::select(forms.clone()),
@@ -85,15 +85,15 @@ proptest! {
         cuts in (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
     ) {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
-        let masker = Masker::new(&values);
-        let wanted = expected(&values, &text);
+        let masker = SecretMasker::new(&values);
+        let wanted = mask_reference(&values, &text);
         let mut cuts = [cuts.0.index(text.len() + 1), cuts.1.index(text.len() + 1)];
         cuts.sort_unstable();
         let [first, second] = cuts;
-        prop_assert_eq!(&streamed(&masker, &[&text]), &wanted);
-        prop_assert_eq!(&streamed(&masker, &[&text[..first], &text[first..second], &text[second..]]), &wanted);
+        prop_assert_eq!(&mask_stream(&masker, &[&text]), &wanted);
+        prop_assert_eq!(&mask_stream(&masker, &[&text[..first], &text[first..second], &text[second..]]), &wanted);
         let single: Vec<&[u8]> = text.chunks(1).collect();
-        prop_assert_eq!(&streamed(&masker, &single), &wanted);
+        prop_assert_eq!(&mask_stream(&masker, &single), &wanted);
     }
 }
 
@@ -104,13 +104,13 @@ proptest! {
     #[test]
     fn se05_no_six_bytes_of_a_form_survive_any_cut(value in "[a-zA-Z0-9'\"/ ]{6,20}", index in any::<prop::sample::Index>()) {
         prop_assume!(is_maskable(&value));
-        let forms = of_all(&[&value]);
+        let forms = secret_forms(&[&value]);
         let form = index.get(&forms);
         let text = [b"\x01\x02\xff", form.as_slice(), b"\x03\x1b[0m\n"].concat();
-        let masker = Masker::new(&[&value]);
+        let masker = SecretMasker::new(&[&value]);
         for first in 0..=text.len() {
             for second in first..=text.len() {
-                let out = streamed(&masker, &[&text[..first], &text[first..second], &text[second..]]);
+                let out = mask_stream(&masker, &[&text[..first], &text[first..second], &text[second..]]);
                 prop_assert_eq!(&out[..3], b"\x01\x02\xff");
                 prop_assert!(out.ends_with(b"\x03\x1b[0m\n"));
                 for window in form.windows(6) {

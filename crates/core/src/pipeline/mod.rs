@@ -11,4 +11,4 @@ pub mod secrets;
 pub mod state;
 pub mod window;
 
-pub use model::Definition;
+pub use model::PipelineDefinition;

@@ -7,34 +7,34 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
 
 use super::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StageName, StepId, VarName};
-use super::seconds::Seconds;
-use super::window::Window;
+use super::seconds::DurationSeconds;
+use super::window::DeploymentWindow;
 use crate::access::Role;
 use crate::name::{DisplayName, Email, EnvName};
-use crate::step::{Builtin, Network, OnLost, is_request};
+use crate::step::{BuiltinStepType, NetworkAccess, OnLost, is_request};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Definition {
+pub struct PipelineDefinition {
     pub name: DisplayName,
     /// The branch whose pushes start deployments.
     pub tracks: Option<String>,
     /// Globs: a push starts a deployment only if a matching file changed. Empty means always.
     pub paths: Vec<String>,
     /// Runs once per commit and definition.
-    pub build: Vec<Step>,
+    pub build: Vec<StepDefinition>,
     /// In order, with `stage_defaults` applied.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageDefinition>,
     /// The steps of every stage and environment, run with its own vars and skips.
-    pub steps: Vec<Step>,
-    pub ephemeral_environments: BTreeMap<EnvName, Environment>,
-    pub analysis: Analysis,
-    pub notifications: Vec<Notification>,
+    pub steps: Vec<StepDefinition>,
+    pub ephemeral_environments: BTreeMap<EnvName, EnvironmentDefinition>,
+    pub analysis: AnalysisOptions,
+    pub notifications: Vec<NotificationRule>,
 }
 
-impl Definition {
+impl PipelineDefinition {
     /// Step types from registries, as written.
     pub fn custom_types(&self) -> BTreeSet<String> {
-        let custom = |step: &Step| match &step.kind {
+        let custom = |step: &StepDefinition| match &step.kind {
             StepType::Custom(text) => Some(text.clone()),
             StepType::Builtin(_) => None,
         };
@@ -42,7 +42,7 @@ impl Definition {
     }
 }
 
-impl Definition {
+impl PipelineDefinition {
     /// JSON pointers of steps that send requests but set no `network`.
     pub fn requests_by_default(&self) -> Vec<String> {
         let lists = [("build", &self.build), ("steps", &self.steps)];
@@ -55,17 +55,17 @@ impl Definition {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
+pub struct StageDefinition {
     pub name: StageName,
-    pub vars: BTreeMap<VarName, Scalar>,
+    pub vars: BTreeMap<VarName, VarValue>,
     pub skip: BTreeSet<StepId>,
-    pub requires: Option<Requires>,
-    pub window: Option<Window>,
+    pub requires: Option<ApprovalPolicy>,
+    pub window: Option<DeploymentWindow>,
     pub on_failure: OnFailure,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct StepDefinition {
     pub name: DisplayName,
     pub id: StepId,
     #[serde(rename = "type")]
@@ -81,29 +81,29 @@ pub struct Step {
     pub params: Map<String, Value>,
     pub outputs: Vec<OutputName>,
     pub artifacts: BTreeMap<ArtifactName, Artifact>,
-    pub timeout: Option<Seconds>,
-    pub retry: Option<Retry>,
+    pub timeout: Option<DurationSeconds>,
+    pub retry: Option<RetryPolicy>,
     pub on_lost: OnLost,
     pub idempotent: bool,
     pub runs_on: Vec<Label>,
     /// `None` means the organization's default.
-    pub network: Option<Network>,
+    pub network: Option<NetworkAccess>,
     #[serde(rename = "if")]
-    pub condition: Option<Condition>,
+    pub condition: Option<StepCondition>,
 }
 
 /// Written as one word: `script`, `tools/deploy@v2`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum StepType {
-    Builtin(Builtin),
+    Builtin(BuiltinStepType),
     /// A type of a step registry, as written: `tools/deploy@v2`, `CUSTOM:DEPLOY`.
     Custom(String),
 }
 
 impl From<String> for StepType {
     fn from(text: String) -> Self {
-        match Builtin::by_name(&text) {
+        match BuiltinStepType::from_name(&text) {
             Some(builtin) => StepType::Builtin(builtin),
             None => StepType::Custom(text),
         }
@@ -122,7 +122,7 @@ impl From<StepType> for String {
 /// The expression of an `if`, without `${{` and `}}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Condition(pub String);
+pub struct StepCondition(pub String);
 
 /// A directory or file below the workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,40 +132,40 @@ pub struct Artifact {
 
 /// Applies to failures only; `on_lost` covers unknown outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// Including the first attempt.
     pub attempts: u32,
-    pub backoff: Seconds,
+    pub backoff: DurationSeconds,
 }
 
 /// A value of `vars`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Scalar {
+pub enum VarValue {
     Bool(bool),
     Number(Number),
     Text(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Requires {
+pub struct ApprovalPolicy {
     /// Number of distinct people.
     pub approvals: u32,
     /// Empty means every member with the permission.
-    pub from: Vec<Approver>,
+    pub from: Vec<ApproverSelector>,
     pub self_approval: bool,
-    pub timeout: Option<Seconds>,
+    pub timeout: Option<DurationSeconds>,
 }
 
-impl Requires {
+impl ApprovalPolicy {
     /// Why the rule can never be met, as far as that is known without the members: a role may have any number of
     /// people.
-    pub fn too_few(&self) -> Option<String> {
+    pub fn unmeetable_reason(&self) -> Option<String> {
         let mut people = BTreeSet::new();
         for approver in &self.from {
             match approver {
-                Approver::Role(_) => return None,
-                Approver::Email(email) => drop(people.insert(email.key())),
+                ApproverSelector::Role(_) => return None,
+                ApproverSelector::Email(email) => drop(people.insert(email.key())),
             }
         }
         let wanted = usize::try_from(self.approvals).unwrap_or(usize::MAX);
@@ -179,17 +179,17 @@ impl Requires {
 /// Written as one word; a role contains no `@`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Approver {
+pub enum ApproverSelector {
     /// This role or a higher one.
     Role(Role),
     Email(Email),
 }
 
-impl fmt::Display for Approver {
+impl fmt::Display for ApproverSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Approver::Role(role) => role.fmt(f),
-            Approver::Email(email) => f.write_str(email.as_str()),
+            ApproverSelector::Role(role) => role.fmt(f),
+            ApproverSelector::Email(email) => f.write_str(email.as_str()),
         }
     }
 }
@@ -204,46 +204,46 @@ pub enum OnFailure {
 
 /// An ephemeral environment, claimed in sessions. Claim and release through the API are always possible and not listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Environment {
-    pub triggers: Vec<Trigger>,
-    pub release: Vec<ReleaseRule>,
-    pub on_release: OnRelease,
+pub struct EnvironmentDefinition {
+    pub triggers: Vec<ClaimTrigger>,
+    pub release: Vec<ReleaseCondition>,
+    pub on_release: ReleaseAction,
     /// Default TTL of a session.
-    pub ttl: Option<Seconds>,
+    pub ttl: Option<DurationSeconds>,
     pub labels: Vec<Label>,
-    pub vars: BTreeMap<VarName, Scalar>,
+    pub vars: BTreeMap<VarName, VarValue>,
     pub skip: BTreeSet<StepId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]
-pub enum Trigger {
+pub enum ClaimTrigger {
     /// Empty means any target branch.
     PullRequest { target_branches: Vec<String> },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "on", rename_all = "snake_case")]
-pub enum ReleaseRule {
+pub enum ReleaseCondition {
     PrClosed,
-    Timeout { after_idle: Seconds },
+    Timeout { after_idle: DurationSeconds },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum OnRelease {
+pub enum ReleaseAction {
     #[default]
     None,
     DeployTracked,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Analysis {
+pub struct AnalysisOptions {
     pub on_failure: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notification {
+pub struct NotificationRule {
     pub webhook: Label,
     pub events: Vec<String>,
 }

@@ -10,13 +10,13 @@ use crate::name::InvalidName;
 /// Whole seconds, displayed with the largest units first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Seconds(u64);
+pub struct DurationSeconds(u64);
 
 const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 const HOW: InvalidName = InvalidName("is not a duration; write it like 30s, 10m, 24h, 7d or 1h30m");
 const TOO_LONG: InvalidName = InvalidName("is longer than the 366 days a duration can be");
 
-impl Seconds {
+impl DurationSeconds {
     pub const fn from_secs(seconds: u64) -> Self {
         Self(seconds)
     }
@@ -48,7 +48,7 @@ impl Seconds {
     }
 }
 
-impl fmt::Display for Seconds {
+impl fmt::Display for DurationSeconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 == 0 {
             return f.write_str("0s");
@@ -64,15 +64,15 @@ impl fmt::Display for Seconds {
     }
 }
 
-impl TryFrom<String> for Seconds {
+impl TryFrom<String> for DurationSeconds {
     type Error = InvalidName;
     fn try_from(text: String) -> Result<Self, InvalidName> {
         Self::parse(&text)
     }
 }
 
-impl From<Seconds> for String {
-    fn from(seconds: Seconds) -> String {
+impl From<DurationSeconds> for String {
+    fn from(seconds: DurationSeconds) -> String {
         seconds.to_string()
     }
 }
@@ -93,7 +93,7 @@ mod tests {
             ("1h30m", 5_400),
             ("1d2h3m4s", 93_784),
         ] {
-            assert_eq!(Seconds::parse(text).map(Seconds::as_secs), Ok(seconds), "{text}");
+            assert_eq!(DurationSeconds::parse(text).map(DurationSeconds::as_secs), Ok(seconds), "{text}");
         }
         for bad in [
             "",
@@ -111,15 +111,15 @@ mod tests {
             "5ü",
             "99999999999999999999s",
         ] {
-            assert!(Seconds::parse(bad).is_err(), "{bad:?} was accepted");
+            assert!(DurationSeconds::parse(bad).is_err(), "{bad:?} was accepted");
         }
     }
 
     #[test]
     fn a_year_is_the_longest_duration() {
-        assert!(Seconds::parse("366d").is_ok());
-        assert_eq!(Seconds::parse("366d1s"), Err(TOO_LONG));
-        assert_eq!(Seconds::parse("999999999999999999d"), Err(TOO_LONG));
+        assert!(DurationSeconds::parse("366d").is_ok());
+        assert_eq!(DurationSeconds::parse("366d1s"), Err(TOO_LONG));
+        assert_eq!(DurationSeconds::parse("999999999999999999d"), Err(TOO_LONG));
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         for (seconds, text) in
             [(0, "0s"), (59, "59s"), (60, "1m"), (5_400, "1h30m"), (86_400, "1d"), (93_784, "1d2h3m4s")]
         {
-            assert_eq!(Seconds::from_secs(seconds).to_string(), text);
+            assert_eq!(DurationSeconds::from_secs(seconds).to_string(), text);
         }
     }
 }

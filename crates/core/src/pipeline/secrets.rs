@@ -4,14 +4,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::grammar::{SecretName, StepId};
-use super::model::{Definition, Step};
+use super::model::{PipelineDefinition, StepDefinition};
 use crate::expression::{self, Context};
 use crate::wording::escape_pointer;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SecretUse {
     pub name: SecretName,
-    pub phase: Phase,
+    pub phase: StepPhase,
     pub step: StepId,
     /// JSON pointer of the value in the definition; see `berth_definition::diagnostics_at`.
     pub pointer: String,
@@ -20,20 +20,20 @@ pub struct SecretUse {
 /// The build runs once per commit; other steps run in every stage and environment that does not skip them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub enum StepPhase {
     Build,
     Stages,
 }
 
-impl Definition {
+impl PipelineDefinition {
     /// Sorted by name; one entry per use.
     pub fn secrets_used(&self) -> Vec<SecretUse> {
         let mut uses = Vec::new();
         for (phase, field, steps) in
-            [(Phase::Build, "build", &self.build), (Phase::Stages, "steps", &self.steps)]
+            [(StepPhase::Build, "build", &self.build), (StepPhase::Stages, "steps", &self.steps)]
         {
             for (index, step) in steps.iter().enumerate() {
-                let found = in_step(step, &format!("/pipeline/{field}/{index}"));
+                let found = secrets_in_step(step, &format!("/pipeline/{field}/{index}"));
                 uses.extend(found.into_iter().map(|(name, pointer)| SecretUse {
                     name,
                     phase,
@@ -48,40 +48,40 @@ impl Definition {
     }
 }
 
-fn in_step(step: &Step, pointer: &str) -> Vec<(SecretName, String)> {
+fn secrets_in_step(step: &StepDefinition, pointer: &str) -> Vec<(SecretName, String)> {
     let mut found: Vec<_> = step
         .secret_files
         .iter()
         .map(|(variable, secret)| (secret.clone(), format!("{pointer}/secret_files/{variable}")))
         .collect();
     for (variable, value) in &step.env {
-        in_text(value, &format!("{pointer}/env/{variable}"), &mut found);
+        collect_from_text(value, &format!("{pointer}/env/{variable}"), &mut found);
     }
     for (name, value) in &step.params {
-        in_value(value, &format!("{pointer}/params/{}", escape_pointer(name)), &mut found);
+        collect_from_value(value, &format!("{pointer}/params/{}", escape_pointer(name)), &mut found);
     }
     found
 }
 
 /// The depth of the YAML bounds the recursion.
-pub(crate) fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
+pub(crate) fn collect_from_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
     match value {
-        Value::String(text) => in_text(text, pointer, found),
+        Value::String(text) => collect_from_text(text, pointer, found),
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                in_value(item, &format!("{pointer}/{index}"), found);
+                collect_from_value(item, &format!("{pointer}/{index}"), found);
             }
         }
         Value::Object(fields) => {
             for (name, value) in fields {
-                in_value(value, &format!("{pointer}/{}", escape_pointer(name)), found);
+                collect_from_value(value, &format!("{pointer}/{}", escape_pointer(name)), found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-pub(crate) fn in_text(text: &str, pointer: &str, found: &mut Vec<(SecretName, String)>) {
+pub(crate) fn collect_from_text(text: &str, pointer: &str, found: &mut Vec<(SecretName, String)>) {
     for template in expression::templates(text).unwrap_or_default() {
         let references = expression::references(&text[template.inner]).unwrap_or_default();
         let secrets = references.iter().filter(|reference| reference.context == Context::Secrets);

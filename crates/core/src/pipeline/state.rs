@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::decision::{Change, Decision, Record, Refusal};
-use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use crate::event::{Actor, EventKind, NewEvent, EventSubject};
 use crate::id::PipelineId;
 use crate::name::{DisplayName, EnvName, Reason, Slug};
 use crate::pipeline::grammar::SecretName;
-use crate::pipeline::model::{Definition, Environment, Notification};
-use crate::pipeline::origin::Origin;
+use crate::pipeline::model::{PipelineDefinition, EnvironmentDefinition, NotificationRule};
+use crate::pipeline::origin::DefinitionOrigin;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,11 +20,11 @@ pub struct Pipeline {
     pub id: PipelineId,
     pub slug: Slug,
     pub name: DisplayName,
-    pub status: Status,
+    pub status: PipelineActivity,
     pub definition_hash: String,
-    pub outline: Outline,
+    pub outline: DefinitionOutline,
     /// The file in a repository; `None` if the definition was sent through the API.
-    pub origin: Option<Origin>,
+    pub origin: Option<DefinitionOrigin>,
     /// The last processed head of the tracked branch. Updated by its own statement, not as part of the record.
     pub head: Option<String>,
     /// Set if the definition was removed from its repository: no new deployments start.
@@ -37,14 +37,14 @@ pub struct Pipeline {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Status {
+pub enum PipelineActivity {
     Active,
     Stopped { by: Actor, at: Timestamp, reason: Option<Reason> },
 }
 
 /// The parts of a definition that lists and pages show without parsing it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outline {
+pub struct DefinitionOutline {
     pub name: DisplayName,
     pub tracks: Option<String>,
     /// Globs of files that must change for a push to start a deployment.
@@ -57,14 +57,14 @@ pub struct Outline {
     pub secrets: BTreeSet<SecretName>,
     /// Notification targets and their events.
     #[serde(default)]
-    pub notifications: Vec<Notification>,
+    pub notifications: Vec<NotificationRule>,
     /// Step types from registries, as written.
     #[serde(default)]
     pub custom_types: BTreeSet<String>,
 }
 
-impl Outline {
-    pub fn of(definition: &Definition) -> Self {
+impl DefinitionOutline {
+    pub fn from_definition(definition: &PipelineDefinition) -> Self {
         Self {
             name: definition.name.clone(),
             tracks: definition.tracks.clone(),
@@ -80,31 +80,31 @@ impl Outline {
 
 /// A valid definition to be stored in a pipeline.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Defined {
+pub struct CheckedDefinition {
     pub hash: String,
-    pub outline: Outline,
-    pub environments: BTreeMap<EnvName, Environment>,
+    pub outline: DefinitionOutline,
+    pub environments: BTreeMap<EnvName, EnvironmentDefinition>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Create {
+pub struct CreatePipelineCommand {
     pub id: PipelineId,
     pub slug: Slug,
     pub name: Option<DisplayName>,
-    pub definition: Defined,
+    pub definition: CheckedDefinition,
 }
 
 /// `holder` is the pipeline that uses this slug, if any.
-pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<Decision<Pipeline>, Refusal> {
+pub fn create(cmd: CreatePipelineCommand, holder: Option<&Pipeline>, now: Timestamp) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
     if let Some(holder) = holder {
         let text = format!("a pipeline with the slug \"{}\" already exists: {}", cmd.slug, holder.id);
-        return Err(Refusal::AlreadyExists(text));
+        return Err(CommandRefusal::AlreadyExists(text));
     }
     let pipeline = Pipeline {
         id: cmd.id,
         name: cmd.name.unwrap_or_else(|| cmd.definition.outline.name.clone()),
         slug: cmd.slug,
-        status: Status::Active,
+        status: PipelineActivity::Active,
         definition_hash: cmd.definition.hash,
         outline: cmd.definition.outline,
         origin: None,
@@ -116,7 +116,7 @@ pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<
         deleted_at: None,
     };
     let event =
-        about(EventKind::PipelineCreated, &pipeline).with("definitionHash", pipeline.definition_hash.clone());
+        pipeline_event(EventKind::PipelineCreated, &pipeline).with("definitionHash", pipeline.definition_hash.clone());
     Ok(put(pipeline, event))
 }
 
@@ -125,22 +125,22 @@ pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<
 /// A name given at creation stays; a name from the definition follows it.
 pub fn redefine(
     pipeline: &Pipeline,
-    definition: Defined,
+    definition: CheckedDefinition,
     expected: Option<i64>,
     now: Timestamp,
-) -> Result<Decision<Pipeline>, Refusal> {
+) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
     check_version(pipeline, expected)?;
     if definition.hash == pipeline.definition_hash {
-        return Ok(Decision::calm(pipeline.clone()));
+        return Ok(RuleDecision::without_changes(pipeline.clone()));
     }
     let follows = pipeline.name == pipeline.outline.name;
     let name = if follows { definition.outline.name.clone() } else { pipeline.name.clone() };
-    let event = about(EventKind::PipelineUpdated, pipeline)
+    let event = pipeline_event(EventKind::PipelineUpdated, pipeline)
         .with("definitionHash", definition.hash.clone())
         .with("previousDefinitionHash", pipeline.definition_hash.clone());
     let next =
         Pipeline { name, definition_hash: definition.hash, outline: definition.outline, ..pipeline.clone() };
-    Ok(put(touched(next, now), event))
+    Ok(put(touch(next, now), event))
 }
 
 /// Stops the pipeline: no step is granted and nothing new starts; running steps may finish.
@@ -150,14 +150,14 @@ pub fn stop(
     reason: Option<Reason>,
     expected: Option<i64>,
     now: Timestamp,
-) -> Result<Decision<Pipeline>, Refusal> {
+) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
     check_version(pipeline, expected)?;
     match pipeline.status {
-        Status::Stopped { .. } => Ok(Decision::calm(pipeline.clone())),
-        Status::Active => {
-            let event = explained(about(EventKind::PipelineStopped, pipeline), reason.as_ref());
-            let next = Pipeline { status: Status::Stopped { by, at: now, reason }, ..pipeline.clone() };
-            Ok(put(touched(next, now), event))
+        PipelineActivity::Stopped { .. } => Ok(RuleDecision::without_changes(pipeline.clone())),
+        PipelineActivity::Active => {
+            let event = with_reason(pipeline_event(EventKind::PipelineStopped, pipeline), reason.as_ref());
+            let next = Pipeline { status: PipelineActivity::Stopped { by, at: now, reason }, ..pipeline.clone() };
+            Ok(put(touch(next, now), event))
         }
     }
 }
@@ -167,14 +167,14 @@ pub fn resume(
     reason: Option<&Reason>,
     expected: Option<i64>,
     now: Timestamp,
-) -> Result<Decision<Pipeline>, Refusal> {
+) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
     check_version(pipeline, expected)?;
     match pipeline.status {
-        Status::Active => Ok(Decision::calm(pipeline.clone())),
-        Status::Stopped { .. } => {
-            let event = explained(about(EventKind::PipelineResumed, pipeline), reason);
-            let next = Pipeline { status: Status::Active, ..pipeline.clone() };
-            Ok(put(touched(next, now), event))
+        PipelineActivity::Active => Ok(RuleDecision::without_changes(pipeline.clone())),
+        PipelineActivity::Stopped { .. } => {
+            let event = with_reason(pipeline_event(EventKind::PipelineResumed, pipeline), reason);
+            let next = Pipeline { status: PipelineActivity::Active, ..pipeline.clone() };
+            Ok(put(touch(next, now), event))
         }
     }
 }
@@ -183,40 +183,40 @@ pub fn delete(
     pipeline: &Pipeline,
     expected: Option<i64>,
     now: Timestamp,
-) -> Result<Decision<Pipeline>, Refusal> {
+) -> Result<RuleDecision<Pipeline>, CommandRefusal> {
     check_version(pipeline, expected)?;
-    let event = about(EventKind::PipelineDeleted, pipeline);
+    let event = pipeline_event(EventKind::PipelineDeleted, pipeline);
     let next = Pipeline { deleted_at: Some(now), ..pipeline.clone() };
-    Ok(put(touched(next, now), event))
+    Ok(put(touch(next, now), event))
 }
 
-fn check_version(pipeline: &Pipeline, expected: Option<i64>) -> Result<(), Refusal> {
+fn check_version(pipeline: &Pipeline, expected: Option<i64>) -> Result<(), CommandRefusal> {
     match expected {
         Some(version) if version != pipeline.version => {
-            Err(Refusal::PreconditionFailed { current: pipeline.version })
+            Err(CommandRefusal::PreconditionFailed { current: pipeline.version })
         }
         _ => Ok(()),
     }
 }
 
-pub(super) fn touched(pipeline: Pipeline, now: Timestamp) -> Pipeline {
+pub(super) fn touch(pipeline: Pipeline, now: Timestamp) -> Pipeline {
     Pipeline { version: pipeline.version + 1, updated_at: now, ..pipeline }
 }
 
-pub(super) fn put(pipeline: Pipeline, event: NewEvent) -> Decision<Pipeline> {
-    Decision {
-        changes: vec![Change::Put(Record::Pipeline(Box::new(pipeline.clone())))],
+pub(super) fn put(pipeline: Pipeline, event: NewEvent) -> RuleDecision<Pipeline> {
+    RuleDecision {
+        changes: vec![RecordChange::Put(DomainRecord::Pipeline(Box::new(pipeline.clone())))],
         events: vec![event],
         effects: Vec::new(),
         answer: pipeline,
     }
 }
 
-pub(super) fn about(kind: EventKind, pipeline: &Pipeline) -> NewEvent {
-    NewEvent::new(kind, Subject::new("pipeline", pipeline.id, Some(pipeline.slug.as_str())))
+pub(super) fn pipeline_event(kind: EventKind, pipeline: &Pipeline) -> NewEvent {
+    NewEvent::new(kind, EventSubject::new("pipeline", pipeline.id, Some(pipeline.slug.as_str())))
 }
 
-fn explained(event: NewEvent, reason: Option<&Reason>) -> NewEvent {
+fn with_reason(event: NewEvent, reason: Option<&Reason>) -> NewEvent {
     match reason {
         Some(reason) => event.with("reason", reason.as_str()),
         None => event,
@@ -226,21 +226,21 @@ fn explained(event: NewEvent, reason: Option<&Reason>) -> NewEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::ActorKind;
+    use crate::event::ActorType;
     use crate::id::UserId;
 
     const NOON: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
 
     fn ada() -> Actor {
         let id = UserId::from_parts(NOON, [1; 10]);
-        Actor { kind: ActorKind::User, id: Some(id), name: "Ada".into(), token: None }
+        Actor { kind: ActorType::User, id: Some(id), name: "Ada".into(), token: None }
     }
 
-    fn defined(hash: &str) -> Defined {
+    fn checked_definition(hash: &str) -> CheckedDefinition {
         let name = DisplayName::parse(&format!("Shop {hash}")).unwrap();
-        Defined {
+        CheckedDefinition {
             hash: hash.into(),
-            outline: Outline {
+            outline: DefinitionOutline {
                 name,
                 tracks: None,
                 paths: vec![],
@@ -257,19 +257,19 @@ mod tests {
     fn shop() -> Pipeline {
         let slug = Slug::parse("shop").unwrap();
         let cmd =
-            Create { id: PipelineId::from_parts(NOON, [2; 10]), slug, name: None, definition: defined("h1") };
+            CreatePipelineCommand { id: PipelineId::from_parts(NOON, [2; 10]), slug, name: None, definition: checked_definition("h1") };
         create(cmd, None, NOON).unwrap().answer
     }
 
-    fn kinds(decision: &Decision<Pipeline>) -> Vec<&'static str> {
+    fn kinds(decision: &RuleDecision<Pipeline>) -> Vec<&'static str> {
         decision.events.iter().map(|event| event.kind.as_str()).collect()
     }
 
     #[test]
     fn a_slug_is_taken_once() {
         let first = shop();
-        let cmd = Create { id: first.id, slug: first.slug.clone(), name: None, definition: defined("h1") };
-        assert!(matches!(create(cmd, Some(&first), NOON), Err(Refusal::AlreadyExists(_))));
+        let cmd = CreatePipelineCommand { id: first.id, slug: first.slug.clone(), name: None, definition: checked_definition("h1") };
+        assert!(matches!(create(cmd, Some(&first), NOON), Err(CommandRefusal::AlreadyExists(_))));
     }
 
     #[test]
@@ -290,27 +290,27 @@ mod tests {
 
     #[test]
     fn the_same_definition_again_is_calm() {
-        let decision = redefine(&shop(), defined("h1"), None, NOON).unwrap();
+        let decision = redefine(&shop(), checked_definition("h1"), None, NOON).unwrap();
         assert!(decision.changes.is_empty() && decision.events.is_empty());
-        assert_eq!(kinds(&redefine(&shop(), defined("h2"), None, NOON).unwrap()), ["pipeline_updated"]);
+        assert_eq!(kinds(&redefine(&shop(), checked_definition("h2"), None, NOON).unwrap()), ["pipeline_updated"]);
     }
 
     #[test]
     fn a_name_from_the_definition_follows_it_and_a_given_one_stays() {
-        let renamed = redefine(&shop(), defined("h2"), None, NOON).unwrap().answer;
+        let renamed = redefine(&shop(), checked_definition("h2"), None, NOON).unwrap().answer;
         assert_eq!(renamed.name.as_str(), "Shop h2");
         let given = Pipeline { name: DisplayName::parse("Ours").unwrap(), ..shop() };
-        assert_eq!(redefine(&given, defined("h2"), None, NOON).unwrap().answer.name.as_str(), "Ours");
+        assert_eq!(redefine(&given, checked_definition("h2"), None, NOON).unwrap().answer.name.as_str(), "Ours");
     }
 
     #[test]
     fn every_change_checks_the_version_it_was_asked_for() {
         let pipeline = shop();
         let stale = Some(pipeline.version + 1);
-        let refused = Refusal::PreconditionFailed { current: 1 };
+        let refused = CommandRefusal::PreconditionFailed { current: 1 };
         assert_eq!(stop(&pipeline, ada(), None, stale, NOON), Err(refused.clone()));
         assert_eq!(resume(&pipeline, None, stale, NOON), Err(refused.clone()));
         assert_eq!(delete(&pipeline, stale, NOON), Err(refused.clone()));
-        assert_eq!(redefine(&pipeline, defined("h2"), stale, NOON), Err(refused));
+        assert_eq!(redefine(&pipeline, checked_definition("h2"), stale, NOON), Err(refused));
     }
 }

@@ -10,20 +10,20 @@ use serde::{Deserialize, Serialize};
 use crate::name::InvalidName;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
+pub struct DeploymentWindow {
     pub timezone: ZoneName,
     /// Empty means every day.
-    pub days: BTreeSet<Day>,
+    pub days: BTreeSet<WindowDay>,
     /// `None` means the whole day.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub hours: Option<Hours>,
+    pub hours: Option<WindowHours>,
     /// Days on which the window stays closed.
     pub except: Vec<DateRange>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Day {
+pub enum WindowDay {
     Mon,
     Tue,
     Wed,
@@ -33,15 +33,15 @@ pub enum Day {
     Sun,
 }
 
-impl Day {
-    pub const ALL: [(&'static str, Day); 7] = [
-        ("mon", Day::Mon),
-        ("tue", Day::Tue),
-        ("wed", Day::Wed),
-        ("thu", Day::Thu),
-        ("fri", Day::Fri),
-        ("sat", Day::Sat),
-        ("sun", Day::Sun),
+impl WindowDay {
+    pub const ALL: [(&'static str, WindowDay); 7] = [
+        ("mon", WindowDay::Mon),
+        ("tue", WindowDay::Tue),
+        ("wed", WindowDay::Wed),
+        ("thu", WindowDay::Thu),
+        ("fri", WindowDay::Fri),
+        ("sat", WindowDay::Sat),
+        ("sun", WindowDay::Sun),
     ];
 }
 
@@ -53,7 +53,7 @@ pub struct ZoneName(String);
 /// In minutes since midnight. An end before the start is on the next day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Hours {
+pub struct WindowHours {
     pub from_min: u16,
     pub to_min: u16,
 }
@@ -80,12 +80,12 @@ impl ZoneName {
     }
 
     /// All names that [`ZoneName::parse`] accepts.
-    pub fn known() -> Vec<String> {
+    pub fn all_names() -> Vec<String> {
         TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
     }
 }
 
-impl Hours {
+impl WindowHours {
     pub fn parse(text: &str) -> Result<Self, InvalidName> {
         const HOW: InvalidName =
             InvalidName("is not a span of hours; write it like \"09:00-17:00\", in quotes");
@@ -141,7 +141,7 @@ impl fmt::Display for ZoneName {
     }
 }
 
-impl fmt::Display for Hours {
+impl fmt::Display for WindowHours {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (from, to) = (self.from_min, self.to_min);
         write!(f, "{:02}:{:02}-{:02}:{:02}", from / 60, from % 60, to / 60, to % 60)
@@ -177,7 +177,7 @@ macro_rules! as_text {
     };
 }
 
-as_text!(ZoneName, Hours, DateRange);
+as_text!(ZoneName, WindowHours, DateRange);
 
 #[cfg(test)]
 mod tests {
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn hours_are_read_to_the_minute() {
         for good in ["09:00-17:00", "00:00-24:00", "22:00-04:00"] {
-            assert_eq!(Hours::parse(good).expect(good).to_string(), good);
+            assert_eq!(WindowHours::parse(good).expect(good).to_string(), good);
         }
         for bad in [
             "",
@@ -199,7 +199,7 @@ mod tests {
             "24:00-01:00",
             "+9:00-10:00",
         ] {
-            assert!(Hours::parse(bad).is_err(), "{bad:?} was accepted");
+            assert!(WindowHours::parse(bad).is_err(), "{bad:?} was accepted");
         }
     }
 

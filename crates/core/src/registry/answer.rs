@@ -17,7 +17,7 @@ const CONTEXT_CHARS_MAX: usize = 1_000;
 const ERROR_CHARS_MAX: usize = 2_000;
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum CustomStepResponse {
     Succeeded {
         outputs: BTreeMap<String, String>,
     },
@@ -38,7 +38,7 @@ pub enum Answer {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Written {
+struct RawStepResponse {
     status: String,
     data: Option<Value>,
     error: Option<Value>,
@@ -53,29 +53,29 @@ struct ApprovalRequest {
     context: Option<Value>,
 }
 
-impl Answer {
+impl CustomStepResponse {
     /// `Err` is a message for users about the malformed response.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let written: Written =
+        let written: RawStepResponse =
             serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))?;
         match written.status.as_str() {
-            "SUCCESS" => Ok(Answer::Succeeded { outputs: outputs(written.data)? }),
+            "SUCCESS" => Ok(CustomStepResponse::Succeeded { outputs: outputs(written.data)? }),
             "FAILED" => {
-                let error = written.error.map_or_else(|| "it gave no reason".into(), words);
-                let code = written.error_code.map(words).map(|code| cut(&code, CONTEXT_CHARS_MAX));
-                Ok(Answer::Failed { error: cut(&error, ERROR_CHARS_MAX), code })
+                let error = written.error.map_or_else(|| "it gave no reason".into(), to_text);
+                let code = written.error_code.map(to_text).map(|code| truncate(&code, CONTEXT_CHARS_MAX));
+                Ok(CustomStepResponse::Failed { error: truncate(&error, ERROR_CHARS_MAX), code })
             }
             "APPROVAL_REQUIRED" => {
                 let context = written.approval_request.unwrap_or_default().context;
-                Ok(Answer::ApprovalRequired { context: context.map(|it| cut(&words(it), CONTEXT_CHARS_MAX)) })
+                Ok(CustomStepResponse::ApprovalRequired { context: context.map(|it| truncate(&to_text(it), CONTEXT_CHARS_MAX)) })
             }
-            "TRIGGERED" | "POLL_AGAIN" => waiting(written),
+            "TRIGGERED" | "POLL_AGAIN" => parse_waiting(written),
             other => Err(format!("its answer has the status {other:?}, which is not one of the protocol")),
         }
     }
 }
 
-fn waiting(written: Written) -> Result<Answer, String> {
+fn parse_waiting(written: RawStepResponse) -> Result<CustomStepResponse, String> {
     let Some(state) = written.polling_state.filter(|state| !state.is_null()) else {
         return Err(format!("it answered {} without a pollingState", written.status));
     };
@@ -88,34 +88,34 @@ fn waiting(written: Written) -> Result<Answer, String> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
     let asked = written.retry_after_ms.filter(|ms| ms.is_finite()).map(|ms| ms as u64);
     let pause_ms = asked.unwrap_or(POLL_PAUSE_MS_DEFAULT).clamp(POLL_PAUSE_MS_MIN, POLL_PAUSE_MS_MAX);
-    Ok(Answer::Waiting { state, pause_ms })
+    Ok(CustomStepResponse::Waiting { state, pause_ms })
 }
 
 /// Outputs are text; other values are stored as JSON.
 fn outputs(data: Option<Value>) -> Result<BTreeMap<String, String>, String> {
     match data {
         None | Some(Value::Null) => Ok(BTreeMap::new()),
-        Some(Value::Object(members)) => Ok(texts(members)),
+        Some(Value::Object(members)) => Ok(to_texts(members)),
         Some(_) => Err("it answered SUCCESS with data that is not an object; outputs need names".into()),
     }
 }
 
-fn texts(members: Map<String, Value>) -> BTreeMap<String, String> {
+fn to_texts(members: Map<String, Value>) -> BTreeMap<String, String> {
     members
         .into_iter()
         .filter(|(_, value)| !value.is_null())
-        .map(|(name, value)| (name, words(value)))
+        .map(|(name, value)| (name, to_text(value)))
         .collect()
 }
 
-fn words(value: Value) -> String {
+fn to_text(value: Value) -> String {
     match value {
         Value::String(text) => text,
         other => other.to_string(),
     }
 }
 
-fn cut(text: &str, chars: usize) -> String {
+fn truncate(text: &str, chars: usize) -> String {
     text.chars().take(chars).collect()
 }
 
@@ -123,8 +123,8 @@ fn cut(text: &str, chars: usize) -> String {
 mod tests {
     use super::*;
 
-    fn shown(text: &str) -> String {
-        match Answer::parse(text.as_bytes()) {
+    fn parse_to_text(text: &str) -> String {
+        match CustomStepResponse::parse(text.as_bytes()) {
             Ok(answer) => format!("{answer:?}"),
             Err(told) => told,
         }
@@ -166,7 +166,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(shown(text), expected, "{text}");
+            assert_eq!(parse_to_text(text), expected, "{text}");
         }
     }
 
@@ -180,10 +180,10 @@ mod tests {
             ("{}", "its answer cannot be read: missing field `status`"),
         ];
         for (text, expected) in cases {
-            assert!(shown(text).starts_with(expected), "{text}: {}", shown(text));
+            assert!(parse_to_text(text).starts_with(expected), "{text}: {}", parse_to_text(text));
         }
         let big =
             format!(r#"{{"status":"TRIGGERED","pollingState":"{}"}}"#, "x".repeat(POLLING_STATE_BYTES_MAX));
-        assert!(shown(&big).starts_with("its pollingState has 65538 bytes"), "{}", shown(&big));
+        assert!(parse_to_text(&big).starts_with("its pollingState has 65538 bytes"), "{}", parse_to_text(&big));
     }
 }

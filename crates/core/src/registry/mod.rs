@@ -10,13 +10,13 @@ mod resolve;
 mod state;
 
 pub use answer::{
-    Answer, POLL_PAUSE_MS_DEFAULT, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLLING_STATE_BYTES_MAX,
+    CustomStepResponse, POLL_PAUSE_MS_DEFAULT, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLLING_STATE_BYTES_MAX,
 };
 pub use metadata::StepMetadata;
 pub use name::{RegistryName, TypeRef, step_key};
-pub use offer::{InputMode, Offer, Offers, Pinned};
-pub use resolve::{COMMIT_PREFIX_CHARS_MIN, Wanted, resolve};
-pub use state::{Build, BuildStatus, REGISTRY_POLL_SECONDS, Registry, RegistryStatus, Seen, Version, short};
+pub use offer::{InputMode, AvailableStep, AvailableSteps, PinnedStep};
+pub use resolve::{COMMIT_PREFIX_CHARS_MIN, VersionQuery, resolve};
+pub use state::{RegistryBuild, BuildStatus, REGISTRY_POLL_SECONDS, Registry, RegistryStatus, RegistrySyncState, RegistryVersion, short_hash};
 
 /// The kernel's limit for one argument of a program.
 pub const REGISTRY_ARG_BYTES_MAX: usize = 128 * 1024;

@@ -10,7 +10,7 @@ use crate::id::RegistryId;
 
 /// One version of one step, pinned when a deployment begins. Later changes of the registry do not affect it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pinned {
+pub struct PinnedStep {
     pub registry: RegistryId,
     pub name: RegistryName,
     /// The full hash of the commit it was built from.
@@ -37,10 +37,10 @@ pub enum InputMode {
 
 /// An available step, with the schema of its params.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Offer {
-    pub pinned: Pinned,
+pub struct AvailableStep {
+    pub pinned: PinnedStep,
     pub schema: Value,
 }
 
 /// Keyed by the type as written in a definition. `Err` tells the user why there is no such step, or more than one.
-pub type Offers = BTreeMap<String, Result<Offer, String>>;
+pub type AvailableSteps = BTreeMap<String, Result<AvailableStep, String>>;

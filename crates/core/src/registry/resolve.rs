@@ -1,15 +1,15 @@
 //! Resolves a type in a definition to a version of a step.
 
-use super::state::{Registry, RegistryStatus, Version, short};
-use super::{Offer, Pinned, TypeRef};
-use crate::wording::{hint, listed};
+use super::state::{Registry, RegistryStatus, RegistryVersion, short_hash};
+use super::{AvailableStep, PinnedStep, TypeRef};
+use crate::wording::{hint, join_words};
 
 /// Shorter text is not treated as an abbreviated hash.
 pub const COMMIT_PREFIX_CHARS_MIN: usize = 7;
 
 /// The version of a registry to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted<'a> {
+pub enum VersionQuery<'a> {
     Commit(&'a str),
     /// An abbreviated commit hash.
     Prefix(&'a str),
@@ -21,11 +21,11 @@ pub enum Wanted<'a> {
 pub fn resolve<E>(
     text: &str,
     registries: &[Registry],
-    mut find: impl FnMut(&Registry, Wanted<'_>) -> Result<Vec<Version>, E>,
-) -> Result<Result<Offer, String>, E> {
+    mut find: impl FnMut(&Registry, VersionQuery<'_>) -> Result<Vec<RegistryVersion>, E>,
+) -> Result<Result<AvailableStep, String>, E> {
     match TypeRef::parse(text) {
         None => Ok(Err("is not the type of a step, as `tools/deploy` or `CUSTOM:DEPLOY` are".into())),
-        Some(TypeRef::Anywhere { step }) => anywhere(&step, registries, find),
+        Some(TypeRef::Anywhere { step }) => resolve_anywhere(&step, registries, find),
         Some(TypeRef::InRegistry { registry, step, version }) => {
             let Some(found) = registries.iter().find(|it| it.name == registry) else {
                 let (near, _) = hint(registry.as_str(), registries.iter().map(|it| it.name.as_str()));
@@ -37,11 +37,11 @@ pub fn resolve<E>(
             };
             let versions = match (&version, &found.seen.current) {
                 (None, None) => return Ok(Err(nothing_built(found))),
-                (None, Some(commit)) => find(found, Wanted::Commit(commit))?,
-                (Some(version), _) => named(found, version, &mut find)?,
+                (None, Some(commit)) => find(found, VersionQuery::Commit(commit))?,
+                (Some(version), _) => find_version(found, version, &mut find)?,
             };
             Ok(match (versions.as_slice(), version) {
-                ([one], _) => in_version(found, one, &step),
+                ([one], _) => find_in_version(found, one, &step),
                 ([], None) => Err(nothing_built(found)),
                 ([], Some(version)) => Err(not_built(found, &version)),
                 ([first, second, ..], version) => Err(format!(
@@ -57,30 +57,30 @@ pub fn resolve<E>(
 }
 
 /// A hash has priority over a name, so that a tag cannot impersonate a hash.
-fn named<E>(
+fn find_version<E>(
     registry: &Registry,
     version: &str,
-    find: &mut impl FnMut(&Registry, Wanted<'_>) -> Result<Vec<Version>, E>,
-) -> Result<Vec<Version>, E> {
+    find: &mut impl FnMut(&Registry, VersionQuery<'_>) -> Result<Vec<RegistryVersion>, E>,
+) -> Result<Vec<RegistryVersion>, E> {
     let is_hash = version.len() >= COMMIT_PREFIX_CHARS_MIN && version.bytes().all(|b| b.is_ascii_hexdigit());
     if is_hash {
-        let found = find(registry, Wanted::Prefix(&version.to_ascii_lowercase()))?;
+        let found = find(registry, VersionQuery::Prefix(&version.to_ascii_lowercase()))?;
         if !found.is_empty() {
             return Ok(found);
         }
     }
-    find(registry, Wanted::Named(version))
+    find(registry, VersionQuery::Named(version))
 }
 
-fn anywhere<E>(
+fn resolve_anywhere<E>(
     step: &str,
     registries: &[Registry],
-    mut find: impl FnMut(&Registry, Wanted<'_>) -> Result<Vec<Version>, E>,
-) -> Result<Result<Offer, String>, E> {
+    mut find: impl FnMut(&Registry, VersionQuery<'_>) -> Result<Vec<RegistryVersion>, E>,
+) -> Result<Result<AvailableStep, String>, E> {
     let (mut offering, mut known) = (Vec::new(), Vec::new());
     for registry in registries {
         let Some(current) = &registry.seen.current else { continue };
-        for version in find(registry, Wanted::Commit(current))? {
+        for version in find(registry, VersionQuery::Commit(current))? {
             known.extend(version.steps.iter().map(|it| it.key.clone()));
             if version.steps.iter().any(|it| it.key == step) {
                 offering.push((registry, version));
@@ -88,7 +88,7 @@ fn anywhere<E>(
         }
     }
     Ok(match offering.as_slice() {
-        [(registry, version)] => in_version(registry, version, step),
+        [(registry, version)] => find_in_version(registry, version, step),
         [] => {
             known.sort();
             known.dedup();
@@ -106,23 +106,23 @@ fn anywhere<E>(
             let names: Vec<String> = several.iter().map(|(it, _)| format!("{}/{step}", it.name)).collect();
             Err(format!(
                 "more than one registry has a step \"{step}\": write {}",
-                listed(names.iter().map(String::as_str), "or")
+                join_words(names.iter().map(String::as_str), "or")
             ))
         }
     })
 }
 
-fn in_version(registry: &Registry, version: &Version, step: &str) -> Result<Offer, String> {
+fn find_in_version(registry: &Registry, version: &RegistryVersion, step: &str) -> Result<AvailableStep, String> {
     let Some(found) = version.steps.iter().find(|it| it.key == step) else {
         let (near, _) = hint(step, version.steps.iter().map(|it| it.key.as_str()));
         return Err(format!(
             "registry \"{}\" has no step \"{step}\" at {}{near}",
             registry.name,
-            short(&version.commit)
+            short_hash(&version.commit)
         ));
     };
-    Ok(Offer {
-        pinned: Pinned {
+    Ok(AvailableStep {
+        pinned: PinnedStep {
             registry: registry.id,
             name: registry.name.clone(),
             commit: version.commit.clone(),
@@ -147,7 +147,7 @@ fn nothing_built(registry: &Registry) -> String {
 
 fn not_built(registry: &Registry, version: &str) -> String {
     let newest = match &registry.seen.current {
-        Some(commit) => format!("the newest one is {}", short(commit)),
+        Some(commit) => format!("the newest one is {}", short_hash(commit)),
         None => "there is none yet".into(),
     };
     format!(
@@ -163,7 +163,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::state::Seen;
+    use super::super::state::RegistrySyncState;
     use super::super::{InputMode, RegistryName, StepMetadata};
     use super::*;
     use crate::id::RegistryId;
@@ -181,7 +181,7 @@ mod tests {
             url: RemoteUrl::parse("/srv/x").expect("a url"),
             reference: None,
             credential: None,
-            seen: Seen { current: current.map(str::to_owned), ..Seen::default() },
+            seen: RegistrySyncState { current: current.map(str::to_owned), ..RegistrySyncState::default() },
             version: 1,
             created_at: NOON,
             updated_at: NOON,
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    fn version(registry: &Registry, commit: &str, steps: &[&str]) -> Version {
+    fn version(registry: &Registry, commit: &str, steps: &[&str]) -> RegistryVersion {
         let step = |own: &&str| StepMetadata {
             key: crate::registry::step_key(own).expect("a key"),
             step_type: (*own).to_owned(),
@@ -199,7 +199,7 @@ mod tests {
             yaml_example: None,
             schema: json!({"type": "object"}),
         };
-        Version {
+        RegistryVersion {
             registry: registry.id,
             commit: commit.into(),
             number: 1,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     /// `tools` has the versions `v1` and `v2`; `more` has one with a step of the same name; `new` has none.
-    fn shown(text: &str) -> String {
+    fn resolve_to_text(text: &str) -> String {
         let (tools, more) = (registry("tools", 1, Some(NEW)), registry("more", 2, Some(OLD)));
         let mut failed = registry("broken", 4, None);
         failed.seen.status = RegistryStatus::Failed;
@@ -223,12 +223,12 @@ mod tests {
             (version(&more, OLD, &["deploy", "Check"]), None),
         ];
         let registries = [tools, more, registry("new", 3, None), failed];
-        let find = |registry: &Registry, wanted: Wanted<'_>| {
+        let find = |registry: &Registry, wanted: VersionQuery<'_>| {
             let found = versions.iter().filter(|(version, _)| version.registry == registry.id);
             let found = found.filter(|(version, tag)| match wanted {
-                Wanted::Commit(commit) => version.commit == commit,
-                Wanted::Prefix(prefix) => version.commit.starts_with(prefix),
-                Wanted::Named(name) => *tag == Some(name),
+                VersionQuery::Commit(commit) => version.commit == commit,
+                VersionQuery::Prefix(prefix) => version.commit.starts_with(prefix),
+                VersionQuery::Named(name) => *tag == Some(name),
             });
             Ok::<_, Infallible>(found.map(|(version, _)| version.clone()).collect())
         };
@@ -248,7 +248,7 @@ mod tests {
             ("CUSTOM:ANNOUNCE", format!("tools CUSTOM:Announce digest of {NEW}")),
             ("custom:check", format!("more Check digest of {OLD}")),
         ] {
-            assert_eq!(shown(text), expected, "{text}");
+            assert_eq!(resolve_to_text(text), expected, "{text}");
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
             ("tools/deploy@aaaaaaaa", "registry \"tools\" has more than one version aaaaaaaa: "),
             ("tools/deploy@aaaaaa", "registry \"tools\" has no version \"aaaaaa\""),
         ] {
-            assert!(shown(text).starts_with(expected), "{text}: {}", shown(text));
+            assert!(resolve_to_text(text).starts_with(expected), "{text}: {}", resolve_to_text(text));
         }
     }
 }

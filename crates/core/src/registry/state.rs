@@ -25,7 +25,7 @@ pub struct Registry {
     pub reference: Option<CommitId>,
     /// A secret of the organization.
     pub credential: Option<SecretName>,
-    pub seen: Seen,
+    pub seen: RegistrySyncState,
     /// Increases with every change by a user, not with polls.
     pub version: i64,
     pub created_at: Timestamp,
@@ -35,7 +35,7 @@ pub struct Registry {
 
 /// The result of the last poll and build.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct RegistrySyncState {
     pub status: RegistryStatus,
     /// The commit of the ref.
     pub commit: Option<String>,
@@ -55,7 +55,7 @@ pub struct Seen {
 
 impl Registry {
     /// The next poll after this many consecutive failures, with exponential backoff.
-    pub fn next_look(&self, failures: i64, now: Timestamp) -> Timestamp {
+    pub fn next_poll_at(&self, failures: i64, now: Timestamp) -> Timestamp {
         let doublings = u32::try_from(failures).unwrap_or(0).min(16);
         now.plus_seconds(REGISTRY_POLL_SECONDS.saturating_mul(1 << doublings).min(RETRY_SECONDS_MAX))
     }
@@ -116,7 +116,7 @@ words! {
 
 /// One attempt to build a commit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Build {
+pub struct RegistryBuild {
     pub registry: RegistryId,
     /// Counts from 1 per registry.
     pub number: i64,
@@ -129,7 +129,7 @@ pub struct Build {
 
 /// A successful build of a commit. Immutable.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Version {
+pub struct RegistryVersion {
     pub registry: RegistryId,
     pub commit: String,
     /// The number of its build.
@@ -143,7 +143,7 @@ pub struct Version {
 }
 
 /// An abbreviated hash for display.
-pub fn short(commit: &str) -> &str {
+pub fn short_hash(commit: &str) -> &str {
     const SHORT_CHARS: usize = 10;
     commit.get(..SHORT_CHARS).unwrap_or(commit)
 }

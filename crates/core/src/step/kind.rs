@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Builtin {
+pub enum BuiltinStepType {
     Script,
     HttpCheck,
     Approval,
@@ -13,30 +13,30 @@ pub enum Builtin {
     Dummy,
 }
 
-impl Builtin {
-    pub const ALL: [Builtin; 6] = [
-        Builtin::Script,
-        Builtin::HttpCheck,
-        Builtin::Approval,
-        Builtin::Soak,
-        Builtin::WaitFor,
-        Builtin::Dummy,
+impl BuiltinStepType {
+    pub const ALL: [BuiltinStepType; 6] = [
+        BuiltinStepType::Script,
+        BuiltinStepType::HttpCheck,
+        BuiltinStepType::Approval,
+        BuiltinStepType::Soak,
+        BuiltinStepType::WaitFor,
+        BuiltinStepType::Dummy,
     ];
 
     /// The value of `type:` in a definition.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Builtin::Script => "script",
-            Builtin::HttpCheck => "http_check",
-            Builtin::Approval => "approval",
-            Builtin::Soak => "soak",
-            Builtin::WaitFor => "wait_for",
-            Builtin::Dummy => "dummy",
+            BuiltinStepType::Script => "script",
+            BuiltinStepType::HttpCheck => "http_check",
+            BuiltinStepType::Approval => "approval",
+            BuiltinStepType::Soak => "soak",
+            BuiltinStepType::WaitFor => "wait_for",
+            BuiltinStepType::Dummy => "dummy",
         }
     }
 
-    pub fn by_name(name: &str) -> Option<Self> {
-        Builtin::ALL.into_iter().find(|kind| kind.as_str() == name)
+    pub fn from_name(name: &str) -> Option<Self> {
+        BuiltinStepType::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 }
 

@@ -5,5 +5,5 @@
 mod kind;
 mod network;
 
-pub use kind::{Builtin, OnLost};
-pub use network::{Network, is_request};
+pub use kind::{BuiltinStepType, OnLost};
+pub use network::{NetworkAccess, is_request};

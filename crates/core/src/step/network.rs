@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Builtin;
+use super::BuiltinStepType;
 use crate::pipeline::model::StepType;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum NetworkAccess {
     /// The network of the runner's machine.
     #[default]
     Host,
@@ -18,13 +18,13 @@ pub enum Network {
     None,
 }
 
-impl Network {
-    pub const ALL: [Self; 2] = [Network::Host, Network::None];
+impl NetworkAccess {
+    pub const ALL: [Self; 2] = [NetworkAccess::Host, NetworkAccess::None];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            Network::Host => "host",
-            Network::None => "none",
+            NetworkAccess::Host => "host",
+            NetworkAccess::None => "none",
         }
     }
 
@@ -33,11 +33,11 @@ impl Network {
     }
 
     pub fn is_host(&self) -> bool {
-        *self == Network::Host
+        *self == NetworkAccess::Host
     }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for NetworkAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -46,9 +46,9 @@ impl fmt::Display for Network {
 /// Whether the step sends network requests, so that it must fail without network access.
 pub fn is_request(kind: &StepType, params: &Map<String, Value>) -> bool {
     match kind {
-        StepType::Builtin(Builtin::HttpCheck) => true,
-        StepType::Builtin(Builtin::WaitFor) => params.contains_key("url"),
-        StepType::Builtin(Builtin::Script | Builtin::Approval | Builtin::Soak | Builtin::Dummy)
+        StepType::Builtin(BuiltinStepType::HttpCheck) => true,
+        StepType::Builtin(BuiltinStepType::WaitFor) => params.contains_key("url"),
+        StepType::Builtin(BuiltinStepType::Script | BuiltinStepType::Approval | BuiltinStepType::Soak | BuiltinStepType::Dummy)
         | StepType::Custom(_) => false,
     }
 }

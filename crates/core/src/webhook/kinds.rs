@@ -10,18 +10,18 @@ pub const KINDS_PER_WEBHOOK_MAX: usize = 100;
 const ALL: &str = "*";
 
 /// All event kinds.
-pub fn known() -> impl Iterator<Item = &'static str> {
+pub fn all_event_kinds() -> impl Iterator<Item = &'static str> {
     EventKind::ALL.iter().map(|kind| kind.as_str())
 }
 
-pub fn is_known(kind: &str) -> bool {
-    known().any(|known| known == kind)
+pub fn is_event_kind(kind: &str) -> bool {
+    all_event_kinds().any(|known| all_event_kinds == kind)
 }
 
 /// All kinds, or the listed ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Kinds(Vec<String>);
+pub struct EventKindFilter(Vec<String>);
 
 /// An unknown kind and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct InvalidKind {
     pub why: String,
 }
 
-impl Kinds {
+impl EventKindFilter {
     pub fn parse(sent: &[String]) -> Result<Self, InvalidKind> {
         if sent.is_empty() || sent.len() > KINDS_PER_WEBHOOK_MAX {
             let why =
@@ -39,8 +39,8 @@ impl Kinds {
         }
         let mut kinds: Vec<String> = Vec::with_capacity(sent.len());
         for (index, kind) in sent.iter().enumerate() {
-            if kind != ALL && !is_known(kind) {
-                let (hint, _) = hint(kind, known());
+            if kind != ALL && !is_event_kind(kind) {
+                let (hint, _) = hint(kind, all_event_kinds());
                 let why = format!("is not a kind of event{hint}");
                 return Err(InvalidKind { index: Some(index), why });
             }
@@ -66,7 +66,7 @@ mod tests {
 
     fn check(sent: &[&str]) -> Result<Vec<String>, String> {
         let sent: Vec<String> = sent.iter().map(ToString::to_string).collect();
-        Kinds::parse(&sent).map(|kinds| kinds.0).map_err(|error| error.why)
+        EventKindFilter::parse(&sent).map(|kinds| kinds.0).map_err(|error| error.why)
     }
 
     #[test]
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn no_kind_is_listed_twice() {
-        let mut all: Vec<_> = known().collect();
+        let mut all: Vec<_> = all_event_kinds().collect();
         all.sort_unstable();
         let count = all.len();
         all.dedup();
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn all_means_also_those_that_come_later() {
-        let all = Kinds(vec![ALL.into()]);
+        let all = EventKindFilter(vec![ALL.into()]);
         assert!(all.contains("something_new"));
-        assert!(!Kinds(vec!["step_failed".into()]).contains("something_new"));
+        assert!(!EventKindFilter(vec!["step_failed".into()]).contains("something_new"));
     }
 }

@@ -6,8 +6,8 @@
 mod kinds;
 mod retry;
 
-pub use kinds::{InvalidKind, KINDS_PER_WEBHOOK_MAX, Kinds, is_known, known};
-pub use retry::{RETRY_AFTER_S_MAX, RETRY_PAUSES_S, TRIES_MAX, Tried, settle};
+pub use kinds::{InvalidKind, KINDS_PER_WEBHOOK_MAX, EventKindFilter, is_event_kind, all_event_kinds};
+pub use retry::{RETRY_AFTER_S_MAX, RETRY_PAUSES_S, TRIES_MAX, DeliveryResult, record_attempt};
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,9 +30,9 @@ pub struct Webhook {
     pub name: Slug,
     /// Validated by the egress layer. Part of it may be a secret.
     pub url: String,
-    pub kinds: Kinds,
-    pub format: Format,
-    pub state: State,
+    pub kinds: EventKindFilter,
+    pub format: PayloadFormat,
+    pub state: WebhookState,
     /// Increases with every change; the value of `ETag` and `If-Match`.
     pub version: i64,
     pub created_at: Timestamp,
@@ -40,7 +40,7 @@ pub struct Webhook {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum WebhookState {
     Active,
     Inactive {
         since: Timestamp,
@@ -49,19 +49,19 @@ pub enum State {
     },
 }
 
-impl State {
+impl WebhookState {
     pub const fn is_active(&self) -> bool {
-        matches!(self, State::Active)
+        matches!(self, WebhookState::Active)
     }
 }
 
 impl Webhook {
     /// Disables the webhook because the receiver responded with 410 Gone.
     #[must_use]
-    pub fn gone(&self, now: Timestamp) -> Self {
+    pub fn deactivate_gone(&self, now: Timestamp) -> Self {
         let why = Some("the receiver responded with 410 Gone".to_owned());
         Self {
-            state: State::Inactive { since: now, why },
+            state: WebhookState::Inactive { since: now, why },
             version: self.version + 1,
             updated_at: now,
             ..self.clone()
@@ -70,7 +70,7 @@ impl Webhook {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum PayloadFormat {
     /// Standard Webhooks, with the event as in the API.
     #[default]
     Standard,
@@ -78,27 +78,27 @@ pub enum Format {
     Slack,
 }
 
-impl Format {
-    pub const ALL: [Format; 2] = [Format::Standard, Format::Slack];
+impl PayloadFormat {
+    pub const ALL: [PayloadFormat; 2] = [PayloadFormat::Standard, PayloadFormat::Slack];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            Format::Standard => "standard",
-            Format::Slack => "slack",
+            PayloadFormat::Standard => "standard",
+            PayloadFormat::Slack => "slack",
         }
     }
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for PayloadFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Format {
+impl FromStr for PayloadFormat {
     type Err = UnknownWord;
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Format::ALL.into_iter().find(|format| format.as_str() == text).ok_or(UnknownWord)
+        PayloadFormat::ALL.into_iter().find(|format| format.as_str() == text).ok_or(UnknownWord)
     }
 }
 
@@ -114,7 +114,7 @@ pub struct Delivery {
     pub event: EventId,
     pub sequence: i64,
     pub kind: String,
-    pub status: DeliveryStatus,
+    pub status: DeliveryState,
     /// Attempts since the delivery was created or redelivered.
     pub tries: i64,
     /// Attempts in total.
@@ -126,45 +126,45 @@ pub struct Delivery {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeliveryStatus {
+pub enum DeliveryState {
     Pending,
     Delivered,
     /// Retried for a day, or its webhook was disabled. Only a manual redelivery sends it again.
     Failed,
 }
 
-impl DeliveryStatus {
-    pub const ALL: [DeliveryStatus; 3] =
-        [DeliveryStatus::Pending, DeliveryStatus::Delivered, DeliveryStatus::Failed];
+impl DeliveryState {
+    pub const ALL: [DeliveryState; 3] =
+        [DeliveryState::Pending, DeliveryState::Delivered, DeliveryState::Failed];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            DeliveryStatus::Pending => "pending",
-            DeliveryStatus::Delivered => "delivered",
-            DeliveryStatus::Failed => "failed",
+            DeliveryState::Pending => "pending",
+            DeliveryState::Delivered => "delivered",
+            DeliveryState::Failed => "failed",
         }
     }
 }
 
-impl fmt::Display for DeliveryStatus {
+impl fmt::Display for DeliveryState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for DeliveryStatus {
+impl FromStr for DeliveryState {
     type Err = UnknownWord;
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        DeliveryStatus::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
+        DeliveryState::ALL.into_iter().find(|status| status.as_str() == text).ok_or(UnknownWord)
     }
 }
 
 impl Delivery {
     /// Restarts the delivery now.
     #[must_use]
-    pub fn again(&self, now: Timestamp) -> Self {
+    pub fn redeliver(&self, now: Timestamp) -> Self {
         Self {
-            status: DeliveryStatus::Pending,
+            status: DeliveryState::Pending,
             tries: 0,
             next_try_at: Some(now),
             ended_at: None,

@@ -1,6 +1,6 @@
 //! The retry policy of webhook deliveries.
 
-use super::{Delivery, DeliveryStatus};
+use super::{Delivery, DeliveryState};
 use crate::time::Timestamp;
 
 /// Pauses before each retry: exponential backoff over about a day.
@@ -13,7 +13,7 @@ pub const RETRY_AFTER_S_MAX: i64 = 60 * 60;
 
 /// The outcome of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tried {
+pub struct DeliveryResult {
     /// The response status, if there was a response.
     pub status: Option<u16>,
     /// The error for the delivery log.
@@ -23,7 +23,7 @@ pub struct Tried {
     pub retry_after_s: Option<i64>,
 }
 
-impl Tried {
+impl DeliveryResult {
     pub fn is_success(&self) -> bool {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
@@ -36,11 +36,11 @@ impl Tried {
 
 /// `chance` is a random byte for the jitter.
 #[must_use]
-pub fn settle(delivery: &Delivery, tried: &Tried, chance: u8, now: Timestamp) -> Delivery {
+pub fn record_attempt(delivery: &Delivery, tried: &DeliveryResult, chance: u8, now: Timestamp) -> Delivery {
     let next = Delivery { tries: delivery.tries + 1, attempts: delivery.attempts + 1, ..delivery.clone() };
     let ended = |status| Delivery { status, next_try_at: None, ended_at: Some(now), ..next.clone() };
     if tried.is_success() {
-        return ended(DeliveryStatus::Delivered);
+        return ended(DeliveryState::Delivered);
     }
     let pause = usize::try_from(delivery.tries).ok().and_then(|tries| RETRY_PAUSES_S.get(tries));
     match pause {
@@ -49,7 +49,7 @@ pub fn settle(delivery: &Delivery, tried: &Tried, chance: u8, now: Timestamp) ->
             let stretch = pause * JITTER_PERCENT_MAX * i64::from(chance) / (100 * i64::from(u8::MAX));
             Delivery { next_try_at: Some(now.plus_seconds((*pause).max(asked) + stretch)), ..next }
         }
-        _ => ended(DeliveryStatus::Failed),
+        _ => ended(DeliveryState::Failed),
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
             event: EventId::from_parts(NOON, [3; 10]),
             sequence: 7,
             kind: "step_failed".into(),
-            status: DeliveryStatus::Pending,
+            status: DeliveryState::Pending,
             tries: 0,
             attempts: 0,
             next_try_at: Some(NOON),
@@ -79,8 +79,8 @@ mod tests {
         }
     }
 
-    fn answered(status: u16, retry_after_s: Option<i64>) -> Tried {
-        Tried { status: Some(status), error: None, duration_ms: 3, retry_after_s }
+    fn response_result(status: u16, retry_after_s: Option<i64>) -> DeliveryResult {
+        DeliveryResult { status: Some(status), error: None, duration_ms: 3, retry_after_s }
     }
 
     proptest! {
@@ -93,14 +93,14 @@ mod tests {
         ) {
             let (mut delivery, mut now, mut tries) = (fresh(), NOON, 0);
             for (status, retry_after_s, chance) in answers {
-                let tried = Tried { status, error: None, duration_ms: 0, retry_after_s };
-                delivery = settle(&delivery, &tried, chance, now);
+                let tried = DeliveryResult { status, error: None, duration_ms: 0, retry_after_s };
+                delivery = record_attempt(&delivery, &tried, chance, now);
                 tries += 1;
                 let Some(next) = delivery.next_try_at else { break };
                 prop_assert!(next > now && next.seconds_since(now) <= 28_800 * 12 / 10 + RETRY_AFTER_S_MAX);
                 now = next;
             }
-            prop_assert_eq!((tries, delivery.status), (TRIES_MAX, DeliveryStatus::Failed));
+            prop_assert_eq!((tries, delivery.status), (TRIES_MAX, DeliveryState::Failed));
             let seconds = now.seconds_since(NOON);
             prop_assert!(seconds >= DAY_S * 9 / 10, "{}", seconds);
             prop_assert!(seconds <= 2 * DAY_S, "{}", seconds);
@@ -112,29 +112,29 @@ mod tests {
     fn what_an_answer_means() {
         let seconds = |delivery: &Delivery| delivery.next_try_at.map(|at| at.seconds_since(NOON));
         for (status, retry_after, wanted, next) in [
-            (200, None, DeliveryStatus::Delivered, None),
-            (204, None, DeliveryStatus::Delivered, None),
-            (302, None, DeliveryStatus::Pending, Some(5)),
-            (404, None, DeliveryStatus::Pending, Some(5)),
-            (410, None, DeliveryStatus::Failed, None),
-            (500, None, DeliveryStatus::Pending, Some(5)),
-            (429, Some(60), DeliveryStatus::Pending, Some(60)),
-            (503, Some(1), DeliveryStatus::Pending, Some(5)),
-            (503, Some(RETRY_AFTER_S_MAX), DeliveryStatus::Pending, Some(3_600)),
-            (503, Some(RETRY_AFTER_S_MAX + 1), DeliveryStatus::Pending, Some(3_600)),
+            (200, None, DeliveryState::Delivered, None),
+            (204, None, DeliveryState::Delivered, None),
+            (302, None, DeliveryState::Pending, Some(5)),
+            (404, None, DeliveryState::Pending, Some(5)),
+            (410, None, DeliveryState::Failed, None),
+            (500, None, DeliveryState::Pending, Some(5)),
+            (429, Some(60), DeliveryState::Pending, Some(60)),
+            (503, Some(1), DeliveryState::Pending, Some(5)),
+            (503, Some(RETRY_AFTER_S_MAX), DeliveryState::Pending, Some(3_600)),
+            (503, Some(RETRY_AFTER_S_MAX + 1), DeliveryState::Pending, Some(3_600)),
         ] {
-            let settled = settle(&fresh(), &answered(status, retry_after), 0, NOON);
+            let settled = record_attempt(&fresh(), &response_result(status, retry_after), 0, NOON);
             assert_eq!((settled.status, seconds(&settled)), (wanted, next), "{status} {retry_after:?}");
         }
-        assert_eq!(seconds(&settle(&fresh(), &answered(500, None), u8::MAX, NOON)), Some(6));
+        assert_eq!(seconds(&record_attempt(&fresh(), &response_result(500, None), u8::MAX, NOON)), Some(6));
     }
 
     #[test]
     fn a_redelivery_begins_anew_and_keeps_its_id() {
         let dead =
-            Delivery { tries: TRIES_MAX, attempts: TRIES_MAX, status: DeliveryStatus::Failed, ..fresh() };
-        let again = dead.again(NOON);
+            Delivery { tries: TRIES_MAX, attempts: TRIES_MAX, status: DeliveryState::Failed, ..fresh() };
+        let again = dead.redeliver(NOON);
         assert_eq!((again.id, again.tries, again.attempts), (dead.id, 0, TRIES_MAX));
-        assert_eq!(settle(&again, &answered(500, None), 0, NOON).status, DeliveryStatus::Pending);
+        assert_eq!(record_attempt(&again, &response_result(500, None), 0, NOON).status, DeliveryState::Pending);
     }
 }

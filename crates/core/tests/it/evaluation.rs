@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use berth_core::expression::{Contexts, evaluate, is_true};
+use berth_core::expression::{ExpressionContexts, evaluate, is_true};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 pub(crate) const SECRET: &str = "hunter2-never-shown";
 
-pub(crate) fn contexts() -> Contexts {
+pub(crate) fn contexts() -> ExpressionContexts {
     let known = json!({
         "vars": {
             "url": "https://shop.test", "replicas": 3, "ratio": 0.5, "large": 1e30, "on": true, "off": false,

@@ -1,6 +1,6 @@
 //! Every evaluation terminates within its limits.
 
-use berth_core::expression::{Contexts, EXPR_RESULT_BYTES_MAX, evaluate, fill, is_true, mark};
+use berth_core::expression::{ExpressionContexts, EXPR_RESULT_BYTES_MAX, evaluate, fill, is_true, mark};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn expensive_expression_runs_out_of_fuel_or_memory() {
     let texts = serde_json::to_string(&vec![""; 500]).expect("json");
     let large = "x".repeat(60_000);
     let wide: Value = (0..20_000).collect();
-    let contexts = Contexts::from([("vars".to_owned(), json!({ "large": large, "wide": wide }))]);
+    let contexts = ExpressionContexts::from([("vars".to_owned(), json!({ "large": large, "wide": wide }))]);
     let nested = |inner: &str, depth: usize| {
         (0..depth).fold(inner.to_owned(), |text, _| format!("format('{{0}}{{0}}{{0}}{{0}}', {text})"))
     };
@@ -36,7 +36,7 @@ fn expensive_expression_runs_out_of_fuel_or_memory() {
 #[test]
 fn result_size_is_refused_above_the_limit_only() {
     let contexts =
-        |length: usize| Contexts::from([("vars".to_owned(), json!({ "text": "x".repeat(length) }))]);
+        |length: usize| ExpressionContexts::from([("vars".to_owned(), json!({ "text": "x".repeat(length) }))]);
     assert!(evaluate("vars.text", &contexts(EXPR_RESULT_BYTES_MAX)).is_ok());
     assert!(evaluate("vars.text", &contexts(EXPR_RESULT_BYTES_MAX + 1)).is_err());
     assert!(evaluate("format('{0}', vars.text)", &contexts(EXPR_RESULT_BYTES_MAX)).is_ok());
@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn context_text_is_inserted_unchanged(text in "\\PC{0,200}") {
-        let contexts = Contexts::from([("vars".to_owned(), json!({ "text": text }))]);
+        let contexts = ExpressionContexts::from([("vars".to_owned(), json!({ "text": text }))]);
         prop_assert_eq!(fill("<${{ vars.text }}>", &contexts), Ok(format!("<{text}>")));
         prop_assert_eq!(mark("<${{ vars.text }}>", &contexts), format!("<{text}>"));
     }

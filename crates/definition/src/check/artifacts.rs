@@ -3,33 +3,33 @@
 use std::collections::BTreeMap;
 
 use berth_core::pipeline::grammar::{ArtifactName, StepId};
-use berth_core::pipeline::model::Step;
-use berth_core::wording::quoted;
+use berth_core::pipeline::model::StepDefinition;
+use berth_core::wording::quote;
 
-use super::graph::Graph;
-use crate::cursor::Site;
-use crate::read::Draft;
-use crate::report::Problem;
+use super::graph::StepGraph;
+use crate::cursor::LocatedValue;
+use crate::read::DefinitionDraft;
+use crate::report::DefinitionProblem;
 
-pub(super) fn check(draft: &Draft<'_>, build: &Graph, stages: &Graph) {
-    let made = made(draft);
+pub(super) fn check(draft: &DefinitionDraft<'_>, build: &StepGraph, stages: &StepGraph) {
+    let made = artifact_makers(draft);
     for step in &draft.build {
-        needed(step, &made, |maker| {
+        check_needed(step, &made, |maker| {
             draft.build.iter().any(|other| other.value.id == *maker) && build.is_before(maker, &step.value.id)
         });
     }
     for step in &draft.steps {
-        needed(step, &made, |maker| {
+        check_needed(step, &made, |maker| {
             draft.build.iter().any(|other| other.value.id == *maker)
                 || stages.is_before(maker, &step.value.id)
         });
     }
-    outputs(draft);
+    check_outputs(draft);
 }
 
-fn made<'d>(draft: &'d Draft<'_>) -> BTreeMap<&'d ArtifactName, &'d StepId> {
+fn artifact_makers<'d>(draft: &'d DefinitionDraft<'_>) -> BTreeMap<&'d ArtifactName, &'d StepId> {
     let mut made: BTreeMap<&ArtifactName, &StepId> = BTreeMap::new();
-    for Site { value, at } in draft.build.iter().chain(&draft.steps) {
+    for LocatedValue { value, at } in draft.build.iter().chain(&draft.steps) {
         for name in value.artifacts.keys() {
             let first = *made.entry(name).or_insert(&value.id);
             if *first != value.id {
@@ -38,15 +38,15 @@ fn made<'d>(draft: &'d Draft<'_>) -> BTreeMap<&'d ArtifactName, &'d StepId> {
                 let message = format!(
                     "the artifact `{name}` is made by the step `{first}` already; choose another name"
                 );
-                place.add_at_key(Problem::error("duplicate_artifact", message));
+                place.add_at_key(DefinitionProblem::error("duplicate_artifact", message));
             }
         }
     }
     made
 }
 
-fn needed(
-    step: &Site<'_, Step>,
+fn check_needed(
+    step: &LocatedValue<'_, StepDefinition>,
     made: &BTreeMap<&ArtifactName, &StepId>,
     is_ready: impl Fn(&StepId) -> bool,
 ) {
@@ -57,32 +57,32 @@ fn needed(
             Some(maker) => {
                 let message = format!(
                     "the artifact {} is made by the step `{maker}`, which does not end before this one; add it to `needs`",
-                    quoted(name)
+                    quote(name)
                 );
                 at.error("not_before", message);
             }
             None => {
-                let problem = Problem::error(
+                let problem = DefinitionProblem::error(
                     "unknown_artifact",
-                    format!("no step makes the artifact {}", quoted(name)),
+                    format!("no step makes the artifact {}", quote(name)),
                 );
-                at.add(problem.among(at.report(), name, made.keys().map(|known| known.as_str())));
+                at.add(problem.with_hint(at.report(), name, made.keys().map(|known| known.as_str())));
             }
         }
     }
 }
 
 /// Outputs of the build must be unique, because `build.<output>` does not name a step.
-fn outputs(draft: &Draft<'_>) {
+fn check_outputs(draft: &DefinitionDraft<'_>) {
     let mut seen: BTreeMap<&str, &StepId> = BTreeMap::new();
-    for Site { value, at } in &draft.build {
+    for LocatedValue { value, at } in &draft.build {
         for (at, name) in at.get("outputs").into_iter().flat_map(|at| at.texts()) {
             if let Some(first) = seen.insert(name, &value.id) {
                 at.error(
                     "duplicate_output",
                     format!(
                         "the build has an output {} of the step `{first}` already; choose another name",
-                        quoted(name)
+                        quote(name)
                     ),
                 );
             }

@@ -3,64 +3,64 @@
 use std::ops::Range;
 
 use berth_core::expression::{self, Context};
-use berth_core::pipeline::model::Step;
-use berth_core::pipeline::secrets::Phase;
-use berth_core::wording::quoted;
+use berth_core::pipeline::model::StepDefinition;
+use berth_core::pipeline::secrets::StepPhase;
+use berth_core::wording::quote;
 
-use super::graph::Graph;
-use super::references::{Known, Scope};
-use crate::cursor::{Cursor, Site};
-use crate::read::Draft;
-use crate::report::Problem;
-use crate::tree::Value;
+use super::graph::StepGraph;
+use super::references::{KnownNames, ReferenceScope};
+use crate::cursor::{NodeCursor, LocatedValue};
+use crate::read::DefinitionDraft;
+use crate::report::DefinitionProblem;
+use crate::tree::YamlValue;
 
-pub(super) fn check(draft: &Draft<'_>, build: &Graph, stages: &Graph) {
-    let known = Known::of(draft);
-    for (phase, steps, graph) in [(Phase::Build, &draft.build, build), (Phase::Stages, &draft.steps, stages)]
+pub(super) fn check(draft: &DefinitionDraft<'_>, build: &StepGraph, stages: &StepGraph) {
+    let known = KnownNames::from_draft(draft);
+    for (phase, steps, graph) in [(StepPhase::Build, &draft.build, build), (StepPhase::Stages, &draft.steps, stages)]
     {
         for step in steps {
-            in_step(step, &Scope { known: &known, phase, step: &step.value, graph });
+            check_step(step, &ReferenceScope { known: &known, phase, step: &step.value, graph });
         }
     }
 }
 
-fn in_step(step: &Site<'_, Step>, scope: &Scope<'_>) {
+fn check_step(step: &LocatedValue<'_, StepDefinition>, scope: &ReferenceScope<'_>) {
     let part = |name: &str| step.at.get(name);
     for (at, text) in part("env").into_iter().flat_map(|at| at.texts()) {
-        in_text(&at, text, scope);
+        check_text(&at, text, scope);
     }
     for param in part("params").into_iter().flat_map(|at| at.children()) {
         let is_shell = param.pointer.ends_with("/params/run");
         for (at, text) in param.texts() {
-            if is_shell { no_expression(&at, text) } else { in_text(&at, text, scope) }
+            if is_shell { refuse_expression(&at, text) } else { check_text(&at, text, scope) }
         }
     }
     if let Some(at) = part("if") {
-        in_condition(&at, scope);
+        check_condition(&at, scope);
     }
 }
 
-fn in_text(at: &Cursor<'_>, text: &str, scope: &Scope<'_>) {
-    let mut finder = Finder::new(at, text);
+fn check_text(at: &NodeCursor<'_>, text: &str, scope: &ReferenceScope<'_>) {
+    let mut finder = SourceLocator::new(at, text);
     match expression::templates(text) {
         Ok(templates) => {
             for template in templates {
-                let place = finder.find(template.whole.clone());
-                in_expression(
-                    &Found { at, text, whole: template.whole, inner: template.inner, place },
+                let place = finder.locate(template.whole.clone());
+                check_expression(
+                    &LocatedExpression { at, text, whole: template.whole, inner: template.inner, place },
                     scope,
                 );
             }
         }
-        Err(expression::Unclosed(start)) => {
-            let problem = Problem::error("bad_expression", "`${{` is never closed; add `}}`");
-            at.add_at(&finder.find(start..text.len()), problem);
+        Err(expression::UnclosedTemplate(start)) => {
+            let problem = DefinitionProblem::error("bad_expression", "`${{` is never closed; add `}}`");
+            at.add_at(&finder.locate(start..text.len()), problem);
         }
     }
 }
 
-fn in_condition(at: &Cursor<'_>, scope: &Scope<'_>) {
-    let Value::Text(text) = &at.node.value else { return };
+fn check_condition(at: &NodeCursor<'_>, scope: &ReferenceScope<'_>) {
+    let YamlValue::Text(text) = &at.node.value else { return };
     let inner = expression::condition_range(text);
     if text[inner.clone()].contains("${{") {
         at.error("bad_expression", "write the whole condition in one `${{ }}`, or without");
@@ -73,13 +73,13 @@ fn in_condition(at: &Cursor<'_>, scope: &Scope<'_>) {
             "a condition must not depend on a secret: whether the step runs would reveal it",
         );
     }
-    let place = Finder::new(at, text).find(inner.clone());
-    in_expression(&Found { at, text, whole: inner.clone(), inner, place }, scope);
+    let place = SourceLocator::new(at, text).locate(inner.clone());
+    check_expression(&LocatedExpression { at, text, whole: inner.clone(), inner, place }, scope);
 }
 
 /// An expression in a text, with its position in the source.
-struct Found<'c, 'a> {
-    at: &'c Cursor<'a>,
+struct LocatedExpression<'c, 'a> {
+    at: &'c NodeCursor<'a>,
     text: &'c str,
     whole: Range<usize>,
     inner: Range<usize>,
@@ -87,8 +87,8 @@ struct Found<'c, 'a> {
     place: Range<usize>,
 }
 
-fn in_expression(found: &Found<'_, '_>, scope: &Scope<'_>) {
-    let Found { at, text, whole, inner, place } = found;
+fn check_expression(found: &LocatedExpression<'_, '_>, scope: &ReferenceScope<'_>) {
+    let LocatedExpression { at, text, whole, inner, place } = found;
     // Columns are exact only if the source contains the expression verbatim, without escapes or folded lines.
     let exact = place.len() == whole.len();
     let locate = |range: &Range<usize>| {
@@ -100,7 +100,7 @@ fn in_expression(found: &Found<'_, '_>, scope: &Scope<'_>) {
         Err(errors) => {
             for error in errors {
                 let problem =
-                    Problem { suggestion: error.suggestion, ..Problem::error(error.code, error.message) };
+                    DefinitionProblem { suggestion: error.suggestion, ..DefinitionProblem::error(error.code, error.message) };
                 at.add_at(&locate(&error.range), problem);
             }
             return;
@@ -114,7 +114,7 @@ fn in_expression(found: &Found<'_, '_>, scope: &Scope<'_>) {
 }
 
 /// Expressions are not allowed in shell text, because their values would become part of the program.
-fn no_expression(at: &Cursor<'_>, text: &str) {
+fn refuse_expression(at: &NodeCursor<'_>, text: &str) {
     let Some(start) = text.find("${{") else { return };
     let template = expression::templates(text).ok().and_then(|found| found.into_iter().next());
     let (range, inner) = match &template {
@@ -125,11 +125,11 @@ fn no_expression(at: &Cursor<'_>, text: &str) {
     let rewrite = format!("env: {{ {variable}: \"${{{{ {inner} }}}}\" }}");
     let message = format!(
         "`run` must not contain expressions, because their values would become shell code. Pass {} through the step's {rewrite} and write \"${variable}\" in the script",
-        quoted(inner)
+        quote(inner)
     );
     at.add_at(
-        &Finder::new(at, text).find(range),
-        Problem::error("expression_in_run", message).suggesting(rewrite),
+        &SourceLocator::new(at, text).locate(range),
+        DefinitionProblem::error("expression_in_run", message).with_suggestion(rewrite),
     );
 }
 
@@ -146,21 +146,21 @@ fn variable_for(expression: &str) -> String {
 }
 
 /// Locates parts of a parsed text in the source, in order.
-struct Finder<'t> {
+struct SourceLocator<'t> {
     text: &'t str,
     source: &'t str,
     start: usize,
     searched: usize,
 }
 
-impl<'t> Finder<'t> {
-    fn new(at: &Cursor<'t>, text: &'t str) -> Self {
+impl<'t> SourceLocator<'t> {
+    fn new(at: &NodeCursor<'t>, text: &'t str) -> Self {
         let range = &at.node.range;
         Self { text, source: at.report().source().slice(range), start: range.start, searched: 0 }
     }
 
     /// The range of a part in the source, or of the whole value if escapes or folding changed the text.
-    fn find(&mut self, part: Range<usize>) -> Range<usize> {
+    fn locate(&mut self, part: Range<usize>) -> Range<usize> {
         let wanted = &self.text[part];
         let found = self.source.get(self.searched..).and_then(|rest| rest.find(wanted));
         match found {

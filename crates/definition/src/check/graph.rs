@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 
 use berth_core::pipeline::grammar::StepId;
-use berth_core::pipeline::model::Step;
-use berth_core::wording::quoted;
+use berth_core::pipeline::model::StepDefinition;
+use berth_core::wording::quote;
 
 use super::ids;
-use crate::cursor::Site;
-use crate::report::Problem;
+use crate::cursor::LocatedValue;
+use crate::report::DefinitionProblem;
 
 /// The order of the steps of one phase.
-pub(super) struct Graph {
+pub(super) struct StepGraph {
     places: BTreeMap<StepId, usize>,
     /// `before[later][earlier]`; `None` for the steps of a cycle.
     before: Vec<Option<Vec<bool>>>,
 }
 
-impl Graph {
+impl StepGraph {
     /// Builds the graph and reports problems with the `needs` of `steps`. `others` are the steps of the other phase.
-    pub(super) fn of(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) -> Self {
-        unknown_needs(steps, others);
+    pub(super) fn build(steps: &[LocatedValue<'_, StepDefinition>], others: &[LocatedValue<'_, StepDefinition>]) -> Self {
+        check_needs(steps, others);
         let mut places: BTreeMap<StepId, usize> = BTreeMap::new();
         for (index, step) in steps.iter().enumerate() {
             // Duplicate ids are reported elsewhere; here the first step keeps the id.
@@ -48,7 +48,7 @@ impl Graph {
 
 /// Topological sort. When no step is ready, the rest contains a cycle: it is reported and removed, and the sort
 /// continues.
-fn order(steps: &[Site<'_, Step>], needs: &[Vec<usize>]) -> Vec<Option<Vec<bool>>> {
+fn order(steps: &[LocatedValue<'_, StepDefinition>], needs: &[Vec<usize>]) -> Vec<Option<Vec<bool>>> {
     let mut before: Vec<Option<Vec<bool>>> = vec![None; steps.len()];
     let mut done = vec![false; steps.len()];
     loop {
@@ -78,7 +78,7 @@ fn order(steps: &[Site<'_, Step>], needs: &[Vec<usize>]) -> Vec<Option<Vec<bool>
     }
 }
 
-fn unknown_needs(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) {
+fn check_needs(steps: &[LocatedValue<'_, StepDefinition>], others: &[LocatedValue<'_, StepDefinition>]) {
     for step in steps {
         for (at, id) in step.at.get("needs").into_iter().flat_map(|at| at.texts()) {
             if StepId::parse(id).is_err() || ids(steps).any(|known| known == id) {
@@ -87,12 +87,12 @@ fn unknown_needs(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) {
             let problem = if ids(others).any(|known| known == id) {
                 let message = format!(
                     "{} is not in the same part: the build always finishes before any stage starts, so remove it",
-                    quoted(id)
+                    quote(id)
                 );
-                Problem::error("unknown_step", message)
+                DefinitionProblem::error("unknown_step", message)
             } else {
-                let problem = Problem::error("unknown_step", format!("there is no step {}", quoted(id)));
-                problem.among(at.report(), id, ids(steps))
+                let problem = DefinitionProblem::error("unknown_step", format!("there is no step {}", quote(id)));
+                problem.with_hint(at.report(), id, ids(steps))
             };
             at.add(problem);
         }
@@ -115,7 +115,7 @@ fn cycle(needs: &[Vec<usize>], done: &[bool], start: usize) -> Vec<usize> {
     path
 }
 
-fn report_cycle(steps: &[Site<'_, Step>], cycle: &[usize]) {
+fn report_cycle(steps: &[LocatedValue<'_, StepDefinition>], cycle: &[usize]) {
     let Some(first) = cycle.first().map(|index| &steps[*index]) else { return };
     let round: Vec<&str> =
         cycle.iter().chain(cycle.first()).map(|index| steps[*index].value.id.as_str()).collect();
@@ -124,5 +124,5 @@ fn report_cycle(steps: &[Site<'_, Step>], cycle: &[usize]) {
         _ => format!("these steps wait for each other: {}; remove one of the needs", round.join(" → ")),
     };
     let place = first.at.get("needs").unwrap_or_else(|| first.at.clone());
-    place.add_at_key(Problem::error("cycle", message));
+    place.add_at_key(DefinitionProblem::error("cycle", message));
 }

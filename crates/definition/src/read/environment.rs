@@ -1,21 +1,21 @@
 //! Reads ephemeral environments.
 
 use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
-use berth_core::pipeline::model::{Environment, OnRelease, ReleaseRule, Trigger};
+use berth_core::pipeline::model::{EnvironmentDefinition, ReleaseAction, ReleaseCondition, ClaimTrigger};
 
 use super::branch;
 use super::stage::{skip, vars};
-use crate::cursor::{Cursor, Read};
-use crate::report::Problem;
-use crate::tree::Value;
+use crate::cursor::{NodeCursor, ReadNode};
+use crate::report::DefinitionProblem;
+use crate::tree::YamlValue;
 
-pub(super) fn environment(at: &Cursor<'_>) -> Option<Environment> {
+pub(super) fn read_environment(at: &NodeCursor<'_>) -> Option<EnvironmentDefinition> {
     // `qa-1:` without a value is valid, because all fields are optional.
-    if matches!(at.node.value, Value::Null) {
-        return Some(Environment {
+    if matches!(at.node.value, YamlValue::Null) {
+        return Some(EnvironmentDefinition {
             triggers: Vec::new(),
             release: Vec::new(),
-            on_release: OnRelease::default(),
+            on_release: ReleaseAction::default(),
             ttl: None,
             labels: Vec::new(),
             vars: std::collections::BTreeMap::default(),
@@ -25,9 +25,9 @@ pub(super) fn environment(at: &Cursor<'_>) -> Option<Environment> {
     let fields = at.fields(&["triggers", "release", "on_release", "ttl", "labels", "vars", "skip"])?;
     let rules =
         |name, what| fields.get(name).and_then(|at| at.items(what, LIST_ITEMS_MAX)).unwrap_or_default();
-    Some(Environment {
-        triggers: rules("triggers", "triggers").iter().filter_map(trigger).collect(),
-        release: rules("release", "release rules").iter().filter_map(release_rule).collect(),
+    Some(EnvironmentDefinition {
+        triggers: rules("triggers", "triggers").iter().filter_map(read_trigger).collect(),
+        release: rules("release", "release rules").iter().filter_map(read_release_rule).collect(),
         on_release: fields.read("on_release").unwrap_or_default(),
         ttl: fields.get("ttl").and_then(|at| at.duration(1, DURATION_S_MAX)),
         labels: fields.list("labels", "labels"),
@@ -36,62 +36,62 @@ pub(super) fn environment(at: &Cursor<'_>) -> Option<Environment> {
     })
 }
 
-impl Read for OnRelease {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        at.choice(&[("none", OnRelease::None), ("deploy_tracked", OnRelease::DeployTracked)])
+impl ReadNode for ReleaseAction {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
+        at.choice(&[("none", ReleaseAction::None), ("deploy_tracked", ReleaseAction::DeployTracked)])
     }
 }
 
 #[derive(Clone, Copy)]
-enum On {
+enum TriggerKind {
     Api,
     PullRequest,
     PrClosed,
     Timeout,
 }
 
-fn trigger(at: &Cursor<'_>) -> Option<Trigger> {
+fn read_trigger(at: &NodeCursor<'_>) -> Option<ClaimTrigger> {
     let fields = at.fields(&["on", "target_branches"])?;
     let on = fields.require("on")?;
-    let kind = on.choice(&[("api", On::Api), ("pull_request", On::PullRequest)])?;
+    let kind = on.choice(&[("api", TriggerKind::Api), ("pull_request", TriggerKind::PullRequest)])?;
     let branches = fields.get("target_branches");
     match kind {
-        On::PullRequest => {
+        TriggerKind::PullRequest => {
             let message =
                 "pull request triggers are not active yet: the environment can be claimed through the API";
-            on.add(Problem::warning("not_active_yet", message));
+            on.add(DefinitionProblem::warning("not_active_yet", message));
             let branches = branches.and_then(|at| at.items("branches", LIST_ITEMS_MAX)).unwrap_or_default();
-            Some(Trigger::PullRequest { target_branches: branches.iter().filter_map(branch).collect() })
+            Some(ClaimTrigger::PullRequest { target_branches: branches.iter().filter_map(branch).collect() })
         }
         // The API trigger is always implied.
         _ => {
-            only_for(branches.as_ref(), "target_branches", "pull_request");
+            refuse_unless_kind(branches.as_ref(), "target_branches", "pull_request");
             None
         }
     }
 }
 
-fn release_rule(at: &Cursor<'_>) -> Option<ReleaseRule> {
+fn read_release_rule(at: &NodeCursor<'_>) -> Option<ReleaseCondition> {
     let fields = at.fields(&["on", "after_idle"])?;
     let on = fields.require("on")?;
-    let kind = on.choice(&[("api", On::Api), ("pr_closed", On::PrClosed), ("timeout", On::Timeout)])?;
-    if let On::Timeout = kind {
+    let kind = on.choice(&[("api", TriggerKind::Api), ("pr_closed", TriggerKind::PrClosed), ("timeout", TriggerKind::Timeout)])?;
+    if let TriggerKind::Timeout = kind {
         let after_idle = fields.require("after_idle")?.duration(1, DURATION_S_MAX)?;
-        return Some(ReleaseRule::Timeout { after_idle });
+        return Some(ReleaseCondition::Timeout { after_idle });
     }
-    only_for(fields.get("after_idle").as_ref(), "after_idle", "timeout");
-    if let On::PrClosed = kind {
+    refuse_unless_kind(fields.get("after_idle").as_ref(), "after_idle", "timeout");
+    if let TriggerKind::PrClosed = kind {
         let message =
             "release on a closed pull request is not active yet: sessions end by release, expiry or timeout";
-        on.add(Problem::warning("not_active_yet", message));
-        return Some(ReleaseRule::PrClosed);
+        on.add(DefinitionProblem::warning("not_active_yet", message));
+        return Some(ReleaseCondition::PrClosed);
     }
     None
 }
 
-fn only_for(at: Option<&Cursor<'_>>, field: &str, kind: &str) {
+fn refuse_unless_kind(at: Option<&NodeCursor<'_>>, field: &str, kind: &str) {
     if let Some(at) = at {
-        at.add_at_key(Problem::error(
+        at.add_at_key(DefinitionProblem::error(
             "unknown_field",
             format!("`{field}` is only allowed with `on: {kind}`; remove it"),
         ));

@@ -14,35 +14,35 @@ use berth_core::pipeline::grammar::{Label, is_branch};
 use berth_core::pipeline::limits::{
     ENVIRONMENTS_MAX, LIST_ITEMS_MAX, NOTIFICATIONS_MAX, PATTERN_BYTES_MAX, STAGES_MAX, STEPS_MAX,
 };
-use berth_core::pipeline::model::{Analysis, Definition, Environment, Notification, Stage, Step};
+use berth_core::pipeline::model::{AnalysisOptions, PipelineDefinition, EnvironmentDefinition, NotificationRule, StageDefinition, StepDefinition};
 use berth_core::webhook;
-use berth_core::wording::quoted;
+use berth_core::wording::quote;
 use globset::GlobBuilder;
 
-use self::environment::environment;
+use self::environment::read_environment;
 use self::stage::{StageDefaults, stage};
-use self::step::{Previous, step};
-use super::cursor::{Cursor, Fields, Read, Site};
-use super::report::Problem;
+use self::step::{PreviousStep, step};
+use super::cursor::{NodeCursor, FieldReader, ReadNode, LocatedValue};
+use super::report::DefinitionProblem;
 
 /// A definition whose references have not been checked yet.
-pub(super) struct Draft<'a> {
-    head: Head,
-    pub(super) build: Vec<Site<'a, Step>>,
-    pub(super) stages: Vec<Site<'a, Stage>>,
-    pub(super) steps: Vec<Site<'a, Step>>,
-    pub(super) environments: Vec<Site<'a, (EnvName, Environment)>>,
+pub(super) struct DefinitionDraft<'a> {
+    head: DraftHeader,
+    pub(super) build: Vec<LocatedValue<'a, StepDefinition>>,
+    pub(super) stages: Vec<LocatedValue<'a, StageDefinition>>,
+    pub(super) steps: Vec<LocatedValue<'a, StepDefinition>>,
+    pub(super) environments: Vec<LocatedValue<'a, (EnvName, EnvironmentDefinition)>>,
 }
 
-struct Head {
+struct DraftHeader {
     name: DisplayName,
     tracks: Option<String>,
     paths: Vec<String>,
-    analysis: Analysis,
-    notifications: Vec<Notification>,
+    analysis: AnalysisOptions,
+    notifications: Vec<NotificationRule>,
 }
 
-pub(super) fn document<'a>(root: &Cursor<'a>) -> Option<Draft<'a>> {
+pub(super) fn read_document<'a>(root: &NodeCursor<'a>) -> Option<DefinitionDraft<'a>> {
     let file = root.fields(&["version", "pipeline"])?;
     version(&file);
     let fields = file.require("pipeline")?.fields(&[
@@ -57,39 +57,39 @@ pub(super) fn document<'a>(root: &Cursor<'a>) -> Option<Draft<'a>> {
         "analysis",
         "notifications",
     ])?;
-    let head = Head {
+    let head = DraftHeader {
         name: name(&fields)?,
         tracks: fields.get("tracks").and_then(|at| branch(&at)),
-        paths: fields.list::<Glob>("paths", "globs").into_iter().map(|Glob(pattern)| pattern).collect(),
+        paths: fields.list::<PathGlob>("paths", "globs").into_iter().map(|PathGlob(pattern)| pattern).collect(),
         analysis: analysis(&fields).unwrap_or_default(),
         notifications: notifications(&fields),
     };
     let defaults = fields.get("stage_defaults").and_then(|at| StageDefaults::read(&at)).unwrap_or_default();
     let stages = items(&fields, "stages", STAGES_MAX);
-    let draft = Draft {
+    let draft = DefinitionDraft {
         head,
         build: steps(&fields, "build"),
         stages: stages
             .into_iter()
-            .filter_map(|at| Some(Site { value: stage(&at, &defaults)?, at }))
+            .filter_map(|at| Some(LocatedValue { value: stage(&at, &defaults)?, at }))
             .collect(),
         steps: steps(&fields, "steps"),
         environments: environments(&fields),
     };
-    something_to_do(&fields, &draft);
+    check_not_empty(&fields, &draft);
     Some(draft)
 }
 
-impl Draft<'_> {
+impl DefinitionDraft<'_> {
     pub(super) fn tracks(&self) -> Option<&str> {
         self.head.tracks.as_deref()
     }
 
-    pub(super) fn into_definition(self) -> Definition {
-        fn values<T>(sites: Vec<Site<'_, T>>) -> impl Iterator<Item = T> {
+    pub(super) fn into_definition(self) -> PipelineDefinition {
+        fn values<T>(sites: Vec<LocatedValue<'_, T>>) -> impl Iterator<Item = T> {
             sites.into_iter().map(|site| site.value)
         }
-        Definition {
+        PipelineDefinition {
             name: self.head.name,
             tracks: self.head.tracks,
             paths: self.head.paths,
@@ -103,48 +103,48 @@ impl Draft<'_> {
     }
 }
 
-fn version(file: &Fields<'_>) {
+fn version(file: &FieldReader<'_>) {
     let Some(at) = file.require("version") else { return };
-    if !matches!(&at.node.value, super::tree::Value::Number { text, .. } if text == "1") {
+    if !matches!(&at.node.value, super::tree::YamlValue::Number { text, .. } if text == "1") {
         at.add(
-            Problem::error(
+            DefinitionProblem::error(
                 "unsupported_version",
                 "this version of the format is unknown; write `version: 1`",
             )
-            .suggesting("1"),
+            .with_suggestion("1"),
         );
     }
 }
 
 /// A missing name is reported and replaced, so that the rest is still read.
-fn name(fields: &Fields<'_>) -> Option<DisplayName> {
-    fields.required("name").or_else(|| DisplayName::parse("unnamed").ok())
+fn name(fields: &FieldReader<'_>) -> Option<DisplayName> {
+    fields.read_required("name").or_else(|| DisplayName::parse("unnamed").ok())
 }
 
-fn items<'a>(fields: &Fields<'a>, field: &str, items_max: usize) -> Vec<Cursor<'a>> {
+fn items<'a>(fields: &FieldReader<'a>, field: &str, items_max: usize) -> Vec<NodeCursor<'a>> {
     fields.get(field).and_then(|at| at.items(field, items_max)).unwrap_or_default()
 }
 
-fn steps<'a>(fields: &Fields<'a>, field: &str) -> Vec<Site<'a, Step>> {
-    let mut previous = Previous::default();
+fn steps<'a>(fields: &FieldReader<'a>, field: &str) -> Vec<LocatedValue<'a, StepDefinition>> {
+    let mut previous = PreviousStep::default();
     items(fields, field, STEPS_MAX)
         .into_iter()
-        .filter_map(|at| Some(Site { value: step(&at, &mut previous)?, at }))
+        .filter_map(|at| Some(LocatedValue { value: step(&at, &mut previous)?, at }))
         .collect()
 }
 
-fn environments<'a>(fields: &Fields<'a>) -> Vec<Site<'a, (EnvName, Environment)>> {
+fn environments<'a>(fields: &FieldReader<'a>) -> Vec<LocatedValue<'a, (EnvName, EnvironmentDefinition)>> {
     let entries =
         fields.get("ephemeral_environments").and_then(|at| at.entries("environments", ENVIRONMENTS_MAX));
     let mut found = Vec::new();
     for (key, at) in entries.unwrap_or_default() {
-        let read = environment(&at);
+        let read = read_environment(&at);
         match EnvName::parse(key) {
-            Ok(name) => found.extend(read.map(|environment| Site { value: (name, environment), at })),
+            Ok(name) => found.extend(read.map(|environment| LocatedValue { value: (name, environment), at })),
             Err(InvalidName(why)) => {
-                at.add_at_key(Problem::error(
+                at.add_at_key(DefinitionProblem::error(
                     "invalid_name",
-                    format!("the environment name {} {why}", quoted(key)),
+                    format!("the environment name {} {why}", quote(key)),
                 ));
             }
         }
@@ -152,7 +152,7 @@ fn environments<'a>(fields: &Fields<'a>) -> Vec<Site<'a, (EnvName, Environment)>
     found
 }
 
-fn something_to_do(fields: &Fields<'_>, draft: &Draft<'_>) {
+fn check_not_empty(fields: &FieldReader<'_>, draft: &DefinitionDraft<'_>) {
     let absent = |name: &str| fields.at.get(name).is_none();
     if draft.stages.is_empty()
         && draft.environments.is_empty()
@@ -160,10 +160,10 @@ fn something_to_do(fields: &Fields<'_>, draft: &Draft<'_>) {
         && absent("ephemeral_environments")
     {
         let message = "there is nowhere to deploy to; add `stages` or `ephemeral_environments`";
-        fields.at.add_at_key(Problem::error("nothing_to_deploy_to", message));
+        fields.at.add_at_key(DefinitionProblem::error("nothing_to_deploy_to", message));
     }
     if draft.steps.is_empty() && fields.at.get("steps").is_none_or(|at| at.children().is_empty()) {
-        fields.at.add_at_key(Problem::error(
+        fields.at.add_at_key(DefinitionProblem::error(
             "no_steps",
             "there is nothing to do; add at least one step under `steps`",
         ));
@@ -171,7 +171,7 @@ fn something_to_do(fields: &Fields<'_>, draft: &Draft<'_>) {
     for empty in ["stages", "ephemeral_environments"] {
         let both_empty = draft.stages.is_empty() && draft.environments.is_empty();
         if let Some(at) = fields.at.get(empty).filter(|at| both_empty && at.children().is_empty()) {
-            at.add_at_key(Problem::error(
+            at.add_at_key(DefinitionProblem::error(
                 "nothing_to_deploy_to",
                 format!("`{empty}` is empty; there is nowhere to deploy to"),
             ));
@@ -179,16 +179,16 @@ fn something_to_do(fields: &Fields<'_>, draft: &Draft<'_>) {
     }
 }
 
-pub(super) fn branch(at: &Cursor<'_>) -> Option<String> {
+pub(super) fn branch(at: &NodeCursor<'_>) -> Option<String> {
     const NO_BRANCH: InvalidName = InvalidName("is not a branch name");
-    at.parsed("invalid_name", |text| if is_branch(text) { Ok(text.to_owned()) } else { Err(NO_BRANCH) })
+    at.parse_text("invalid_name", |text| if is_branch(text) { Ok(text.to_owned()) } else { Err(NO_BRANCH) })
 }
 
 /// A pattern for changed files.
-struct Glob(String);
+struct PathGlob(String);
 
-impl Read for Glob {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
+impl ReadNode for PathGlob {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
         let text = at.text()?;
         let compiled = GlobBuilder::new(text).literal_separator(true).build();
         match compiled {
@@ -200,38 +200,38 @@ impl Read for Glob {
                 at.error("bad_glob", "a glob is matched against paths from the root of the repository, like `services/shop/**`");
                 None
             }
-            Ok(_) => Some(Glob(text.to_owned())),
+            Ok(_) => Some(PathGlob(text.to_owned())),
             Err(error) => {
-                at.error("bad_glob", format!("{} is not a valid glob: {}", quoted(text), error.kind()));
+                at.error("bad_glob", format!("{} is not a valid glob: {}", quote(text), error.kind()));
                 None
             }
         }
     }
 }
 
-fn analysis(fields: &Fields<'_>) -> Option<Analysis> {
+fn analysis(fields: &FieldReader<'_>) -> Option<AnalysisOptions> {
     let analysis = fields.get("analysis")?.fields(&["on_failure"])?;
-    Some(Analysis { on_failure: analysis.read("on_failure").unwrap_or_default() })
+    Some(AnalysisOptions { on_failure: analysis.read("on_failure").unwrap_or_default() })
 }
 
-fn notifications(fields: &Fields<'_>) -> Vec<Notification> {
+fn notifications(fields: &FieldReader<'_>) -> Vec<NotificationRule> {
     let each = items(fields, "notifications", NOTIFICATIONS_MAX);
     each.iter()
         .filter_map(|at| {
             let fields = at.fields(&["webhook", "events"])?;
             let events = fields.require("events").and_then(|at| at.items("events", LIST_ITEMS_MAX));
             let events = events.unwrap_or_default().iter().filter_map(event).collect();
-            Some(Notification { webhook: fields.required::<Label>("webhook")?, events })
+            Some(NotificationRule { webhook: fields.read_required::<Label>("webhook")?, events })
         })
         .collect()
 }
 
-fn event(at: &Cursor<'_>) -> Option<String> {
+fn event(at: &NodeCursor<'_>) -> Option<String> {
     let text = at.text()?;
-    if webhook::is_known(text) {
+    if webhook::is_event_kind(text) {
         return Some(text.to_owned());
     }
-    let problem = Problem::error("unknown_value", format!("there is no event {}", quoted(text)));
-    at.add(problem.among(at.report(), text, webhook::known()));
+    let problem = DefinitionProblem::error("unknown_value", format!("there is no event {}", quote(text)));
+    at.add(problem.with_hint(at.report(), text, webhook::all_event_kinds()));
     None
 }

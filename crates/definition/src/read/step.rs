@@ -8,27 +8,27 @@ use berth_core::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId
 use berth_core::pipeline::limits::{
     MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
 };
-use berth_core::pipeline::model::{Artifact, Condition, Retry, Step, StepType};
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::model::{Artifact, StepCondition, RetryPolicy, StepDefinition, StepType};
+use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::registry::TypeRef;
-use berth_core::step::{Network, OnLost};
-use berth_core::wording::quoted;
+use berth_core::step::{NetworkAccess, OnLost};
+use berth_core::wording::quote;
 use serde_json::{Map, Value as Json};
 
-use crate::cursor::{Cursor, Fields, Read, word};
-use crate::report::Problem;
+use crate::cursor::{NodeCursor, FieldReader, ReadNode, parse_key};
+use crate::report::DefinitionProblem;
 use crate::step::spec::PLANNED;
 use crate::step::{BUILTINS, StepSpec};
-use crate::tree::Value;
+use crate::tree::YamlValue;
 
 /// The previous step, on which a step without `needs` depends.
 #[derive(Default)]
-pub(super) struct Previous {
+pub(super) struct PreviousStep {
     id: Option<StepId>,
     count: usize,
 }
 
-pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
+pub(super) fn step(at: &NodeCursor<'_>, previous: &mut PreviousStep) -> Option<StepDefinition> {
     let fields = at.fields(&[
         "name",
         "id",
@@ -49,11 +49,11 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
         "if",
     ])?;
     previous.count += 1;
-    let name = fields.required::<DisplayName>("name").or_else(|| DisplayName::parse("unnamed").ok())?;
+    let name = fields.read_required::<DisplayName>("name").or_else(|| DisplayName::parse("unnamed").ok())?;
     let id = id(&fields, &name, previous.count)?;
-    let kind = fields.required::<StepType>("type").unwrap_or(StepType::Custom(String::new()));
+    let kind = fields.read_required::<StepType>("type").unwrap_or(StepType::Custom(String::new()));
     let spec = match kind {
-        StepType::Builtin(builtin) => Some(StepSpec::of(builtin)),
+        StepType::Builtin(builtin) => Some(StepSpec::for_type(builtin)),
         StepType::Custom(_) => None,
     };
     let idempotent = fields.read("idempotent").unwrap_or(spec.is_some_and(|spec| spec.idempotent));
@@ -71,9 +71,9 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
         fields
             .at
             .descend(&format!("/secret_files/{twice}"))
-            .add_at_key(Problem::error("duplicate_variable", message));
+            .add_at_key(DefinitionProblem::error("duplicate_variable", message));
     }
-    Some(Step {
+    Some(StepDefinition {
         name,
         id,
         kind,
@@ -85,7 +85,7 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
         outputs: fields.list("outputs", "outputs"),
         artifacts: fields
             .get("artifacts")
-            .map(|at| at.named("artifacts", word(ArtifactName::parse), Artifact::read))
+            .map(|at| at.named_entries("artifacts", parse_key(ArtifactName::parse), Artifact::read))
             .unwrap_or_default(),
         timeout: fields.get("timeout").and_then(|at| at.duration(1, STEP_TIMEOUT_S_MAX)),
         retry: fields.read("retry"),
@@ -98,7 +98,7 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
 }
 
 /// The id of a step, with a fallback if it cannot be read, so that checks of other steps still work.
-fn id(fields: &Fields<'_>, name: &DisplayName, count: usize) -> Option<StepId> {
+fn id(fields: &FieldReader<'_>, name: &DisplayName, count: usize) -> Option<StepId> {
     let fallback = || StepId::parse(&format!("step-{count}")).ok();
     if fields.at.get("id").is_some() {
         return fields.read("id").or_else(fallback);
@@ -111,8 +111,8 @@ fn id(fields: &Fields<'_>, name: &DisplayName, count: usize) -> Option<StepId> {
     })
 }
 
-impl Read for StepType {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
+impl ReadNode for StepType {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
         let text = at.text()?;
         if let Some(spec) = StepSpec::by_name(text) {
             return Some(StepType::Builtin(spec.kind));
@@ -121,47 +121,47 @@ impl Read for StepType {
             return Some(StepType::Custom(text.to_owned()));
         }
         let problem = if PLANNED.contains(&text) {
-            Problem::error(
+            DefinitionProblem::error(
                 "not_yet",
                 format!("the step type `{text}` is not available yet; use `script` instead"),
             )
         } else {
             let problem =
-                Problem::error("unknown_step_type", format!("there is no step type {}", quoted(text)));
-            problem.among(at.report(), text, BUILTINS.iter().map(|spec| spec.name))
+                DefinitionProblem::error("unknown_step_type", format!("there is no step type {}", quote(text)));
+            problem.with_hint(at.report(), text, BUILTINS.iter().map(|spec| spec.name))
         };
         at.add(problem);
         None
     }
 }
 
-impl Read for OnLost {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
+impl ReadNode for OnLost {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
         at.choice(&[("ask", OnLost::Ask), ("retry", OnLost::Retry), ("fail", OnLost::Fail)])
     }
 }
 
-impl Read for Network {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
-        at.choice(&Network::ALL.map(|network| (network.as_str(), network)))
+impl ReadNode for NetworkAccess {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
+        at.choice(&NetworkAccess::ALL.map(|network| (network.as_str(), network)))
     }
 }
 
-impl Read for Retry {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
+impl ReadNode for RetryPolicy {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
         let fields = at.fields(&["attempts", "backoff"])?;
-        Some(Retry {
+        Some(RetryPolicy {
             attempts: fields.require("attempts")?.whole_number(1, RETRY_ATTEMPTS_MAX)?,
             backoff: match fields.get("backoff") {
                 Some(at) => at.duration(0, RETRY_BACKOFF_S_MAX)?,
-                None => Seconds::from_secs(0),
+                None => DurationSeconds::from_secs(0),
             },
         })
     }
 }
 
-impl Read for Artifact {
-    fn read(at: &Cursor<'_>) -> Option<Self> {
+impl ReadNode for Artifact {
+    fn read(at: &NodeCursor<'_>) -> Option<Self> {
         let fields = at.fields(&["path"])?;
         let at = fields.require("path")?;
         let path = at.text()?;
@@ -170,7 +170,7 @@ impl Read for Artifact {
         if path.is_empty() || path.len() > PATH_BYTES_MAX || !inside {
             at.error(
                 "bad_path",
-                format!("{} must be a path inside the workspace, like `dist/`", quoted(path)),
+                format!("{} must be a path inside the workspace, like `dist/`", quote(path)),
             );
             return None;
         }
@@ -179,49 +179,49 @@ impl Read for Artifact {
 }
 
 /// Environment variables are text: `3`, `true` and `1.10` are passed as written.
-fn env(fields: &Fields<'_>) -> BTreeMap<EnvVarName, String> {
+fn env(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, String> {
     let Some(at) = fields.get("env") else { return BTreeMap::new() };
-    at.named("variables", variable, |at| match &at.node.value {
-        Value::Text(text) | Value::Number { text, .. } => Some(text.clone()),
-        Value::Bool(value) => Some(value.to_string()),
-        Value::Null | Value::List(_) | Value::Map(_) => {
+    at.named_entries("variables", variable, |at| match &at.node.value {
+        YamlValue::Text(text) | YamlValue::Number { text, .. } => Some(text.clone()),
+        YamlValue::Bool(value) => Some(value.to_string()),
+        YamlValue::Null | YamlValue::List(_) | YamlValue::Map(_) => {
             at.wrong_type("text");
             None
         }
     })
 }
 
-fn secret_files(fields: &Fields<'_>) -> BTreeMap<EnvVarName, SecretName> {
+fn secret_files(fields: &FieldReader<'_>) -> BTreeMap<EnvVarName, SecretName> {
     let Some(at) = fields.get("secret_files") else { return BTreeMap::new() };
-    at.named("variables", variable, SecretName::read)
+    at.named_entries("variables", variable, SecretName::read)
 }
 
 /// Reserved names have their own message, because the grammar's message would suggest a typo.
-fn variable(name: &str) -> Result<EnvVarName, Problem> {
+fn variable(name: &str) -> Result<EnvVarName, DefinitionProblem> {
     if is_reserved(name) {
         let message = format!(
             "the variable {} is reserved: it could change what runs. Choose another name",
-            quoted(name)
+            quote(name)
         );
-        return Err(Problem::error("reserved_env_name", message));
+        return Err(DefinitionProblem::error("reserved_env_name", message));
     }
-    word(EnvVarName::parse)(name)
+    parse_key(EnvVarName::parse)(name)
 }
 
-fn params(fields: &Fields<'_>) -> Map<String, Json> {
+fn params(fields: &FieldReader<'_>) -> Map<String, Json> {
     let Some(at) = fields.get("params") else { return Map::new() };
     let entries = at.entries("params", MAP_ENTRIES_MAX).unwrap_or_default();
     entries.into_iter().map(|(key, value)| (key.to_owned(), json(&value))).collect()
 }
 
-fn json(at: &Cursor<'_>) -> Json {
+fn json(at: &NodeCursor<'_>) -> Json {
     match &at.node.value {
-        Value::Null => Json::Null,
-        Value::Bool(value) => Json::Bool(*value),
-        Value::Number { value, .. } => Json::Number(value.clone()),
-        Value::Text(text) => Json::String(text.clone()),
-        Value::List(_) => Json::Array(at.children().iter().map(json).collect()),
-        Value::Map(entries) => entries
+        YamlValue::Null => Json::Null,
+        YamlValue::Bool(value) => Json::Bool(*value),
+        YamlValue::Number { value, .. } => Json::Number(value.clone()),
+        YamlValue::Text(text) => Json::String(text.clone()),
+        YamlValue::List(_) => Json::Array(at.children().iter().map(json).collect()),
+        YamlValue::Map(entries) => entries
             .iter()
             .map(|entry| entry.key.clone())
             .zip(at.children().iter().map(json))
@@ -231,10 +231,10 @@ fn json(at: &Cursor<'_>) -> Json {
 }
 
 /// `if: vars.x == 'y'` and `if: ${{ vars.x == 'y' }}` are equivalent; a plain boolean is allowed, too.
-fn condition(at: &Cursor<'_>) -> Option<Condition> {
+fn condition(at: &NodeCursor<'_>) -> Option<StepCondition> {
     let text = match &at.node.value {
-        Value::Bool(value) => return Some(Condition(value.to_string())),
+        YamlValue::Bool(value) => return Some(StepCondition(value.to_string())),
         _ => at.raw_text()?,
     };
-    Some(Condition(expression::condition(text).to_owned()))
+    Some(StepCondition(expression::condition(text).to_owned()))
 }

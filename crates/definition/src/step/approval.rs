@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use berth_core::step::{Builtin, OnLost};
+use berth_core::step::{BuiltinStepType, OnLost};
 
 use super::params::ParamsSchema;
 use super::spec::StepSpec;
 
 pub(super) static SPEC: StepSpec = StepSpec {
-    kind: Builtin::Approval,
+    kind: BuiltinStepType::Approval,
     name: "approval",
     summary: "Waits until enough people have approved.",
     schema: SCHEMA,

@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use berth_core::step::{Builtin, OnLost};
+use berth_core::step::{BuiltinStepType, OnLost};
 
 use super::params::ParamsSchema;
 use super::spec::StepSpec;
 
 pub(super) static SPEC: StepSpec = StepSpec {
-    kind: Builtin::HttpCheck,
+    kind: BuiltinStepType::HttpCheck,
     name: "http_check",
     summary: "Requests a URL until it responds as expected.",
     schema: SCHEMA,

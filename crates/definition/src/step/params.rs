@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use berth_core::access::Role;
 use berth_core::name::Email;
-use berth_core::pipeline::seconds::Seconds;
-use berth_core::wording::{hint, listed, quoted};
+use berth_core::pipeline::seconds::DurationSeconds;
+use berth_core::wording::{hint, join_words, quote};
 
 pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
@@ -58,7 +58,7 @@ impl ParamsSchema {
             .with_pattern_options(patterns)
             .should_validate_formats(true)
             .with_format(FORMAT_DURATION, |text: &str| {
-                Seconds::parse(text).is_ok_and(|length| length.as_secs() > 0)
+                DurationSeconds::parse(text).is_ok_and(|length| length.as_secs() > 0)
             })
             .with_format(FORMAT_APPROVER, |text: &str| {
                 text.parse::<Role>().is_ok() || Email::parse(text).is_ok()
@@ -87,24 +87,24 @@ impl ParamsSchema {
         let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected } => {
-                unexpected.iter().map(|name| self.unknown(&pointer, name)).collect()
+                unexpected.iter().map(|name| self.unknown_param(&pointer, name)).collect()
             }
             ValidationErrorKind::Required { property } => {
-                problem("missing_param", format!("the param {} is missing", quoted(&shown(property))))
+                problem("missing_param", format!("the param {} is missing", quote(&shown(property))))
             }
             ValidationErrorKind::Type { kind } => {
                 let kinds = match kind {
                     TypeKind::Single(kind) => in_yaml_words(*kind).to_owned(),
-                    TypeKind::Multiple(kinds) => listed(kinds.iter().map(in_yaml_words), "or"),
+                    TypeKind::Multiple(kinds) => join_words(kinds.iter().map(in_yaml_words), "or"),
                 };
-                let found = found(error.instance());
+                let found = describe_value(error.instance());
                 problem("wrong_type", format!("expected {kinds}, found {found}"))
             }
             ValidationErrorKind::Enum { options } => {
                 let options: Vec<String> = options.as_array().into_iter().flatten().map(shown).collect();
                 let given = error.instance().as_str().unwrap_or_default();
                 let (hint, suggestion) = hint(given, options.iter().map(String::as_str));
-                let message = format!("{} is not known here{hint}", quoted(&shown(error.instance())));
+                let message = format!("{} is not known here{hint}", quote(&shown(error.instance())));
                 vec![ParamProblem { pointer, code: "unknown_value", message, suggestion }]
             }
             ValidationErrorKind::Minimum { limit } => {
@@ -131,7 +131,7 @@ impl ParamsSchema {
                     "must be a role (viewer, deployer, admin, owner) or an e-mail address".into(),
                 ),
                 FORMAT_URL => problem("bad_url", "must be a URL that begins with http:// or https://".into()),
-                _ => problem("bad_param", format!("must be of the format {}", quoted(format))),
+                _ => problem("bad_param", format!("must be of the format {}", quote(format))),
             },
             ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::OneOfMultipleValid { .. } => {
                 // `$comment` in a schema describes its alternatives.
@@ -142,18 +142,18 @@ impl ParamsSchema {
                 )
             }
             // The library's message contains the value, which may be long; truncate it.
-            _ => problem("bad_param", quoted(&error.to_string()).replace('`', "")),
+            _ => problem("bad_param", quote(&error.to_string()).replace('`', "")),
         }
     }
 
-    fn unknown(&self, parent: &str, name: &str) -> ParamProblem {
+    fn unknown_param(&self, parent: &str, name: &str) -> ParamProblem {
         let known = self.schema["properties"].as_object().filter(|_| parent.is_empty());
         let (hint, suggestion) = hint(name, known.into_iter().flatten().map(|(name, _)| name.as_str()));
         let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
         ParamProblem {
             pointer,
             code: UNKNOWN_PARAM,
-            message: format!("unknown param {}{hint}", quoted(name)),
+            message: format!("unknown param {}{hint}", quote(name)),
             suggestion,
         }
     }
@@ -171,12 +171,12 @@ fn in_yaml_words(kind: JsonType) -> &'static str {
     }
 }
 
-fn found(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "nothing".into(),
         Value::Bool(value) => format!("`{value}`"),
         Value::Number(number) => format!("the number {number}"),
-        Value::String(text) => format!("the text {}", quoted(text)),
+        Value::String(text) => format!("the text {}", quote(text)),
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "a mapping".into(),
     }

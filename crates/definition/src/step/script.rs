@@ -2,13 +2,13 @@
 
 use std::sync::LazyLock;
 
-use berth_core::step::{Builtin, OnLost};
+use berth_core::step::{BuiltinStepType, OnLost};
 
 use super::params::ParamsSchema;
 use super::spec::StepSpec;
 
 pub(super) static SPEC: StepSpec = StepSpec {
-    kind: Builtin::Script,
+    kind: BuiltinStepType::Script,
     name: "script",
     summary: "Runs a shell script in a fresh checkout.",
     schema: SCHEMA,

@@ -2,14 +2,14 @@
 
 use std::sync::LazyLock;
 
-use berth_core::step::{Builtin, OnLost};
+use berth_core::step::{BuiltinStepType, OnLost};
 
 use super::params::{ParamsSchema, SchemaRefused};
 use super::{approval, dummy, http_check, script, soak, wait_for};
 
 /// Describes a step type for the parser, the documentation and editors.
 pub struct StepSpec {
-    pub kind: Builtin,
+    pub kind: BuiltinStepType,
     /// The value of `type:`.
     pub name: &'static str,
     /// A one-line summary for lists and documentation.
@@ -34,14 +34,14 @@ impl StepSpec {
         BUILTINS.into_iter().find(|spec| spec.name == name)
     }
 
-    pub fn of(kind: Builtin) -> &'static StepSpec {
+    pub fn for_type(kind: BuiltinStepType) -> &'static StepSpec {
         match kind {
-            Builtin::Script => &script::SPEC,
-            Builtin::HttpCheck => &http_check::SPEC,
-            Builtin::Approval => &approval::SPEC,
-            Builtin::Soak => &soak::SPEC,
-            Builtin::WaitFor => &wait_for::SPEC,
-            Builtin::Dummy => &dummy::SPEC,
+            BuiltinStepType::Script => &script::SPEC,
+            BuiltinStepType::HttpCheck => &http_check::SPEC,
+            BuiltinStepType::Approval => &approval::SPEC,
+            BuiltinStepType::Soak => &soak::SPEC,
+            BuiltinStepType::WaitFor => &wait_for::SPEC,
+            BuiltinStepType::Dummy => &dummy::SPEC,
         }
     }
 
@@ -59,7 +59,7 @@ mod tests {
     fn every_built_in_is_listed_once_under_its_own_name() {
         for spec in BUILTINS {
             assert!(std::ptr::eq(StepSpec::by_name(spec.name).expect(spec.name), spec));
-            assert!(std::ptr::eq(StepSpec::of(spec.kind), spec));
+            assert!(std::ptr::eq(StepSpec::for_type(spec.kind), spec));
             assert_eq!(serde_json::to_value(spec.kind).expect("json"), spec.name);
             assert_eq!(spec.kind.as_str(), spec.name);
             assert!(!PLANNED.contains(&spec.name));

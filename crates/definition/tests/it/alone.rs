@@ -1,6 +1,6 @@
 //! Selecting one stage or environment of a definition, and some of its steps, for a local run.
 
-use berth_definition::alone::{Alone, Place, Refused, Wanted, alone};
+use berth_definition::alone::{LocalDefinition, LocalTarget, LocalRunError, LocalTargetChoice, reduce_to_target};
 use berth_definition::parse;
 
 use crate::pipeline;
@@ -19,25 +19,25 @@ steps:
   - { name: Wipe, id: wipe, type: tools/wipe }
 ephemeral_environments: { qa-1: { ttl: 2h, skip: [wipe] } }";
 
-fn shop(wanted: Wanted<'_>, steps: &[&str]) -> Result<Alone, Refused> {
+fn shop(wanted: LocalTargetChoice<'_>, steps: &[&str]) -> Result<LocalDefinition, LocalRunError> {
     let parsed = parse(&pipeline(SHOP));
     let definition = parsed.definition.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
     let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
-    alone(definition, wanted, &steps)
+    reduce_to_target(definition, wanted, &steps)
 }
 
-fn refused(wanted: Wanted<'_>, steps: &[&str]) -> String {
+fn refused(wanted: LocalTargetChoice<'_>, steps: &[&str]) -> String {
     shop(wanted, steps).expect_err("refused").to_string()
 }
 
-fn secrets(alone: &Alone) -> Vec<String> {
-    alone.secrets().iter().map(ToString::to_string).collect()
+fn secrets(alone: &LocalDefinition) -> Vec<String> {
+    reduce_to_target.secrets().iter().map(ToString::to_string).collect()
 }
 
 #[test]
 fn local_run_uses_the_first_stage_and_reports_omitted_waiting_steps() {
-    let staging = shop(Wanted::Any, &[]).expect("it can be run");
-    assert_eq!(staging.place, Place::Stage("staging".into()));
+    let staging = shop(LocalTargetChoice::Any, &[]).expect("it can be run");
+    assert_eq!(staging.place, LocalTarget::Stage("staging".into()));
     assert_eq!(
         staging.notes,
         [
@@ -55,7 +55,7 @@ fn local_run_uses_the_first_stage_and_reports_omitted_waiting_steps() {
 
 #[test]
 fn local_run_omits_and_reports_approvals_and_rollback() {
-    let production = shop(Wanted::Stage("production"), &["deploy"]).expect("it can be run");
+    let production = shop(LocalTargetChoice::Stage("production"), &["deploy"]).expect("it can be run");
     assert_eq!(
         production.notes,
         [
@@ -68,39 +68,39 @@ fn local_run_omits_and_reports_approvals_and_rollback() {
 
 #[test]
 fn local_run_of_an_environment_has_no_stages_and_no_ttl() {
-    let qa = shop(Wanted::Environment("qa-1"), &[]).expect("it can be run");
-    assert_eq!(qa.place, Place::Environment("qa-1".into()));
+    let qa = shop(LocalTargetChoice::Environment("qa-1"), &[]).expect("it can be run");
+    assert_eq!(qa.place, LocalTarget::Environment("qa-1".into()));
     assert!(qa.definition.stages.is_empty());
     assert!(qa.definition.ephemeral_environments.values().all(|it| it.ttl.is_none()));
 }
 
 #[test]
 fn local_run_of_selected_steps_includes_the_build_they_use() {
-    let smoke = shop(Wanted::Any, &["smoke"]).expect("it can be run");
+    let smoke = shop(LocalTargetChoice::Any, &["smoke"]).expect("it can be run");
     assert_eq!(secrets(&smoke), ["SMOKE"], "nothing is built for it");
-    let deploy = shop(Wanted::Any, &["deploy"]).expect("it can be run");
+    let deploy = shop(LocalTargetChoice::Any, &["deploy"]).expect("it can be run");
     assert_eq!(secrets(&deploy), ["BUILD_KEY"]);
-    let build = shop(Wanted::Any, &["build"]).expect("it can be run");
+    let build = shop(LocalTargetChoice::Any, &["build"]).expect("it can be run");
     assert_eq!(secrets(&build), ["BUILD_KEY"]);
 }
 
 #[test]
 fn local_run_of_an_unknown_name_suggests_a_similar_one() {
-    assert_eq!(refused(Wanted::Stage("stagin"), &[]), "there is no stage `stagin`; did you mean `staging`?");
+    assert_eq!(refused(LocalTargetChoice::Stage("stagin"), &[]), "there is no stage `stagin`; did you mean `staging`?");
     assert_eq!(
-        refused(Wanted::Stage("qa-1"), &[]),
+        refused(LocalTargetChoice::Stage("qa-1"), &[]),
         "`qa-1` is an environment, not a stage: run it with `--env qa-1`"
     );
     assert_eq!(
-        refused(Wanted::Environment("qa-7"), &[]),
+        refused(LocalTargetChoice::Environment("qa-7"), &[]),
         "there is no environment `qa-7`; did you mean `qa-1`?"
     );
-    assert_eq!(refused(Wanted::Any, &["smok"]), "there is no step `smok`; did you mean `smoke`?");
-    assert_eq!(refused(Wanted::Any, &["wipe"]), "staging skips the step `wipe`");
+    assert_eq!(refused(LocalTargetChoice::Any, &["smok"]), "there is no step `smok`; did you mean `smoke`?");
+    assert_eq!(refused(LocalTargetChoice::Any, &["wipe"]), "staging skips the step `wipe`");
 }
 
 #[test]
 fn local_run_refuses_custom_steps() {
-    let told = refused(Wanted::Stage("production"), &[]);
+    let told = refused(LocalTargetChoice::Stage("production"), &[]);
     assert!(told.starts_with("the step wipe is from a registry, which only a server has"), "{told}");
 }

@@ -1,6 +1,6 @@
 //! Complete definition files and their expected diagnostics.
 
-use berth_definition::{Severity, diagnostics_at, parse, write};
+use berth_definition::{DiagnosticSeverity, diagnostics_at, parse, write};
 use expect_test::expect_file;
 
 use crate::shown;
@@ -26,7 +26,7 @@ fn docs_contain_the_reference_example() {
 fn definition_round_trips_through_json() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = serde_json::to_string(&definition).expect("json");
-    assert_eq!(serde_json::from_str::<berth_core::pipeline::Definition>(&text).expect("reads"), definition);
+    assert_eq!(serde_json::from_str::<berth_core::pipeline::PipelineDefinition>(&text).expect("reads"), definition);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn used_secrets_are_listed_with_their_positions() {
 fn server_diagnostics_can_be_added_at_a_position() {
     let place = |source, pointer: &str| {
         let findings = vec![(pointer.to_owned(), "there is no secret `DEPLOY_TOKEN`".to_owned())];
-        diagnostics_at(source, Severity::Error, "missing_secret", findings).remove(0)
+        diagnostics_at(source, DiagnosticSeverity::Error, "missing_secret", findings).remove(0)
     };
     let found = place(FULL, "/pipeline/steps/0/env/TOKEN");
     assert_eq!(

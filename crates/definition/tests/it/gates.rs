@@ -1,15 +1,15 @@
 //! Runs that wait for a window, an approval or a soak.
 
-use berth_core::decision::{Change, Decision, Record, Refusal};
-use berth_core::deployment::run::begin::{Begin, begin};
-use berth_core::deployment::run::enter::{Contender, Entry, Waits, enter, entry, refused};
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use berth_core::deployment::run::begin::{BeginRunCommand, begin};
+use berth_core::deployment::run::enter::{StageContender, StageEntry, WaitingDeployment, enter_queued_stage, decide_entry, fail_entry};
 use berth_core::deployment::run::grant::{GrantStep, grant};
-use berth_core::deployment::run::retry::{From, retry};
+use berth_core::deployment::run::retry::{RetryStart, retry};
 use berth_core::deployment::run::{
-    Outcome, Plan, Resolution, Run, RunStatus, StageStatus, StepStatus, bound_to, held, report, resolve,
+    AttemptOutcome, Plan, OutcomeResolution, Run, RunStatus, StageRunStatus, StepRunStatus, approval_content, held, report, resolve,
 };
-use berth_core::deployment::{Cause, Failure};
-use berth_core::environment::Moment;
+use berth_core::deployment::{FailureCode, ExecutionFailure};
+use berth_core::environment::DecisionContext;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
 
@@ -28,13 +28,13 @@ impl Scene {
     fn new(lines: &str) -> Self {
         let plan = made(lines, "all").expect("a plan");
         let id = DeploymentId::from_parts(OPEN, [1; 10]);
-        let cmd = Begin { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
-        let decision = begin(&plan, cmd, &Moment { now: OPEN, epoch: 1, lost_s: 45, entropy: [3; 10] });
+        let cmd = BeginRunCommand { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
+        let decision = begin(&plan, cmd, &DecisionContext { now: OPEN, epoch: 1, lost_s: 45, entropy: [3; 10] });
         let run = changed(&decision).expect("a run");
         Self { plan, run, now: OPEN }
     }
 
-    fn apply<A>(&mut self, decision: Decision<A>) -> A {
+    fn apply<A>(&mut self, decision: RuleDecision<A>) -> A {
         if let Some(run) = changed(&decision) {
             assert!(!decision.events.is_empty() || run.queued_for().is_some(), "a change is told");
             self.run = run;
@@ -43,11 +43,11 @@ impl Scene {
     }
 
     fn enter(&mut self) {
-        let decision = enter(&self.run, &self.plan, self.now);
+        let decision = enter_queued_stage(&self.run, &self.plan, self.now);
         self.apply(decision);
     }
 
-    fn grant(&mut self, at: usize, passes_gates: bool) -> Result<(), Refusal> {
+    fn grant(&mut self, at: usize, passes_gates: bool) -> Result<(), CommandRefusal> {
         let step = self.run.steps[at].id;
         let cmd =
             GrantStep { step, runner: "r".into(), nonce: format!("n{at}"), lost_ms: None, passes_gates };
@@ -60,21 +60,21 @@ impl Scene {
     fn run_step(&mut self, at: usize, output: &str) {
         self.grant(at, true).expect("granted");
         let outputs = [("v".to_owned(), output.to_owned())].into();
-        let outcome = Outcome::Succeeded { outputs, artifacts: std::collections::BTreeMap::new() };
+        let outcome = AttemptOutcome::Succeeded { outputs, artifacts: std::collections::BTreeMap::new() };
         let step = self.run.steps[at].id;
         let decision = report::report(&self.run, &self.plan, step, &format!("n{at}"), outcome, self.now);
         self.apply(decision);
     }
 
-    fn statuses(&self) -> Vec<StepStatus> {
+    fn statuses(&self) -> Vec<StepRunStatus> {
         self.run.steps.iter().map(|step| step.status).collect()
     }
 }
 
-fn changed<A>(decision: &Decision<A>) -> Option<Run> {
+fn changed<A>(decision: &RuleDecision<A>) -> Option<Run> {
     decision.changes.iter().find_map(|change| match change {
-        Change::Put(Record::Run(it)) => Some(it.run.clone()),
-        Change::Put(_) => None,
+        RecordChange::Put(DomainRecord::Run(it)) => Some(it.run.clone()),
+        RecordChange::Put(_) => None,
     })
 }
 
@@ -89,8 +89,8 @@ fn window_is_checked_again_before_the_first_step_only() {
     let mut scene = Scene::new(WINDOW);
     scene.enter();
     scene.now = hour_later;
-    assert!(matches!(scene.grant(0, false), Err(Refusal::InvalidState(_))));
-    assert_eq!(scene.statuses()[0], StepStatus::Ready);
+    assert!(matches!(scene.grant(0, false), Err(CommandRefusal::InvalidState(_))));
+    assert_eq!(scene.statuses()[0], StepRunStatus::Ready);
     scene.now = OPEN.plus_seconds(86_400);
     scene.grant(0, false).expect("it is open again");
 
@@ -111,20 +111,20 @@ fn window_is_checked_again_before_the_first_step_only() {
     scene.now = hour_later;
     let decision = held::wake(&scene.run, &scene.plan, scene.now);
     scene.apply(decision);
-    assert!(matches!(scene.grant(1, false), Err(Refusal::InvalidState(_))));
+    assert!(matches!(scene.grant(1, false), Err(CommandRefusal::InvalidState(_))));
 }
 
 #[test]
 fn rejected_stage_fails_before_it_starts_and_can_be_retried() {
     let mut scene =
         Scene::new("stages: [{ name: a, requires: {} }, { name: b }]\nsteps: [{ name: One, type: dummy }]");
-    let no = Failure { cause: Cause::ApprovalRejected, detail: "rejected by ada".into() };
-    let decision = refused(&scene.run, &scene.plan, no.clone(), scene.now);
+    let no = ExecutionFailure { cause: FailureCode::ApprovalRejected, detail: "rejected by ada".into() };
+    let decision = fail_entry(&scene.run, &scene.plan, no.clone(), scene.now);
     scene.apply(decision);
     assert_eq!(scene.run.status(), RunStatus::Failed(no));
-    assert_eq!(scene.run.stages[1].status, StageStatus::Skipped);
+    assert_eq!(scene.run.stages[1].status, StageRunStatus::Skipped);
     let decision =
-        retry(&scene.run, &scene.plan, "a", From::Failed, &std::collections::BTreeSet::new(), scene.now)
+        retry(&scene.run, &scene.plan, "a", RetryStart::Failed, &std::collections::BTreeSet::new(), scene.now)
             .expect("it failed");
     scene.apply(decision);
     assert_eq!(scene.run.queued_for(), Some((0, "a")));
@@ -141,26 +141,26 @@ steps:
     - { name: Done, type: dummy }",
     );
     scene.enter();
-    assert_eq!(scene.statuses(), [StepStatus::Waiting, StepStatus::Pending, StepStatus::Pending]);
-    assert_eq!((scene.run.ready_at(), scene.run.wakes_at()), (None, None));
-    let question = scene.plan.question(&scene.run, 0).expect("a question");
+    assert_eq!(scene.statuses(), [StepRunStatus::Waiting, StepRunStatus::Pending, StepRunStatus::Pending]);
+    assert_eq!((scene.run.next_ready_at(), scene.run.wakes_at()), (None, None));
+    let question = scene.plan.approval_terms(&scene.run, 0).expect("a question");
     assert_eq!((question.rule.approvals, question.message.as_deref()), (2, Some("to a")));
     let ask = scene.run.steps[0].id;
-    let guess = resolve::resolve(&scene.run, &scene.plan, ask, Resolution::Ran, scene.now);
-    assert!(matches!(guess, Err(Refusal::InvalidState(_))), "nothing about it is unknown");
+    let guess = resolve::resolve(&scene.run, &scene.plan, ask, OutcomeResolution::Ran, scene.now);
+    assert!(matches!(guess, Err(CommandRefusal::InvalidState(_))), "nothing about it is unknown");
     let early = held::end_soak(&scene.run, &scene.plan, ask, None, scene.now);
-    assert!(matches!(early, Err(Refusal::InvalidState(_))), "it does not soak");
+    assert!(matches!(early, Err(CommandRefusal::InvalidState(_))), "it does not soak");
 
-    let decision = held::approved(&scene.run, &scene.plan, ask, "usr_ada", scene.now);
+    let decision = held::pass_approval(&scene.run, &scene.plan, ask, "usr_ada", scene.now);
     scene.apply(decision);
     assert_eq!(scene.run.wakes_at(), Some(OPEN.plus_seconds(600)));
     for (later_s, is_over) in [(599, false), (600, true)] {
         scene.now = OPEN.plus_seconds(later_s);
         let decision = held::wake(&scene.run, &scene.plan, scene.now);
         scene.apply(decision);
-        assert_eq!(scene.statuses()[1] == StepStatus::Succeeded, is_over);
+        assert_eq!(scene.statuses()[1] == StepRunStatus::Succeeded, is_over);
     }
-    assert_eq!((scene.statuses()[2], scene.run.wakes_at()), (StepStatus::Ready, None));
+    assert_eq!((scene.statuses()[2], scene.run.wakes_at()), (StepRunStatus::Ready, None));
 }
 
 #[test]
@@ -170,24 +170,24 @@ fn params_that_cannot_be_evaluated_fail_the_step() {
 steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]",
     );
     scene.enter();
-    assert_eq!(scene.statuses(), [StepStatus::Failed]);
-    assert_eq!(scene.run.steps[0].failure.as_ref().map(|it| it.cause), Some(Cause::NotRunnable));
+    assert_eq!(scene.statuses(), [StepRunStatus::Failed]);
+    assert_eq!(scene.run.steps[0].failure.as_ref().map(|it| it.cause), Some(FailureCode::NotRunnable));
 }
 
 #[test]
 fn approved_deployment_is_not_superseded() {
-    let other = |number: i64, status: StageStatus| Contender {
+    let other = |number: i64, status: StageRunStatus| StageContender {
         deployment: DeploymentId::from_parts(OPEN, [u8::try_from(number).expect("small"); 10]),
         number,
         status,
         is_rollback: false,
     };
-    let newer = other(3, StageStatus::Queued);
-    let waits = |is_kept: bool| Waits { number: 2, is_kept, passes: false };
-    assert_eq!(entry(waits(false), &[newer]), Entry::SupersededBy(newer.deployment));
-    assert_eq!(entry(waits(true), &[newer]), Entry::Free);
-    let inside = other(1, StageStatus::Waiting);
-    assert_eq!(entry(waits(true), &[inside, newer]), Entry::Behind(inside.deployment));
+    let newer = other(3, StageRunStatus::Queued);
+    let waits = |is_kept: bool| WaitingDeployment { number: 2, is_protected: is_kept, has_bypass: false };
+    assert_eq!(decide_entry(waits(false), &[newer]), StageEntry::SupersededBy(newer.deployment));
+    assert_eq!(decide_entry(waits(true), &[newer]), StageEntry::Free);
+    let inside = other(1, StageRunStatus::Waiting);
+    assert_eq!(decide_entry(waits(true), &[inside, newer]), StageEntry::Behind(inside.deployment));
 }
 
 #[test]
@@ -201,7 +201,7 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
         scene
     };
     let bound = |scene: &Scene, stage: usize, commit: &str, hash: &str| {
-        bound_to(&scene.run, &scene.plan, stage, None, commit, hash)
+        approval_content(&scene.run, &scene.plan, stage, None, commit, hash)
     };
     let first = bound(&scene("x"), 1, "c1", "h1");
     assert_eq!(first, bound(&scene("x"), 1, "c1", "h1"));
@@ -210,7 +210,7 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
         bound(&scene("x"), 2, "c1", "h1"),
         bound(&scene("x"), 1, "c2", "h1"),
         bound(&scene("x"), 1, "c1", "h2"),
-        bound_to(&Scene::new(&lines.replace("n: 1", "n: 2")).run, &scene("x").plan, 1, None, "c1", "h1"),
+        approval_content(&Scene::new(&lines.replace("n: 1", "n: 2")).run, &scene("x").plan, 1, None, "c1", "h1"),
     ];
     for other in others {
         assert_ne!(first, other);
@@ -223,7 +223,7 @@ steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, 
         if let Some(side) = side {
             scene.run_step(3, side);
         }
-        bound_to(&scene.run, &scene.plan, 1, Some(2), "c1", "h1")
+        approval_content(&scene.run, &scene.plan, 1, Some(2), "c1", "h1")
     };
     assert_eq!(step("p", None), step("p", Some("s")));
     assert_ne!(step("p", None), step("q", None));

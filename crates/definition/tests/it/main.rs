@@ -15,11 +15,11 @@ mod schema;
 
 use std::fmt::Write as _;
 
-use berth_definition::{Parsed, Severity, parse};
+use berth_definition::{ParsedDefinition, DiagnosticSeverity, parse};
 use expect_test::Expect;
 
 /// Formats diagnostics like a terminal: the source line with the range underlined.
-fn shown(parsed: &Parsed) -> String {
+fn shown(parsed: &ParsedDefinition) -> String {
     let mut text = String::new();
     for found in &parsed.diagnostics {
         let _ = writeln!(
@@ -32,7 +32,7 @@ fn shown(parsed: &Parsed) -> String {
         let _ = writeln!(text, "  | {}{}", " ".repeat(found.column as usize - 1), "^".repeat(width));
         let _ = writeln!(text, "  {}", found.message);
     }
-    let errors = parsed.diagnostics.iter().any(|found| found.severity == Severity::Error);
+    let errors = parsed.diagnostics.iter().any(|found| found.severity == DiagnosticSeverity::Error);
     assert_eq!(parsed.definition.is_some(), !errors, "a definition is there exactly when there is no error");
     text
 }

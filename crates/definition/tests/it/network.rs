@@ -1,8 +1,8 @@
 //! Network access of steps: set by the step, or by default of the organization.
 
-use berth_core::step::Network;
+use berth_core::step::NetworkAccess;
 use berth_definition::parse;
-use berth_definition::planning::{Facts, Target, plan};
+use berth_definition::planning::{PlanInputs, PlanTarget, plan};
 
 use crate::pipeline;
 use crate::planning::facts;
@@ -19,12 +19,12 @@ fn network_of_a_step_defaults_to_the_organizations() {
     let source = pipeline(REACHING);
     let definition = parse(&source).definition.expect("a definition");
     let networks = |default_network| {
-        let facts = Facts { default_network, ..facts() };
-        let plan = plan(&definition, &Target::Stages, &facts).expect("a plan");
+        let facts = PlanInputs { default_network, ..facts() };
+        let plan = plan(&definition, &PlanTarget::Stages, &facts).expect("a plan");
         plan.stages[0].steps.iter().map(|step| step.network).collect::<Vec<_>>()
     };
-    assert_eq!(networks(Network::Host), [Network::Host, Network::Host, Network::None]);
-    assert_eq!(networks(Network::None), [Network::None, Network::Host, Network::None]);
+    assert_eq!(networks(NetworkAccess::Host), [NetworkAccess::Host, NetworkAccess::Host, NetworkAccess::None]);
+    assert_eq!(networks(NetworkAccess::None), [NetworkAccess::None, NetworkAccess::Host, NetworkAccess::None]);
 }
 
 #[test]
@@ -37,8 +37,8 @@ steps:
 "
         ));
         let definition = parse(&source).definition.expect("a definition");
-        let facts = Facts { default_network: Network::None, ..facts() };
-        plan(&definition, &Target::Stages, &facts).map(|_| ()).map_err(|failure| failure.detail)
+        let facts = PlanInputs { default_network: NetworkAccess::None, ..facts() };
+        plan(&definition, &PlanTarget::Stages, &facts).map(|_| ()).map_err(|failure| failure.detail)
     };
     assert_eq!(check("network: host,"), Ok(()));
     let detail = check("").expect_err("refused");

@@ -2,22 +2,22 @@
 
 use std::fmt::Write as _;
 
-use berth_core::deployment::run::{Plan, Run, StepRun, StepStatus, When, secrets_used};
+use berth_core::deployment::run::{Plan, Run, StepRun, StepRunStatus, StepActivation, secrets_used};
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 use berth_core::name::EnvName;
-use berth_core::registry::Offers;
-use berth_core::step::Network;
+use berth_core::registry::AvailableSteps;
+use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 use berth_definition::parse;
-use berth_definition::planning::{Facts, Named, Target, obstacles, plan, preview};
+use berth_definition::planning::{PlanInputs, EntityNames, PlanTarget, obstacles, plan, preview};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::pipeline;
 
-pub(crate) fn facts() -> Facts {
-    let named = |id: &str, name: &str| Named { id: id.into(), slug: name.to_lowercase(), name: name.into() };
-    Facts {
+pub(crate) fn facts() -> PlanInputs {
+    let named = |id: &str, name: &str| EntityNames { id: id.into(), slug: name.to_lowercase(), name: name.into() };
+    PlanInputs {
         organization: named("org_1", "Acme"),
         pipeline: named("pl_1", "Shop"),
         commit: "9fceb02".into(),
@@ -25,8 +25,8 @@ pub(crate) fn facts() -> Facts {
         trigger: json!({ "kind": "manual" }).as_object().cloned().unwrap_or_default(),
         session: json!({ "id": "ses_1", "holder": "ada@acme.test" }).as_object().cloned(),
         environment: json!({ "id": "env_1" }).as_object().cloned(),
-        default_network: Network::Host,
-        offers: Offers::new(),
+        default_network: NetworkAccess::Host,
+        offers: AvailableSteps::new(),
     }
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
     let parsed = parse(&source);
     let definition = parsed.definition.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
     let environment = EnvName::parse(target).expect("a name");
-    let target = if target == "all" { Target::Stages } else { Target::Environment(&environment) };
+    let target = if target == "all" { PlanTarget::Stages } else { PlanTarget::Environment(&environment) };
     plan(&definition, &target, &facts())
         .map_err(|failure| format!("{}: {}", failure.cause.as_str(), failure.detail))
 }
@@ -49,9 +49,9 @@ fn shown(plan: &Plan) -> String {
         for (index, step) in stage.steps.iter().enumerate() {
             let kind = String::from(step.kind.clone());
             let when = match &step.when {
-                When::Always => String::new(),
-                When::Never => " never".into(),
-                When::If(condition) => format!(" if {condition}"),
+                StepActivation::Always => String::new(),
+                StepActivation::Never => " never".into(),
+                StepActivation::If(condition) => format!(" if {condition}"),
             };
             let _ = writeln!(text, "  {index} {} {kind} needs {:?}{when}", step.id, step.needs);
         }
@@ -244,9 +244,9 @@ fn unresolved_step_type_is_refused_unless_skipped() {
     "#]],
     );
     let definition = parse(&pipeline(steps)).definition.expect("valid");
-    let plan = preview(&definition, &Target::Stages, &facts()).expect("can be looked at");
+    let plan = preview(&definition, &PlanTarget::Stages, &facts()).expect("can be looked at");
     expect!["the step `own` is of the type `tools/deploy@v2`, and custom steps are only known to a server"]
-        .assert_eq(&obstacles(&plan, &Offers::new()).join("\n"));
+        .assert_eq(&obstacles(&plan, &AvailableSteps::new()).join("\n"));
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn plan_above_the_size_limit_is_refused() {
     assert!(refused.contains("split the pipeline"), "{refused}");
 }
 
-fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepStatus, Option<(&'static str, &'static str)>)) -> Run {
+fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepRunStatus, Option<(&'static str, &'static str)>)) -> Run {
     let now = Timestamp::from_micros(1);
     let mut steps = Vec::new();
     for (stage, planned) in plan.stages.iter().enumerate() {
@@ -339,11 +339,11 @@ steps:
     - { name: D, type: dummy, if: steps.b.x }";
     let plan = made(lines, "all").expect("a plan");
     let run = run_of(&plan, |id| match id {
-        "compile" => (StepStatus::Succeeded, Some(("image", "app:1"))),
-        "a" => (StepStatus::Succeeded, Some(("x", "yes"))),
+        "compile" => (StepRunStatus::Succeeded, Some(("image", "app:1"))),
+        "a" => (StepRunStatus::Succeeded, Some(("x", "yes"))),
         // Output of an attempt before the failed one.
-        "b" => (StepStatus::Failed, Some(("x", "old"))),
-        _ => (StepStatus::Pending, None),
+        "b" => (StepRunStatus::Failed, Some(("x", "old"))),
+        _ => (StepRunStatus::Pending, None),
     });
     assert_eq!(plan.contexts_for(&run, 0)["build"], json!({ "image": "app:1" }));
     assert_eq!(plan.contexts_for(&run, 0)["steps"], json!({ "compile": { "image": "app:1" } }));

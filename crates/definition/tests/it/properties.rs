@@ -1,6 +1,6 @@
 //! Property tests: the parser never panics, and its diagnostics are consistent.
 
-use berth_definition::{Severity, parse};
+use berth_definition::{DiagnosticSeverity, parse};
 use proptest::prelude::*;
 
 const FULL: &str = include_str!("pipelines/full.yaml");
@@ -8,7 +8,7 @@ const MISTAKES: &str = include_str!("pipelines/mistakes.yaml");
 
 fn holds_together(source: &str) {
     let parsed = parse(source);
-    let errors = parsed.diagnostics.iter().any(|found| found.severity == Severity::Error);
+    let errors = parsed.diagnostics.iter().any(|found| found.severity == DiagnosticSeverity::Error);
     assert_eq!(parsed.definition.is_some(), !errors);
     let lines = source.split('\n').count();
     let mut last = (0, 0);

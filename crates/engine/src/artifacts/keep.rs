@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use tar::{EntryType, Header};
 
 use super::beneath::{self, DIRECTORY};
-use super::names::{check_link, parts, shown};
-use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError, Artifacts, Kept};
+use super::names::{check_link, parts, display_path};
+use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError, ArtifactStore, StoredArtifact};
 
 const COMPRESSION_LEVEL: i32 = 3;
 /// Non-blocking, because opening a pipe would wait for a writer.
@@ -26,15 +26,15 @@ const END_BYTES: u64 = 2 * BLOCK_BYTES;
 const SHORT_NAME_BYTES: usize = 100;
 
 pub(super) fn pack(
-    artifacts: &Artifacts,
+    artifacts: &ArtifactStore,
     workspace: &Path,
     path: &str,
     into: &File,
-) -> Result<Kept, ArtifactError> {
+) -> Result<StoredArtifact, ArtifactError> {
     let parts = parts(path.as_bytes())?;
     let packer = zstd::Encoder::new(into, COMPRESSION_LEVEL)?;
-    let mut archive = Archive {
-        tar: tar::Builder::new(Hashing { digest: Context::new(&SHA256), packer }),
+    let mut archive = ArchiveWriter {
+        tar: tar::Builder::new(HashingEncoder { digest: Context::new(&SHA256), packer }),
         left: artifacts.bytes_max.saturating_sub(END_BYTES),
         entries_left: artifacts.entries_max,
         root_depth: parts.len(),
@@ -50,7 +50,7 @@ pub(super) fn pack(
             let missing = |error| match error {
                 Errno::NOENT => ArtifactError::Missing(path.to_owned()),
                 Errno::LOOP | Errno::NOTDIR | Errno::XDEV => {
-                    ArtifactError::refused(path, "must not go through a symbolic link")
+                    ArtifactError::refusal(path, "must not go through a symbolic link")
                 }
                 other => other.into(),
             };
@@ -78,8 +78,8 @@ pub fn pack_source(dir: &Path) -> Result<File, ArtifactError> {
     Ok(file)
 }
 
-struct Archive<'f> {
-    tar: tar::Builder<Hashing<'f>>,
+struct ArchiveWriter<'f> {
+    tar: tar::Builder<HashingEncoder<'f>>,
     left: u64,
     entries_left: usize,
     /// Number of components in the path of the artifact; links must not lead above it.
@@ -88,7 +88,7 @@ struct Archive<'f> {
     bytes: u64,
 }
 
-impl Archive<'_> {
+impl ArchiveWriter<'_> {
     /// Adds the entry `name` of `dir`, whose path is `at`.
     fn entry(
         &mut self,
@@ -103,10 +103,10 @@ impl Archive<'_> {
         }
         at.extend_from_slice(name);
         if at.len() > ARCHIVE_PATH_BYTES_MAX || depth >= ARCHIVE_DEPTH_MAX {
-            return Err(ArtifactError::refused(shown(at), "is nested too deeply"));
+            return Err(ArtifactError::refusal(display_path(at), "is nested too deeply"));
         }
         let seen = statat(dir, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW)?;
-        let refused = |why| Err(ArtifactError::refused(shown(at), why));
+        let refused = |why| Err(ArtifactError::refusal(display_path(at), why));
         match FileType::from_raw_mode(seen.st_mode) {
             FileType::RegularFile => self.file(dir, at, name)?,
             FileType::Directory => {
@@ -156,7 +156,7 @@ impl Archive<'_> {
         // The file may have been replaced between `statat` and `openat`.
         let seen: Stat = fstat(&file)?;
         if FileType::from_raw_mode(seen.st_mode) != FileType::RegularFile {
-            return Err(ArtifactError::refused(shown(at), "changed while it was being stored"));
+            return Err(ArtifactError::refusal(display_path(at), "changed while it was being stored"));
         }
         let size = u64::try_from(seen.st_size).unwrap_or(0);
         self.count([at, b""], size)?;
@@ -166,7 +166,7 @@ impl Archive<'_> {
         self.tar.append_data(&mut header, as_path(at), &mut content)?;
         match content.limit() {
             0 => Ok(()),
-            _ => Err(ArtifactError::refused(shown(at), "became shorter while it was being stored")),
+            _ => Err(ArtifactError::refusal(display_path(at), "became shorter while it was being stored")),
         }
     }
 
@@ -177,21 +177,21 @@ impl Archive<'_> {
         let most =
             size.checked_next_multiple_of(BLOCK_BYTES).and_then(|size| size.checked_add(named + BLOCK_BYTES));
         let left = most.and_then(|most| self.left.checked_sub(most));
-        self.left = left.ok_or_else(|| ArtifactError::TooLarge { path: shown(names[0]) })?;
+        self.left = left.ok_or_else(|| ArtifactError::TooLarge { path: display_path(names[0]) })?;
         self.entries += 1;
         self.bytes += size;
         Ok(())
     }
 
-    fn finish(self) -> Result<Kept, ArtifactError> {
-        let Hashing { digest, packer } = self.tar.into_inner()?;
+    fn finish(self) -> Result<StoredArtifact, ArtifactError> {
+        let HashingEncoder { digest, packer } = self.tar.into_inner()?;
         packer.finish()?;
         let digest = digest
             .finish()
             .as_ref()
             .iter()
             .fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
-        Ok(Kept { digest, bytes: self.bytes, files: self.entries })
+        Ok(StoredArtifact { digest, bytes: self.bytes, files: self.entries })
     }
 }
 
@@ -221,12 +221,12 @@ fn as_path(bytes: &[u8]) -> &Path {
 }
 
 /// Hashes the data on its way to the compressor.
-struct Hashing<'f> {
+struct HashingEncoder<'f> {
     digest: Context,
     packer: zstd::Encoder<'static, &'f File>,
 }
 
-impl Write for Hashing<'_> {
+impl Write for HashingEncoder<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.packer.write(bytes)?;
         self.digest.update(&bytes[..written]);

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use berth_core::id::OrgId;
 
 pub use keep::pack_source;
-use old::Lock;
+use old::ArtifactLockMode;
 
 /// Limit for the uncompressed archive.
 pub const ARTIFACT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -30,14 +30,14 @@ pub const ARCHIVE_DEPTH_MAX: usize = 100;
 pub const ARCHIVE_PATH_BYTES_MAX: usize = 4_095;
 
 #[derive(Clone)]
-pub struct Artifacts {
+pub struct ArtifactStore {
     dir: PathBuf,
     bytes_max: u64,
     entries_max: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredArtifact {
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
     /// Total size of the files.
@@ -70,7 +70,7 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
-    fn refused(path: impl Into<String>, why: &'static str) -> Self {
+    fn refusal(path: impl Into<String>, why: &'static str) -> Self {
         Self::Refused { path: path.into(), why }
     }
 }
@@ -90,7 +90,7 @@ impl From<rustix::io::Errno> for ArtifactError {
     }
 }
 
-impl Artifacts {
+impl ArtifactStore {
     /// Does not touch the disk; directories are created with the first artifact.
     pub fn new(dir: PathBuf) -> Self {
         Self { dir, bytes_max: ARTIFACT_BYTES_MAX, entries_max: ARCHIVE_ENTRIES_MAX }
@@ -98,18 +98,18 @@ impl Artifacts {
 
     /// The same store with another size limit.
     #[must_use]
-    pub fn limited_to(&self, bytes_max: u64) -> Self {
+    pub fn with_size_limit(&self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self.clone() }
     }
 
     /// Stores the file or directory at `path` below the workspace. The archive contains it under the same path.
-    pub fn keep(&self, org: OrgId, workspace: &Path, path: &str) -> Result<Kept, ArtifactError> {
+    pub fn store_path(&self, org: OrgId, workspace: &Path, path: &str) -> Result<StoredArtifact, ArtifactError> {
         let dir = self.dir.join(org.to_string()).join("sha256");
         std::fs::create_dir_all(&dir)?;
         let unfinished = tempfile::Builder::new().prefix("part-").tempfile_in(&dir)?;
         let packed = keep::pack(self, workspace, path, unfinished.as_file())?;
-        let place = self.place(org, &packed.digest)?;
-        let _lock = self.lock(org, Lock::Shared)?;
+        let place = self.archive_path(org, &packed.digest)?;
+        let _lock = self.lock(org, ArtifactLockMode::Shared)?;
         if !self.renew(&place)? {
             let above = place.parent().unwrap_or(&dir);
             std::fs::create_dir_all(above)?;
@@ -125,7 +125,7 @@ impl Artifacts {
     /// Unpacks into a directory and overwrites existing files. After an error the content of the directory is
     /// undefined.
     pub fn unpack(&self, org: OrgId, digest: &str, into: &Path) -> Result<(), ArtifactError> {
-        let place = self.place(org, digest)?;
+        let place = self.archive_path(org, digest)?;
         match File::open(place) {
             Ok(file) => unpack::unpack(self, &file, digest, into),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -137,42 +137,42 @@ impl Artifacts {
 
     /// Checks that the artifact exists and matches its digest.
     pub fn check(&self, org: OrgId, digest: &str) -> Result<(), ArtifactError> {
-        unpack::check(self, &self.packed(org, digest)?, digest)
+        unpack::check(self, &self.open_packed(org, digest)?, digest)
     }
 
     /// The packed archive.
-    pub fn packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
-        File::open(self.place(org, digest)?).map_err(|error| match error.kind() {
+    pub fn open_packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
+        File::open(self.archive_path(org, digest)?).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => ArtifactError::Unknown(digest.to_owned()),
             _ => error.into(),
         })
     }
 
     /// Stores the file or directory at `path` in an untrusted archive.
-    pub fn receive(&self, org: OrgId, packed: &File, path: &str) -> Result<Kept, ArtifactError> {
-        let dir = self.scratch()?;
+    pub fn receive(&self, org: OrgId, packed: &File, path: &str) -> Result<StoredArtifact, ArtifactError> {
+        let dir = self.scratch_dir()?;
         unpack::unpack_foreign(self, packed, dir.path())?;
-        self.keep(org, dir.path(), path)
+        self.store_path(org, dir.path(), path)
     }
 
     /// An empty temporary directory, removed on drop.
-    pub fn scratch(&self) -> Result<tempfile::TempDir, ArtifactError> {
+    pub fn scratch_dir(&self) -> Result<tempfile::TempDir, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.dir)?)
     }
 
     /// An unnamed temporary file for an upload.
-    pub fn incoming(&self) -> Result<File, ArtifactError> {
+    pub fn upload_file(&self) -> Result<File, ArtifactError> {
         std::fs::create_dir_all(&self.dir)?;
         Ok(tempfile::tempfile_in(&self.dir)?)
     }
 
-    pub fn has(&self, org: OrgId, digest: &str) -> bool {
-        self.place(org, digest).is_ok_and(|place| place.exists())
+    pub fn contains(&self, org: OrgId, digest: &str) -> bool {
+        self.archive_path(org, digest).is_ok_and(|place| place.exists())
     }
 
     /// The path of an artifact. The digest is validated, so it cannot contain other path components.
-    fn place(&self, org: OrgId, digest: &str) -> Result<PathBuf, ArtifactError> {
+    fn archive_path(&self, org: OrgId, digest: &str) -> Result<PathBuf, ArtifactError> {
         let digits = digest.strip_prefix("sha256:").filter(|digits| {
             digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
         });

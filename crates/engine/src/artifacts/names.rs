@@ -4,7 +4,7 @@ use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError};
 
 /// Splits a path into its components. Skips `.` and repeated slashes; refuses `..`, absolute paths and NUL bytes.
 pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
-    let refused = |why| Err(ArtifactError::refused(shown(path), why));
+    let refused = |why| Err(ArtifactError::refusal(display_path(path), why));
     if path.len() > ARCHIVE_PATH_BYTES_MAX {
         return refused("is too long");
     }
@@ -28,7 +28,7 @@ pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
 /// Checks that a link stays inside. Its target first goes up, at most to the root, and then only down: a `..` after a
 /// name could follow another link and go up from its target.
 pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(), ArtifactError> {
-    let refused = |why| Err(ArtifactError::refused(shown(path), why));
+    let refused = |why| Err(ArtifactError::refusal(display_path(path), why));
     if target.is_empty() || target.len() > ARCHIVE_PATH_BYTES_MAX || target.contains(&0) {
         return refused("is a link to an invalid path");
     }
@@ -50,6 +50,6 @@ pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(),
     Ok(())
 }
 
-pub(super) fn shown(path: &[u8]) -> String {
+pub(super) fn display_path(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }

@@ -8,21 +8,21 @@ use std::time::SystemTime;
 
 use berth_core::id::OrgId;
 
-use super::{ArtifactError, Artifacts};
+use super::{ArtifactError, ArtifactStore};
 
 /// The prefix excludes the file from backups.
 const LOCK: &str = "part-lock";
 
 /// Any number of writers hold the lock shared; a removal holds it exclusively.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lock {
+pub(super) enum ArtifactLockMode {
     Shared,
     Alone,
 }
 
-impl Artifacts {
+impl ArtifactStore {
     /// Digests of artifacts last stored before `limit`, in order, starting after `after`.
-    pub fn older(
+    pub fn list_older(
         &self,
         org: OrgId,
         limit: SystemTime,
@@ -51,8 +51,8 @@ impl Artifacts {
 
     /// Returns false if the artifact was stored again or no longer exists.
     pub fn remove_older(&self, org: OrgId, digest: &str, limit: SystemTime) -> Result<bool, ArtifactError> {
-        let place = self.place(org, digest)?;
-        let _lock = self.lock(org, Lock::Alone)?;
+        let place = self.archive_path(org, digest)?;
+        let _lock = self.lock(org, ArtifactLockMode::Alone)?;
         if !is_older(&place, limit)? {
             return Ok(false);
         }
@@ -60,12 +60,12 @@ impl Artifacts {
         Ok(true)
     }
 
-    pub(super) fn lock(&self, org: OrgId, how: Lock) -> Result<File, ArtifactError> {
+    pub(super) fn lock(&self, org: OrgId, how: ArtifactLockMode) -> Result<File, ArtifactError> {
         let path = self.dir.join(org.to_string()).join(LOCK);
         let file = File::options().create(true).truncate(false).write(true).open(path)?;
         match how {
-            Lock::Shared => file.lock_shared()?,
-            Lock::Alone => file.lock()?,
+            ArtifactLockMode::Shared => file.lock_shared()?,
+            ArtifactLockMode::Alone => file.lock()?,
         }
         Ok(file)
     }
@@ -120,29 +120,29 @@ mod tests {
     fn what_is_old_is_found_in_order_and_what_is_kept_again_stays() {
         let [org, other] = [1, 2].map(|number| OrgId::from_parts(Timestamp::from_micros(1), [number; 10]));
         let dir = tempfile::tempdir().unwrap();
-        let artifacts = Artifacts::new(dir.path().join("artifacts"));
+        let artifacts = ArtifactStore::new(dir.path().join("artifacts"));
         let keep = |number: u8| {
             fs::write(dir.path().join("page"), format!("page {number}")).unwrap();
-            artifacts.keep(org, dir.path(), "page").unwrap().digest
+            artifacts.store_path(org, dir.path(), "page").unwrap().digest
         };
         let mut digests: Vec<String> = (0..5).map(keep).collect();
         let long_ago = SystemTime::now() - Duration::from_secs(1_000);
         let limit = long_ago + Duration::from_secs(1);
-        assert_eq!(artifacts.older(org, limit, None, 9).unwrap(), [""; 0], "all are new");
+        assert_eq!(artifacts.list_older(org, limit, None, 9).unwrap(), [""; 0], "all are new");
         for digest in &digests {
-            let place = artifacts.place(org, digest).unwrap();
+            let place = artifacts.archive_path(org, digest).unwrap();
             File::options().write(true).open(place).unwrap().set_modified(long_ago).unwrap();
         }
         let again = digests.pop().unwrap();
         assert_eq!(keep(4), again);
         digests.sort_unstable();
-        let first = artifacts.older(org, limit, None, 3).unwrap();
+        let first = artifacts.list_older(org, limit, None, 3).unwrap();
         assert_eq!(first, digests[..3]);
-        assert_eq!(artifacts.older(org, limit, Some(&first[2]), 3).unwrap(), digests[3..]);
+        assert_eq!(artifacts.list_older(org, limit, Some(&first[2]), 3).unwrap(), digests[3..]);
         assert!(!artifacts.remove_older(org, &again, limit).unwrap(), "it was kept again");
-        assert!(artifacts.has(org, &again));
+        assert!(artifacts.contains(org, &again));
         assert!(artifacts.remove_older(org, &digests[0], limit).unwrap());
-        assert!(!artifacts.has(org, &digests[0]));
-        assert_eq!(artifacts.older(other, limit, None, 9).unwrap(), [""; 0]);
+        assert!(!artifacts.contains(org, &digests[0]));
+        assert_eq!(artifacts.list_older(other, limit, None, 9).unwrap(), [""; 0]);
     }
 }

@@ -15,19 +15,19 @@ fn org(number: u8) -> OrgId {
     OrgId::from_parts(Timestamp::from_micros(1), [number; 10])
 }
 
-struct Yard {
+struct ArtifactFixture {
     dir: TempDir,
-    artifacts: Artifacts,
+    artifacts: ArtifactStore,
 }
 
-impl Yard {
+impl ArtifactFixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for name in ["work", "into", "outside"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
         fs::write(dir.path().join("outside/secret"), "secret").unwrap();
-        let artifacts = Artifacts::new(dir.path().join("artifacts"));
+        let artifacts = ArtifactStore::new(dir.path().join("artifacts"));
         Self { dir, artifacts }
     }
 
@@ -41,8 +41,8 @@ impl Yard {
         self.dir.path().join("into").join(path)
     }
 
-    fn keep(&self, path: &str) -> Result<Kept, ArtifactError> {
-        self.artifacts.keep(org(1), &self.dir.path().join("work"), path)
+    fn keep(&self, path: &str) -> Result<StoredArtifact, ArtifactError> {
+        self.artifacts.store_path(org(1), &self.dir.path().join("work"), path)
     }
 
     fn unpack(&self, digest: &str) -> Result<(), ArtifactError> {
@@ -54,7 +54,7 @@ impl Yard {
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, tar);
         let digest =
             digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
-        let place = self.artifacts.place(org(1), &digest).unwrap();
+        let place = self.artifacts.archive_path(org(1), &digest).unwrap();
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, zstd::encode_all(tar, 1).unwrap()).unwrap();
         digest
@@ -77,7 +77,7 @@ impl Yard {
 
 #[test]
 fn what_is_unpacked_is_what_was_kept() {
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     let long = format!("dist/{}/{}", "d".repeat(200), "f".repeat(200));
     for (path, content) in [("dist/app", "run"), ("dist/sub/data", ""), ("dist/ä €", "x"), (&long, "long")]
     {
@@ -107,7 +107,7 @@ fn what_is_unpacked_is_what_was_kept() {
 
 #[test]
 fn the_same_content_is_one_file_whenever_and_wherever_it_is_kept() {
-    let (yard, other) = (Yard::new(), Yard::new());
+    let (yard, other) = (ArtifactFixture::new(), ArtifactFixture::new());
     for (yard, names) in [(&yard, ["a", "b", "c"]), (&other, ["c", "a", "b"])] {
         for name in names {
             fs::write(yard.work(&format!("out/{name}")), name).unwrap();
@@ -122,14 +122,14 @@ fn the_same_content_is_one_file_whenever_and_wherever_it_is_kept() {
     assert_eq!(other.keep("out").unwrap(), kept);
     let files = fs::read_dir(yard.dir.path().join(format!("artifacts/{}/sha256", org(1)))).unwrap().count();
     assert_eq!(files, 1, "no second copy, and nothing unfinished");
-    assert!(yard.artifacts.has(org(1), &kept.digest) && !yard.artifacts.has(org(2), &kept.digest));
+    assert!(yard.artifacts.contains(org(1), &kept.digest) && !yard.artifacts.contains(org(2), &kept.digest));
     let foreign = yard.artifacts.unpack(org(2), &kept.digest, &yard.there(""));
     assert!(matches!(foreign, Err(ArtifactError::Unknown(_))));
 }
 
 #[test]
 fn one_file_and_a_whole_workspace_can_be_kept() {
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     fs::write(yard.work("deep/down/app"), "run").unwrap();
     let file = yard.keep("deep/down/app").unwrap();
     assert_eq!(file.files, 1);
@@ -142,7 +142,7 @@ fn one_file_and_a_whole_workspace_can_be_kept() {
 
 #[test]
 fn pa1_nothing_outside_of_a_workspace_can_be_kept() {
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     fs::write(yard.work("dir/file"), "x").unwrap();
     symlink("../outside", yard.work("up")).unwrap();
     symlink(yard.dir.path().join("outside"), yard.work("away")).unwrap();
@@ -172,8 +172,8 @@ fn pa1_nothing_outside_of_a_workspace_can_be_kept() {
 
 #[test]
 fn pa1_links_out_of_what_is_kept_and_things_that_are_no_files_are_refused_by_name() {
-    type Make = fn(&Path);
-    let bad: [(&str, Make); 5] = [
+    type MakeFn = fn(&Path);
+    let bad: [(&str, MakeFn); 5] = [
         ("out/up", |path| symlink("../x", path).unwrap()),
         ("out/absolute", |path| symlink("/etc/passwd", path).unwrap()),
         ("out/again", |path| symlink("a/../../../x", path).unwrap()),
@@ -183,7 +183,7 @@ fn pa1_links_out_of_what_is_kept_and_things_that_are_no_files_are_refused_by_nam
         }),
     ];
     for (name, make) in bad {
-        let yard = Yard::new();
+        let yard = ArtifactFixture::new();
         fs::write(yard.work("out/fine"), "x").unwrap();
         make(&yard.work(name));
         let refused = yard.keep("out").unwrap_err();
@@ -193,7 +193,7 @@ fn pa1_links_out_of_what_is_kept_and_things_that_are_no_files_are_refused_by_nam
 
 #[test]
 fn limits_hold_while_keeping_and_while_unpacking() {
-    let mut yard = Yard::new();
+    let mut yard = ArtifactFixture::new();
     for name in ["out/a", "out/b", "out/c"] {
         fs::write(yard.work(name), [7; 3_000]).unwrap();
     }
@@ -206,7 +206,7 @@ fn limits_hold_while_keeping_and_while_unpacking() {
     yard.artifacts.bytes_max = 9_000;
     assert!(matches!(yard.keep("out"), Err(ArtifactError::TooLarge { .. })));
     assert!(matches!(yard.unpack(&whole.digest), Err(ArtifactError::TooLarge { .. })));
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     let deep = "d/".repeat(ARCHIVE_DEPTH_MAX + 1) + "x";
     fs::create_dir_all(yard.work(&deep)).unwrap();
     assert!(matches!(yard.keep("d"), Err(ArtifactError::Refused { .. })));
@@ -214,10 +214,10 @@ fn limits_hold_while_keeping_and_while_unpacking() {
 
 #[test]
 fn an_artifact_that_was_changed_is_found_out() {
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     fs::write(yard.work("app"), "run ".repeat(10_000)).unwrap();
     let kept = yard.keep("app").unwrap();
-    let place = yard.artifacts.place(org(1), &kept.digest).unwrap();
+    let place = yard.artifacts.archive_path(org(1), &kept.digest).unwrap();
     let good = fs::read(&place).unwrap();
     let other = {
         let tar = zstd::decode_all(&*good).unwrap();
@@ -233,9 +233,9 @@ fn an_artifact_that_was_changed_is_found_out() {
 }
 
 /// An entry of a crafted archive: type, raw name, link target and content.
-type Evil = (EntryType, &'static str, &'static str, &'static str);
+type CraftedEntry = (EntryType, &'static str, &'static str, &'static str);
 
-fn archive(entries: &[Evil]) -> Vec<u8> {
+fn archive(entries: &[CraftedEntry]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
     for (kind, name, target, content) in entries {
         let mut header = Header::new_gnu();
@@ -254,7 +254,7 @@ fn archive(entries: &[Evil]) -> Vec<u8> {
 #[test]
 fn pa2_an_evil_archive_is_refused_and_touches_nothing_outside() {
     use EntryType::*;
-    let evil: &[(&str, &[Evil])] = &[
+    let evil: &[(&str, &[CraftedEntry])] = &[
         ("up", &[(Regular, "../outside/new", "", "x")]),
         ("up in the middle", &[(Regular, "a/../../outside/new", "", "x")]),
         ("absolute", &[(Regular, "/tmp/berth-evil", "", "x")]),
@@ -287,7 +287,7 @@ fn pa2_an_evil_archive_is_refused_and_touches_nothing_outside() {
         ("directory over a file", &[(Regular, "d", "", "x"), (Directory, "d", "", "")]),
     ];
     for (what, entries) in evil {
-        let yard = Yard::new();
+        let yard = ArtifactFixture::new();
         let before = (yard.outside(), yard.dir.path().exists());
         let digest = yard.plant(&archive(entries));
         let refused = yard.unpack(&digest);
@@ -301,7 +301,7 @@ fn pa2_an_evil_archive_is_refused_and_touches_nothing_outside() {
 
 #[test]
 fn pa2_sizes_that_are_made_up_take_no_memory_and_no_time() {
-    let mut yard = Yard::new();
+    let mut yard = ArtifactFixture::new();
     yard.artifacts.bytes_max = 1024 * 1024;
     for (kind, name) in [(EntryType::Regular, "big"), (EntryType::GNULongName, "long")] {
         let mut tar = archive(&[(kind, name, "", "")]);
@@ -319,7 +319,7 @@ fn pa2_sizes_that_are_made_up_take_no_memory_and_no_time() {
 
 #[test]
 fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     fs::write(yard.work("dir/secret"), "new").unwrap();
     let kept = yard.keep("dir").unwrap();
     fs::create_dir(yard.there("dir")).unwrap();
@@ -335,7 +335,7 @@ fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
 }
 
 /// An archive as a runner uploads it.
-fn sent(tar: &[u8]) -> File {
+fn uploaded_archive(tar: &[u8]) -> File {
     use std::io::{Seek as _, Write as _};
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&zstd::encode_all(tar, 1).unwrap()).unwrap();
@@ -346,18 +346,18 @@ fn sent(tar: &[u8]) -> File {
 #[test]
 fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
     use EntryType::*;
-    let yard = Yard::new();
+    let yard = ArtifactFixture::new();
     let good =
         archive(&[(Directory, "./", "", ""), (Directory, "dist/", "", ""), (Regular, "dist/a", "", "x")]);
-    let received = yard.artifacts.receive(org(1), &sent(&good), "dist").unwrap();
+    let received = yard.artifacts.receive(org(1), &uploaded_archive(&good), "dist").unwrap();
     fs::write(yard.work("dist/a"), "x").unwrap();
     fs::set_permissions(yard.work("dist/a"), fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(received, yard.keep("dist").unwrap(), "the same as if it had been kept here");
     // Files outside the planned path are not stored.
     let more =
         archive(&[(Directory, "dist/", "", ""), (Regular, "dist/a", "", "x"), (Regular, "b", "", "y")]);
-    assert_eq!(yard.artifacts.receive(org(1), &sent(&more), "dist").unwrap(), received);
-    let evil: &[&[Evil]] = &[
+    assert_eq!(yard.artifacts.receive(org(1), &uploaded_archive(&more), "dist").unwrap(), received);
+    let evil: &[&[CraftedEntry]] = &[
         &[(Regular, "../outside/new", "", "x")],
         &[(Symlink, "dist", "/etc", "")],
         &[(Symlink, "dist", "../outside", "")],
@@ -366,7 +366,7 @@ fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
         &[(Regular, "other", "", "x")],
     ];
     for entries in evil {
-        let refused = yard.artifacts.receive(org(1), &sent(&archive(entries)), "dist");
+        let refused = yard.artifacts.receive(org(1), &uploaded_archive(&archive(entries)), "dist");
         assert!(
             matches!(refused, Err(ArtifactError::Refused { .. } | ArtifactError::Missing(_))),
             "{entries:?}: {refused:?}"

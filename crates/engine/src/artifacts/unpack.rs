@@ -13,21 +13,21 @@ use rustix::io::Errno;
 use tar::{Entry, EntryType};
 
 use super::beneath::DIRECTORY;
-use super::names::{check_link, parts, shown};
-use super::{ARCHIVE_PATH_BYTES_MAX, ArtifactError, Artifacts};
+use super::names::{check_link, parts, display_path};
+use super::{ARCHIVE_PATH_BYTES_MAX, ArtifactError, ArtifactStore};
 
 /// Archives made here use windows of 2 MiB; a larger limit would only cost memory.
 const WINDOW_LOG_MAX: u32 = 23;
 
 pub(super) fn unpack(
-    artifacts: &Artifacts,
+    artifacts: &ArtifactStore,
     file: &File,
     digest: &str,
     into: &Path,
 ) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
-    let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let mut source = LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let root = open(into, DIRECTORY, Mode::empty())?;
     entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))?;
     // Data after the end of the archive is ignored, but it is part of the digest.
@@ -37,10 +37,10 @@ pub(super) fn unpack(
 }
 
 /// Reads the whole archive and verifies its digest without unpacking it.
-pub(super) fn check(artifacts: &Artifacts, file: &File, digest: &str) -> Result<(), ArtifactError> {
+pub(super) fn check(artifacts: &ArtifactStore, file: &File, digest: &str) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
-    let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let mut source = LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let read = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
     read.map_err(|error| source.explain(error))?;
     has_digest(source.digest, digest)
@@ -56,15 +56,15 @@ fn has_digest(found: Context, digest: &str) -> Result<(), ArtifactError> {
 }
 
 /// Unpacks an archive uploaded by a runner, which has no digest yet.
-pub(super) fn unpack_foreign(artifacts: &Artifacts, file: &File, into: &Path) -> Result<(), ArtifactError> {
+pub(super) fn unpack_foreign(artifacts: &ArtifactStore, file: &File, into: &Path) -> Result<(), ArtifactError> {
     let mut unpacker = zstd::Decoder::new(file)?;
     unpacker.window_log_max(WINDOW_LOG_MAX)?;
-    let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let mut source = LimitedHashingReader { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
     let root = open(into, DIRECTORY, Mode::empty())?;
     entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))
 }
 
-fn entries(artifacts: &Artifacts, source: &mut impl Read, root: &OwnedFd) -> Result<(), ArtifactError> {
+fn entries(artifacts: &ArtifactStore, source: &mut impl Read, root: &OwnedFd) -> Result<(), ArtifactError> {
     let mut archive = tar::Archive::new(source);
     let (mut long_name, mut long_target) = (None, None);
     let mut left = artifacts.entries_max;
@@ -78,34 +78,34 @@ fn entries(artifacts: &Artifacts, source: &mut impl Read, root: &OwnedFd) -> Res
                 left = left.checked_sub(1).ok_or(ArtifactError::TooMany)?;
                 let name = long_name.take().unwrap_or_else(|| entry.header().path_bytes().into_owned());
                 let target = long_target.take().or_else(|| entry.header().link_name_bytes().map(Into::into));
-                make(&mut entry, root, &name, target.as_deref())?;
+                create_entry(&mut entry, root, &name, target.as_deref())?;
                 continue;
             }
         };
-        *place = Some(long(&mut entry)?);
+        *place = Some(read_long_name(&mut entry)?);
     }
     Ok(())
 }
 
-fn long<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, ArtifactError> {
+fn read_long_name<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, ArtifactError> {
     let mut name = Vec::new();
     entry.take(ARCHIVE_PATH_BYTES_MAX as u64 + 2).read_to_end(&mut name)?;
     if name.last() == Some(&0) {
         name.pop();
     }
     if name.len() > ARCHIVE_PATH_BYTES_MAX {
-        return Err(ArtifactError::refused("an entry", "has a path that is too long"));
+        return Err(ArtifactError::refusal("an entry", "has a path that is too long"));
     }
     Ok(name)
 }
 
-fn make<R: Read>(
+fn create_entry<R: Read>(
     entry: &mut Entry<'_, R>,
     root: &OwnedFd,
     name: &[u8],
     target: Option<&[u8]>,
 ) -> Result<(), ArtifactError> {
-    let refused = |why| Err(ArtifactError::refused(shown(name), why));
+    let refused = |why| Err(ArtifactError::refusal(display_path(name), why));
     let parts = parts(name)?;
     let Some((last, above)) = parts.split_last() else {
         // The entry of the target directory itself.
@@ -114,10 +114,10 @@ fn make<R: Read>(
     };
     let last = OsStr::from_bytes(last);
     match entry.header().entry_type() {
-        EntryType::Directory => directory(root, &parts, name).map(drop),
+        EntryType::Directory => create_directories(root, &parts, name).map(drop),
         EntryType::Regular | EntryType::Continuous => {
-            let dir = directory(root, above, name)?;
-            clear(&dir, last, name)?;
+            let dir = create_directories(root, above, name)?;
+            remove_existing(&dir, last, name)?;
             let executable = entry.header().mode()? & 0o111 != 0;
             let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -131,8 +131,8 @@ fn make<R: Read>(
         EntryType::Symlink => {
             let target = target.unwrap_or_default();
             check_link(name, above.len(), target)?;
-            let dir = directory(root, above, name)?;
-            clear(&dir, last, name)?;
+            let dir = create_directories(root, above, name)?;
+            remove_existing(&dir, last, name)?;
             Ok(symlinkat(OsStr::from_bytes(target), &dir, last)?)
         }
         EntryType::Link => refused("is a hard link"),
@@ -143,7 +143,7 @@ fn make<R: Read>(
 }
 
 /// Opens a directory below the root and creates missing ones. A symlink on the way is refused.
-fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, ArtifactError> {
+fn create_directories(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, ArtifactError> {
     let mut dir = openat(root, ".", DIRECTORY, Mode::empty())?;
     for part in parts {
         let part = OsStr::from_bytes(part);
@@ -154,7 +154,7 @@ fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, Ar
         dir =
             openat(&dir, part, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| match error {
                 Errno::LOOP | Errno::NOTDIR => {
-                    ArtifactError::refused(shown(name), "goes through something that is not a directory")
+                    ArtifactError::refusal(display_path(name), "goes through something that is not a directory")
                 }
                 other => other.into(),
             })?;
@@ -163,22 +163,22 @@ fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, Ar
 }
 
 /// Removes an existing file or link first, so that nothing is written through a link.
-fn clear(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> {
+fn remove_existing(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> {
     match unlinkat(dir, last, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) => Err(ArtifactError::refused(shown(name), "is a directory already")),
+        Err(Errno::ISDIR | Errno::PERM) => Err(ArtifactError::refusal(display_path(name), "is a directory already")),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Hashes the data and fails at the size limit.
-struct Hashing<R> {
+struct LimitedHashingReader<R> {
     digest: Context,
     from: R,
     left: u64,
 }
 
-impl<R> Hashing<R> {
+impl<R> LimitedHashingReader<R> {
     /// Maps read errors to causes; a read error at the limit means that the archive is too large.
     fn explain(&self, error: ArtifactError) -> ArtifactError {
         match error {
@@ -197,7 +197,7 @@ impl<R> Hashing<R> {
     }
 }
 
-impl<R: Read> Read for Hashing<R> {
+impl<R: Read> Read for LimitedHashingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         let left = self.left.checked_sub(read as u64);

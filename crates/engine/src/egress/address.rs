@@ -17,7 +17,7 @@ pub(crate) fn is_metadata(address: IpAddr) -> bool {
     const OF_AWS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
     match address {
         IpAddr::V4(v4) => is_metadata_v4(v4),
-        IpAddr::V6(v6) => v6 == OF_AWS || carried(v6).is_some_and(is_metadata_v4),
+        IpAddr::V6(v6) => v6 == OF_AWS || embedded_v4(v6).is_some_and(is_metadata_v4),
     }
 }
 
@@ -45,7 +45,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
-    if let Some(v4) = carried(address) {
+    if let Some(v4) = embedded_v4(address) {
         return is_public_v4(v4);
     }
     let [first, second, ..] = address.segments();
@@ -58,7 +58,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 }
 
 /// The embedded IPv4 address of a mapped, 6to4 or NAT64 address.
-fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
         Some(Ipv4Addr::new(a, b, c, d))

@@ -12,8 +12,8 @@ mod resolver;
 mod tests;
 
 pub use address::is_public;
-pub use policy::{Allowed, InvalidAllowed, Policy, Refused};
-pub use resolver::{LookUp, of_the_system};
+pub use policy::{AllowedDestination, InvalidDestination, EgressPolicy, EgressRefusal};
+pub use resolver::{LookupFn, system_lookup};
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::unversioned::transport::DefaultConnector;
 
-use resolver::{Checked, RefusedAddress};
+use resolver::{CheckedResolver, RefusedAddress};
 
 /// Timeout of a request, from DNS lookup to the last byte of the response.
 pub const REQUEST_MAX: Duration = Duration::from_secs(15);
@@ -31,22 +31,22 @@ pub const REQUEST_MAX: Duration = Duration::from_secs(15);
 pub const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Clone)]
-pub struct Egress {
-    policy: Arc<Policy>,
+pub struct EgressClient {
+    policy: Arc<EgressPolicy>,
     agent: Agent,
     /// Timeout of a request; shorter in tests.
     limit: Duration,
 }
 
 /// A POST request.
-pub struct Post {
+pub struct PostRequest {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: String,
 }
 
 /// A request whose response body is used.
-pub struct Ask {
+pub struct EgressRequest {
     pub url: String,
     pub headers: Vec<(&'static str, String)>,
     /// POST with a body, GET without.
@@ -56,7 +56,7 @@ pub struct Ask {
 
 /// A response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct EgressResponse {
     pub status: u16,
     /// The `Retry-After` header, in seconds.
     pub retry_after_s: Option<i64>,
@@ -67,13 +67,13 @@ pub struct Answered {
 
 /// A request without a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct EgressFailure {
     pub why: String,
     pub took: Duration,
 }
 
-impl Egress {
-    pub fn new(policy: Policy, look_up: LookUp, limit: Duration) -> Self {
+impl EgressClient {
+    pub fn new(policy: EgressPolicy, look_up: LookupFn, limit: Duration) -> Self {
         let policy = Arc::new(policy);
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = TlsConfig::builder()
@@ -91,26 +91,26 @@ impl Egress {
             .user_agent("berth")
             .timeout_global(Some(limit))
             .build();
-        let resolver = Checked { policy: policy.clone(), look_up };
+        let resolver = CheckedResolver { policy: policy.clone(), look_up };
         Self { policy, agent: Agent::with_parts(config, DefaultConnector::default(), resolver), limit }
     }
 
-    pub fn policy(&self) -> &Policy {
+    pub fn policy(&self) -> &EgressPolicy {
         &self.policy
     }
 
     /// Blocks until the response or the timeout.
-    pub fn post(&self, post: &Post) -> Result<Answered, Failed> {
+    pub fn post(&self, post: &PostRequest) -> Result<EgressResponse, EgressFailure> {
         self.post_within(post, self.limit, ANSWER_BYTES_MAX)
     }
 
     /// As [`Egress::post`], for slow or large responses.
-    pub fn post_within(&self, post: &Post, limit: Duration, bytes_max: u64) -> Result<Answered, Failed> {
+    pub fn post_within(&self, post: &PostRequest, limit: Duration, bytes_max: u64) -> Result<EgressResponse, EgressFailure> {
         self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 
     /// As [`Egress::post`], for callers that use the response body.
-    pub fn ask(&self, ask: &Ask) -> Result<Answered, Failed> {
+    pub fn send(&self, ask: &EgressRequest) -> Result<EgressResponse, EgressFailure> {
         self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
     }
 
@@ -121,9 +121,9 @@ impl Egress {
         body: Option<&str>,
         limit: Duration,
         answer_bytes_max: u64,
-    ) -> Result<Answered, Failed> {
+    ) -> Result<EgressResponse, EgressFailure> {
         let began = Instant::now();
-        let failed = |why: String| Failed { why, took: began.elapsed() };
+        let failed = |why: String| EgressFailure { why, took: began.elapsed() };
         let url = self.policy.check(url).map_err(|why| failed(format!("the URL {why}")))?;
         let sent = match body {
             Some(body) => {
@@ -137,7 +137,7 @@ impl Egress {
         };
         let mut answer = match sent {
             Ok(answer) => answer,
-            Err(error) => return Err(failed(explained(error, limit))),
+            Err(error) => return Err(failed(explain_error(error, limit))),
         };
         let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
@@ -145,12 +145,12 @@ impl Egress {
         let mut body = Vec::new();
         // Once there is a status, a truncated body is not an error.
         let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
-        Ok(Answered { status, retry_after_s, body, took: began.elapsed() })
+        Ok(EgressResponse { status, retry_after_s, body, took: began.elapsed() })
     }
 }
 
 /// The error text for the delivery log. It reveals nothing about the server's own network.
-fn explained(error: ureq::Error, limit: Duration) -> String {
+fn explain_error(error: ureq::Error, limit: Duration) -> String {
     match error {
         ureq::Error::Timeout(_) => format!("no response within {} s", limit.as_secs_f32()),
         ureq::Error::HostNotFound => "the host was not found".to_owned(),

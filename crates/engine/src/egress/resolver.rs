@@ -13,7 +13,7 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-use super::policy::Policy;
+use super::policy::EgressPolicy;
 
 /// Timeout of a lookup; the timeout of the request applies, too.
 const LOOK_UP_MAX: Duration = Duration::from_secs(10);
@@ -21,35 +21,35 @@ const LOOK_UP_MAX: Duration = Duration::from_secs(10);
 const ADDRESSES_TRIED_MAX: usize = 8;
 
 /// Resolves a host: with the system resolver, or a fake one in tests.
-pub type LookUp = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+pub type LookupFn = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
-pub fn of_the_system() -> LookUp {
+pub fn system_lookup() -> LookupFn {
     Arc::new(|host, port| Ok((host, port).to_socket_addrs()?.collect()))
 }
 
-pub(super) struct Checked {
-    pub(super) policy: Arc<Policy>,
-    pub(super) look_up: LookUp,
+pub(super) struct CheckedResolver {
+    pub(super) policy: Arc<EgressPolicy>,
+    pub(super) look_up: LookupFn,
 }
 
-impl fmt::Debug for Checked {
+impl fmt::Debug for CheckedResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Checked")
     }
 }
 
-impl Resolver for Checked {
+impl Resolver for CheckedResolver {
     fn resolve(&self, uri: &Uri, _: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let host = uri.host().ok_or(Error::HostNotFound)?;
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let found = match bare.parse::<IpAddr>() {
             Ok(address) => vec![SocketAddr::new(address, port)],
-            Err(_) => self.ask(bare, port, (*timeout.after).min(LOOK_UP_MAX))?,
+            Err(_) => self.look_up_host(bare, port, (*timeout.after).min(LOOK_UP_MAX))?,
         };
         // One forbidden address refuses the host; otherwise a name could hide it among public ones.
         for address in &found {
-            self.policy.check_address(bare, address.ip()).map_err(refused)?;
+            self.policy.check_address(bare, address.ip()).map_err(refusal_error)?;
         }
         let mut checked = self.empty();
         for address in found.into_iter().take(ADDRESSES_TRIED_MAX) {
@@ -59,9 +59,9 @@ impl Resolver for Checked {
     }
 }
 
-impl Checked {
+impl CheckedResolver {
     /// Runs on a separate thread, because the system resolver has no timeout.
-    fn ask(&self, host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
+    fn look_up_host(&self, host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
         let (tell, answer) = mpsc::sync_channel(1);
         let (look_up, host) = (self.look_up.clone(), host.to_owned());
         std::thread::Builder::new().name("egress-name".into()).spawn(move || {
@@ -75,13 +75,13 @@ impl Checked {
     }
 }
 
-fn refused(why: super::policy::Refused) -> Error {
+fn refusal_error(why: super::policy::EgressRefusal) -> Error {
     Error::Other(Box::new(RefusedAddress(why)))
 }
 
 /// Carries a refusal through the error type of the HTTP client.
 #[derive(Debug)]
-pub(super) struct RefusedAddress(pub(super) super::policy::Refused);
+pub(super) struct RefusedAddress(pub(super) super::policy::EgressRefusal);
 
 impl fmt::Display for RefusedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,33 +10,33 @@ use super::*;
 /// Timeout of requests that are meant to hang.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-fn allowing(allowed: &[&str]) -> Policy {
-    Policy { allowed: allowed.iter().map(|text| text.parse().unwrap()).collect() }
+fn policy_allowing(allowed: &[&str]) -> EgressPolicy {
+    EgressPolicy { allowed: allowed.iter().map(|text| text.parse().unwrap()).collect() }
 }
 
-fn egress(allowed: &[&str], look_up: LookUp) -> Egress {
-    Egress::new(allowing(allowed), look_up, PATIENCE)
+fn egress(allowed: &[&str], look_up: LookupFn) -> EgressClient {
+    EgressClient::new(policy_allowing(allowed), look_up, PATIENCE)
 }
 
 /// Resolves every name to these addresses.
-fn all_at(addresses: &'static [&'static str]) -> LookUp {
+fn all_at(addresses: &'static [&'static str]) -> LookupFn {
     Arc::new(move |_, port| {
         Ok(addresses.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect())
     })
 }
 
-fn post(egress: &Egress, url: &str) -> Result<Answered, Failed> {
-    egress.post(&Post { url: url.into(), headers: vec![("x-test", "1".into())], body: "{}".into() })
+fn post(egress: &EgressClient, url: &str) -> Result<EgressResponse, EgressFailure> {
+    egress.post(&PostRequest { url: url.into(), headers: vec![("x-test", "1".into())], body: "{}".into() })
 }
 
 /// A server that sends this text on every connection and counts connections.
-struct Receiver {
+struct TestReceiver {
     address: SocketAddr,
     seen: Arc<AtomicUsize>,
 }
 
-impl Receiver {
-    fn answering(text: &'static str) -> Self {
+impl TestReceiver {
+    fn responding_with(text: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(AtomicUsize::new(0));
@@ -62,7 +62,7 @@ impl Receiver {
 
 #[test]
 fn addresses_that_lead_inside_are_refused_however_they_are_written() {
-    let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let receiver = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let strict = egress(&[], all_at(&["127.0.0.1"]));
     for url in [
         "https://127.0.0.1/",
@@ -156,7 +156,7 @@ fn an_address_is_read_as_browsers_read_it_and_that_reading_is_the_one_that_is_us
         ("https://HOOKS.acme.test:443/#x", "hooks.acme.test"),
         ("https://b\u{fc}cher.test/", "xn--bcher-kva.test"),
     ] {
-        assert_eq!(Policy::default().check(text).unwrap().host_str(), Some(host), "{text}");
+        assert_eq!(EgressPolicy::default().check(text).unwrap().host_str(), Some(host), "{text}");
     }
 }
 
@@ -180,11 +180,11 @@ fn one_private_address_among_public_ones_spoils_them_all() {
 
 #[test]
 fn a_name_that_changes_its_address_is_looked_up_once() {
-    let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let receiver = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let asked = Arc::new(Mutex::new(0));
     let counted = asked.clone();
     // Public on the first lookup and private on the second, which must not happen.
-    let look_up: LookUp = Arc::new(move |_, port| {
+    let look_up: LookupFn = Arc::new(move |_, port| {
         let mut asked = counted.lock().unwrap();
         *asked += 1;
         let address = if *asked == 1 { "203.0.112.1" } else { "127.0.0.1" };
@@ -221,7 +221,7 @@ fn the_configuration_allows_hosts_and_networks_and_never_the_cloud() {
         (&["10.0.0.7"], "http://10.0.0.7/", &[], true),
         (&["10.0.0.7"], "http://10.0.0.8/", &[], false),
     ] {
-        let policy = allowing(allowed);
+        let policy = policy_allowing(allowed);
         let checked = policy.check(url).and_then(|url| {
             let host = url.host_str().unwrap().to_owned();
             addresses.iter().try_for_each(|text| policy.check_address(&host, text.parse().unwrap()))
@@ -229,13 +229,13 @@ fn the_configuration_allows_hosts_and_networks_and_never_the_cloud() {
         assert_eq!(checked.is_ok(), fine, "{allowed:?} {url} {addresses:?}: {checked:?}");
     }
     for bad in ["", "10.0.0.0/33", "hooks.acme.test/8", "::/129", "a b", "10.0.0.0/x"] {
-        assert!(bad.parse::<Allowed>().is_err(), "{bad}");
+        assert!(bad.parse::<AllowedDestination>().is_err(), "{bad}");
     }
 }
 
 #[test]
 fn redirects_are_answers_and_are_not_followed() {
-    let inside = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let inside = TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     for (status, line) in [
         (301, "HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"),
         (302, "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n"),
@@ -243,8 +243,8 @@ fn redirects_are_answers_and_are_not_followed() {
         (307, "HTTP/1.1 307 Temporary\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n"),
         (308, "HTTP/1.1 308 Permanent\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n"),
     ] {
-        let receiver = Receiver::answering(line);
-        let answered = post(&egress(&["127.0.0.1"], of_the_system()), &receiver.url()).unwrap();
+        let receiver = TestReceiver::responding_with(line);
+        let answered = post(&egress(&["127.0.0.1"], system_lookup()), &receiver.url()).unwrap();
         assert_eq!((answered.status, receiver.seen.load(Ordering::SeqCst)), (status, 1));
     }
     assert_eq!(inside.seen.load(Ordering::SeqCst), 0);
@@ -252,14 +252,14 @@ fn redirects_are_answers_and_are_not_followed() {
 
 #[test]
 fn what_takes_too_long_or_says_too_much_is_cut() {
-    let local = egress(&["127.0.0.1"], of_the_system());
-    let silent = Receiver::answering("");
+    let local = egress(&["127.0.0.1"], system_lookup());
+    let silent = TestReceiver::responding_with("");
     let failed = post(&local, &silent.url()).unwrap_err();
     assert!(failed.why.starts_with("no response within"), "{}", failed.why);
     assert!(failed.took < 10 * PATIENCE, "{:?}", failed.took);
 
     let endless =
-        Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n aaaaaaaaaaaaaaaa");
+        TestReceiver::responding_with("HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n aaaaaaaaaaaaaaaa");
     let answered = post(&local, &endless.url()).unwrap();
     assert!(answered.status == 200 && answered.body.len() <= 64 * 1024, "{answered:?}");
 
@@ -268,13 +268,13 @@ fn what_takes_too_long_or_says_too_much_is_cut() {
     drop(listener);
     let failed = post(&local, &format!("http://{address}/")).unwrap_err();
     assert_eq!(failed.why, "the connection was refused");
-    let nonsense = Receiver::answering("SSH-2.0-OpenSSH_9.6\r\n\r\n");
+    let nonsense = TestReceiver::responding_with("SSH-2.0-OpenSSH_9.6\r\n\r\n");
     assert!(post(&local, &nonsense.url()).is_err());
 }
 
 #[test]
 fn a_name_that_is_not_found_is_said_to_be() {
-    let nobody: LookUp = Arc::new(|_, _| Err(std::io::Error::other("nothing about this is told")));
+    let nobody: LookupFn = Arc::new(|_, _| Err(std::io::Error::other("nothing about this is told")));
     assert_eq!(
         post(&egress(&[], nobody), "https://hooks.acme.test/").unwrap_err().why,
         "the host was not found"

@@ -3,8 +3,8 @@
 use berth_core::approval::ChangeAuthors;
 
 use super::branch::BOT_EMAIL;
-use super::mirror::Mirror;
-use super::{GitError, Sha};
+use super::mirror::GitMirror;
+use super::{GitError, CommitHash};
 use crate::limits::{CHANGE_AUTHORS_MAX, CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
 /// Committer addresses of programs: GitHub's web interface and Berth. They are ignored; the author of the commit still
@@ -15,10 +15,10 @@ const ADDRESS_CHARS_MAX: usize = 320;
 /// Fields of a commit, each terminated by NUL.
 const FORMAT: &str = "--format=%ae%x00%ce%x00%(trailers:key=Co-authored-by,valueonly,unfold)%x00";
 
-impl Mirror {
+impl GitMirror {
     /// Authors of the commits that are reachable from `until` but not from `since`. If `since` is not in this
     /// repository, of the most recent commits.
-    pub fn authors(&self, since: Option<&Sha>, until: &Sha) -> Result<ChangeAuthors, GitError> {
+    pub fn authors(&self, since: Option<&CommitHash>, until: &CommitHash) -> Result<ChangeAuthors, GitError> {
         let since = match since {
             Some(commit) if self.has_commit(commit)? => Some(format!("^{commit}")),
             _ => None,
@@ -46,7 +46,7 @@ impl Mirror {
         Ok(found)
     }
 
-    fn has_commit(&self, commit: &Sha) -> Result<bool, GitError> {
+    fn has_commit(&self, commit: &CommitHash) -> Result<bool, GitError> {
         let name = format!("{commit}^{{commit}}");
         Ok(self.git().args(["cat-file", "-e", &name]).run()?.status.success())
     }

@@ -8,9 +8,9 @@ use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
 use tempfile::TempDir;
 
-use super::mirror::Mirror;
-use super::remote::{Access, Credential, reach};
-use super::{GitError, Sha};
+use super::mirror::GitMirror;
+use super::remote::{RepositoryAccess, GitCredential, configure_access};
+use super::{GitError, CommitHash};
 
 /// The committer of all commits made here; the author may differ.
 const BOT_NAME: &str = "Berth";
@@ -36,7 +36,7 @@ pub struct NewFile {
 /// A commit to create.
 #[derive(Debug, Clone, Copy)]
 pub struct NewCommit<'a> {
-    pub parent: &'a Sha,
+    pub parent: &'a CommitHash,
     pub changes: &'a [FileChange],
     pub message: &'a str,
     /// The address of the user who requested the commit, because rules about authors use it.
@@ -46,30 +46,30 @@ pub struct NewCommit<'a> {
 
 /// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pushed {
+pub struct PushResult {
     /// The commit that the branch points to.
-    pub commit: Sha,
+    pub commit: CommitHash,
     /// The branch existed with the same content.
     pub was_there: bool,
 }
 
-impl Mirror {
+impl GitMirror {
     /// Creates a commit. Deterministic: the same arguments give the same hash.
-    pub fn commit(&self, new: NewCommit<'_>) -> Result<Sha, GitError> {
+    pub fn commit(&self, new: NewCommit<'_>) -> Result<CommitHash, GitError> {
         let NewCommit { parent, changes, message, author_email, at } = new;
         if changes.is_empty() || changes.len() > FILES_MAX {
             return Err(GitError::Refused(format!("a commit must change 1 to {FILES_MAX} files")));
         }
-        let _held = self.hold()?;
+        let _held = self.lock_exclusive()?;
         let index = self.scratch()?;
-        self.with(&index).args(["read-tree", "--end-of-options", parent.as_str()]).run()?.ok()?;
+        self.git_with_index(&index).args(["read-tree", "--end-of-options", parent.as_str()]).run()?.ok()?;
         for change in changes {
-            self.stage(&index, change)?;
+            self.stage_change(&index, change)?;
         }
-        let tree = self.with(&index).arg("write-tree").run()?.ok()?.text();
-        let tree = parsed(&tree)?;
+        let tree = self.git_with_index(&index).arg("write-tree").run()?.ok()?.text();
+        let tree = parse_hash(&tree)?;
         let old = self.git().args(["rev-parse", "--verify", &format!("{parent}^{{tree}}")]).run()?.ok()?;
-        if parsed(&old.text())? == tree {
+        if parse_hash(&old.text())? == tree {
             return Err(GitError::Refused("the commit would change nothing".into()));
         }
         let when = format!("{} +0000", at.as_micros() / 1_000_000);
@@ -77,26 +77,26 @@ impl Mirror {
         let git = git.env("GIT_COMMITTER_NAME", BOT_NAME).env("GIT_COMMITTER_EMAIL", BOT_EMAIL);
         let git = git.env("GIT_AUTHOR_DATE", when.as_str()).env("GIT_COMMITTER_DATE", when.as_str());
         let git = git.args(["commit-tree", tree.as_str(), "-p", parent.as_str(), "-m", message]);
-        parsed(&git.run()?.ok()?.text())
+        parse_hash(&git.run()?.ok()?.text())
     }
 
     /// Pushes a commit as a new branch. Branches in `kept` are never written.
     pub fn push_new(
         &self,
-        to: &Remote<'_>,
-        commit: &Sha,
+        to: &GitRemote<'_>,
+        commit: &CommitHash,
         branch: &str,
         kept: &[&str],
-    ) -> Result<Pushed, GitError> {
+    ) -> Result<PushResult, GitError> {
         if !branch.starts_with(BRANCH_PREFIX) || !is_branch(branch) || kept.contains(&branch) {
             return Err(GitError::Refused(format!(
                 "only new branches that begin with {BRANCH_PREFIX} are written"
             )));
         }
         let full = format!("refs/heads/{branch}");
-        match self.head_of(to, &full)? {
+        match self.remote_head(to, &full)? {
             Some(there) if self.is_same(&there, commit)? => {
-                return Ok(Pushed { commit: there, was_there: true });
+                return Ok(PushResult { commit: there, was_there: true });
             }
             Some(_) => {
                 return Err(GitError::Refused(format!(
@@ -105,22 +105,22 @@ impl Mirror {
             }
             None => {}
         }
-        let (git, key) = reach(self, self.git(), to.url, to.credential, to.access)?;
+        let (git, key) = configure_access(self, self.git(), to.url, to.credential, to.access)?;
         // The empty lease requires that the branch does not exist, so a branch that was created in between is not
         // moved, not even fast-forwarded.
         let git = git.args(["push", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
         let git = git.arg(format!("--force-with-lease={full}:")).args(["--end-of-options", to.url.as_str()]);
         let ran = git.arg(format!("{commit}:{full}")).run()?.ok();
         drop(key);
-        ran.map(|_| Pushed { commit: commit.clone(), was_there: false })
+        ran.map(|_| PushResult { commit: commit.clone(), was_there: false })
     }
 
     /// Whether both commits have the same tree and the same parents, regardless of author and time.
-    fn is_same(&self, there: &Sha, ours: &Sha) -> Result<bool, GitError> {
+    fn is_same(&self, there: &CommitHash, ours: &CommitHash) -> Result<bool, GitError> {
         if there == ours {
             return Ok(true);
         }
-        let of = |commit: &Sha| {
+        let of = |commit: &CommitHash| {
             let git = self.git().args(["log", "-1", "--format=%T %P", "--end-of-options", commit.as_str()]);
             Ok::<_, GitError>(git.run()?.ok().ok().map(|ran| ran.text()))
         };
@@ -129,23 +129,23 @@ impl Mirror {
     }
 
     /// The commit that a branch of the remote points to.
-    fn head_of(&self, to: &Remote<'_>, full: &str) -> Result<Option<Sha>, GitError> {
-        let (git, key) = reach(self, self.git(), to.url, to.credential, to.access)?;
+    fn remote_head(&self, to: &GitRemote<'_>, full: &str) -> Result<Option<CommitHash>, GitError> {
+        let (git, key) = configure_access(self, self.git(), to.url, to.credential, to.access)?;
         let git = git.args(["ls-remote", "--end-of-options", to.url.as_str(), full]);
         let ran = git.run()?.ok()?;
         drop(key);
         let text = ran.text();
         let found = text.lines().filter_map(|line| line.split_once('\t'));
-        Ok(found.into_iter().find(|(_, name)| *name == full).and_then(|(sha, _)| Sha::parse(sha)))
+        Ok(found.into_iter().find(|(_, name)| *name == full).and_then(|(sha, _)| CommitHash::parse(sha)))
     }
 
-    fn stage(&self, index: &TempDir, change: &FileChange) -> Result<(), GitError> {
-        let git = self.with(index).arg("update-index");
+    fn stage_change(&self, index: &TempDir, change: &FileChange) -> Result<(), GitError> {
+        let git = self.git_with_index(index).arg("update-index");
         let git = match &change.after {
             None => git.args(["--force-remove", "--", &change.path]),
             Some(file) => {
                 let mode = if file.is_executable { "100755" } else { "100644" };
-                let sha = self.keep(&file.content)?;
+                let sha = self.store_blob(&file.content)?;
                 git.args(["--add", "--cacheinfo"]).arg(format!("{mode},{sha},{}", change.path))
             }
         };
@@ -153,17 +153,17 @@ impl Mirror {
     }
 
     /// Stores content as a blob, unchanged: without filters or line-ending conversion.
-    fn keep(&self, content: &[u8]) -> Result<Sha, GitError> {
+    fn store_blob(&self, content: &[u8]) -> Result<CommitHash, GitError> {
         let failed = || GitError::io("there is no place for a file");
         let dir = self.scratch()?;
         let file = dir.path().join("content");
         std::fs::write(&file, content).map_err(failed())?;
         let git = self.git().hide(&file.to_string_lossy());
         let ran = git.args(["hash-object", "-w", "--no-filters", "--"]).arg(&file).run()?.ok()?;
-        parsed(&ran.text())
+        parse_hash(&ran.text())
     }
 
-    fn with(&self, index: &TempDir) -> super::process::Git<'_> {
+    fn git_with_index(&self, index: &TempDir) -> super::process::GitCommand<'_> {
         // Git requires a work tree to remove entries from an index; this one stays empty.
         let git = self.git().arg("--work-tree").arg(index.path());
         let git = git.env("GIT_INDEX_FILE", index.path().join("index"));
@@ -173,12 +173,12 @@ impl Mirror {
 
 /// The remote of a push.
 #[derive(Clone, Copy)]
-pub struct Remote<'a> {
+pub struct GitRemote<'a> {
     pub url: &'a RemoteUrl,
-    pub credential: Option<&'a Credential>,
-    pub access: &'a Access,
+    pub credential: Option<&'a GitCredential>,
+    pub access: &'a RepositoryAccess,
 }
 
-fn parsed(text: &str) -> Result<Sha, GitError> {
-    Sha::parse(text.trim()).ok_or_else(|| GitError::Failed("git did not name what it made".into()))
+fn parse_hash(text: &str) -> Result<CommitHash, GitError> {
+    CommitHash::parse(text.trim()).ok_or_else(|| GitError::Failed("git did not name what it made".into()))
 }

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::path::{Component, Path, PathBuf};
 
-use super::mirror::Mirror;
-use super::tree::Kind;
-use super::{GitError, Sha};
+use super::mirror::GitMirror;
+use super::tree::EntryKind;
+use super::{GitError, CommitHash};
 use crate::limits::{CHECKOUT_BYTES_MAX, CHECKOUT_FILES_MAX};
 
 /// A longer chain of symlinks counts as a loop, as in the kernel.
@@ -13,10 +13,10 @@ const LINKS_FOLLOWED_MAX: usize = 40;
 /// Maximum number of symlinks listed in an error.
 const NAMED_MAX: usize = 5;
 
-impl Mirror {
+impl GitMirror {
     /// Unpacks a commit into `into`, which must be empty. Keeps executable bits, skips submodules, and runs no hooks or
     /// filters. After an error the directory is empty again.
-    pub fn checkout(&self, commit: &Sha, into: &Path) -> Result<(), GitError> {
+    pub fn checkout(&self, commit: &CommitHash, into: &Path) -> Result<(), GitError> {
         let failed = || GitError::io("the directory for the checkout cannot be used");
         if std::fs::read_dir(into).map_err(failed())?.next().is_some() {
             return Err(GitError::Refused("the directory for the checkout is not empty".into()));
@@ -31,7 +31,7 @@ impl Mirror {
                 CHECKOUT_BYTES_MAX / (1024 * 1024),
             )));
         }
-        let links: Vec<_> = entries.iter().filter(|entry| entry.kind == Kind::Symlink).collect();
+        let links: Vec<_> = entries.iter().filter(|entry| entry.kind == EntryKind::Symlink).collect();
         let done = self.unpack(commit, into).and_then(|()| {
             let is_out = |path: &&str| leads_out(into, path);
             let out: Vec<_> = links.iter().map(|entry| entry.path.as_str()).filter(is_out).collect();
@@ -42,12 +42,12 @@ impl Mirror {
             Err(GitError::Refused(format!("symlinks lead out of the repository: {named}")))
         });
         if done.is_err() {
-            empty(into);
+            clear_dir(into);
         }
         done
     }
 
-    fn unpack(&self, commit: &Sha, into: &Path) -> Result<(), GitError> {
+    fn unpack(&self, commit: &CommitHash, into: &Path) -> Result<(), GitError> {
         // A temporary index; otherwise git would write the mirror's.
         let index = self.scratch()?;
         let git = self.git().arg("--work-tree").arg(into).env("GIT_INDEX_FILE", index.path().join("index"));
@@ -92,7 +92,7 @@ fn leads_out(root: &Path, link: &str) -> bool {
     false
 }
 
-fn empty(dir: &Path) {
+fn clear_dir(dir: &Path) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let removed =

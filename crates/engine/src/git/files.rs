@@ -4,19 +4,19 @@ use std::cell::RefCell;
 
 use berth_analysis::diff::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
 
-use super::mirror::Mirror;
-use super::tree::Kind;
-use super::{GitError, Sha};
+use super::mirror::GitMirror;
+use super::tree::EntryKind;
+use super::{GitError, CommitHash};
 
 /// [`Files`] cannot return errors, so git errors are kept for [`CommitFiles::finish`] and the file appears as missing.
 pub struct CommitFiles<'a> {
-    mirror: &'a Mirror,
-    commit: &'a Sha,
+    mirror: &'a GitMirror,
+    commit: &'a CommitHash,
     failed: RefCell<Option<GitError>>,
 }
 
 impl<'a> CommitFiles<'a> {
-    pub fn new(mirror: &'a Mirror, commit: &'a Sha) -> Self {
+    pub fn new(mirror: &'a GitMirror, commit: &'a CommitHash) -> Self {
         Self { mirror, commit, failed: RefCell::new(None) }
     }
 
@@ -29,11 +29,11 @@ impl<'a> CommitFiles<'a> {
         let found = self.mirror.entries(self.commit, Some(path), &[])?;
         let Some(entry) = found.into_iter().find(|entry| entry.path == path) else { return Ok(None) };
         let is_executable = match entry.kind {
-            Kind::Directory => return Ok(Some(TreeEntry::Directory)),
-            Kind::Symlink => return Ok(Some(TreeEntry::Symlink)),
-            Kind::Submodule => return Ok(Some(TreeEntry::Submodule)),
-            Kind::File => false,
-            Kind::Executable => true,
+            EntryKind::Directory => return Ok(Some(TreeEntry::Directory)),
+            EntryKind::Symlink => return Ok(Some(TreeEntry::Symlink)),
+            EntryKind::Submodule => return Ok(Some(TreeEntry::Submodule)),
+            EntryKind::File => false,
+            EntryKind::Executable => true,
         };
         let content = self.mirror.read(self.commit, path, FILE_BYTES_MAX as u64)?.unwrap_or_default();
         Ok(Some(TreeEntry::File(FileContent { content, is_executable })))

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::GitError;
-use super::process::{Git, Live};
+use super::process::{GitCommand, GitProcesses};
 
 /// Timeout; the repository has only a few files.
 const IMPORT_MAX: Duration = Duration::from_secs(30);
 
 pub fn make_bare(dir: &Path) -> Result<(), GitError> {
-    let live = Live::default();
-    Git::anywhere(&live, IMPORT_MAX).args(["init", "--quiet", "--bare"]).arg(dir).run()?.ok().map(|_| ())
+    let live = GitProcesses::default();
+    GitCommand::without_repository(&live, IMPORT_MAX).args(["init", "--quiet", "--bare"]).arg(dir).run()?.ok().map(|_| ())
 }
 
 /// Adds commits in the format of `git fast-import`.
@@ -23,7 +23,7 @@ pub fn import(dir: &Path, history: &str) -> Result<(), GitError> {
         file.rewind()?;
         Ok(file)
     });
-    let (live, file) = (Live::default(), written.map_err(io)?);
-    let git = Git::within(&live, IMPORT_MAX, dir).args(["fast-import", "--quiet", "--date-format=now"]);
-    git.reading(file).run()?.ok().map(|_| ())
+    let (live, file) = (GitProcesses::default(), written.map_err(io)?);
+    let git = GitCommand::in_mirror(&live, IMPORT_MAX, dir).args(["fast-import", "--quiet", "--date-format=now"]);
+    git.stdin_file(file).run()?.ok().map(|_| ())
 }

@@ -15,9 +15,9 @@ use berth_core::repository::RemoteUrl;
 use parking_lot::{Mutex, MutexGuard};
 use tempfile::TempDir;
 
-use super::process::{Git, Growth, Live, size};
-use super::remote::{Access, Credential, reach};
-use super::{GitError, Sha};
+use super::process::{GitCommand, GrowthLimit, GitProcesses, directory_size};
+use super::remote::{RepositoryAccess, GitCredential, configure_access};
+use super::{GitError, CommitHash};
 use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
 
 const HEADS: &str = "refs/heads/";
@@ -26,67 +26,67 @@ const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// The branches of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Heads {
+pub struct BranchHeads {
     /// `None` in an empty repository.
     pub default_branch: Option<String>,
-    pub branches: BTreeMap<String, Sha>,
+    pub branches: BTreeMap<String, CommitHash>,
 }
 
-impl Heads {
+impl BranchHeads {
     /// The head of the default branch.
-    pub fn head(&self) -> Option<&Sha> {
+    pub fn head(&self) -> Option<&CommitHash> {
         self.branches.get(self.default_branch.as_deref()?)
     }
 }
 
 /// Exclusive access to a mirror, until dropped.
-pub(super) struct Held<'a> {
+pub(super) struct MirrorLock<'a> {
     _process: MutexGuard<'a, ()>,
     _file: File,
 }
 
 #[derive(Clone)]
-pub struct Mirror {
+pub struct GitMirror {
     path: PathBuf,
     scratch: PathBuf,
     /// Held while the mirror is changed. Readers need no lock, because git only adds objects.
     lock: Arc<Mutex<()>>,
-    live: Live,
+    live: GitProcesses,
     time_max: Duration,
     bytes_max: u64,
 }
 
 /// The refs that a remote advertises.
-struct Offered {
+struct RemoteRefs {
     default_branch: Option<String>,
     refs: BTreeMap<String, String>,
 }
 
-impl Mirror {
+impl GitMirror {
     pub(super) fn new(
         path: PathBuf,
         scratch: PathBuf,
         lock: Arc<Mutex<()>>,
-        live: Live,
+        live: GitProcesses,
         time_max: Duration,
     ) -> Self {
         Self { path, scratch, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
     }
 
     /// A mirror outside of the installation's data directory, with its own lock.
-    pub fn at(path: PathBuf, time_max: Duration) -> Self {
+    pub fn standalone(path: PathBuf, time_max: Duration) -> Self {
         let scratch = path.with_extension("scratch");
-        Self::new(path, scratch, Arc::default(), Live::default(), time_max)
+        Self::new(path, scratch, Arc::default(), GitProcesses::default(), time_max)
     }
 
     /// The same mirror with another size limit.
     #[must_use]
-    pub fn limited_to(self, bytes_max: u64) -> Self {
+    pub fn with_size_limit(self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self }
     }
 
     /// Locks the mirror against other threads and, through a file lock, against other servers on the same directory.
-    pub(super) fn hold(&self) -> Result<Held<'_>, GitError> {
+    pub(super) fn lock_exclusive(&self) -> Result<MirrorLock<'_>, GitError> {
         let process = self.lock.lock();
         if let Some(parent) = self.path.parent() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
@@ -98,7 +98,7 @@ impl Mirror {
         let deadline = Instant::now() + self.time_max;
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Held { _process: process, _file: file }),
+                Ok(()) => return Ok(MirrorLock { _process: process, _file: file }),
                 Err(TryLockError::WouldBlock) if self.live.is_stopping() => return Err(GitError::Stopping),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(HELD_PAUSE),
                 Err(TryLockError::WouldBlock) => return Err(GitError::TooSlow(self.time_max.as_secs())),
@@ -116,19 +116,19 @@ impl Mirror {
         tempfile::tempdir_in(&self.scratch).map_err(failed())
     }
 
-    pub(super) fn git(&self) -> Git<'_> {
-        Git::within(&self.live, self.time_max, &self.path)
+    pub(super) fn git(&self) -> GitCommand<'_> {
+        GitCommand::in_mirror(&self.live, self.time_max, &self.path)
     }
 
     /// Updates the mirror. Takes a single `ls-remote` if the remote has not changed.
     pub fn sync(
         &self,
         url: &RemoteUrl,
-        credential: Option<&Credential>,
-        access: &Access,
-    ) -> Result<Heads, GitError> {
-        let _held = self.hold()?;
-        let offered = self.offered(url, credential, access)?;
+        credential: Option<&GitCredential>,
+        access: &RepositoryAccess,
+    ) -> Result<BranchHeads, GitError> {
+        let _held = self.lock_exclusive()?;
+        let offered = self.list_remote_refs(url, credential, access)?;
         if !self.path.join("HEAD").exists() {
             self.create()?;
         }
@@ -137,21 +137,21 @@ impl Mirror {
         }
         let branches = self.refs()?.into_iter().filter_map(|(name, sha)| {
             let name = name.strip_prefix(HEADS).filter(|name| is_branch(name))?;
-            Some((name.to_owned(), Sha::parse(&sha)?))
+            Some((name.to_owned(), CommitHash::parse(&sha)?))
         });
         let branches: BTreeMap<_, _> = branches.collect();
         let default_branch = offered.default_branch.filter(|name| branches.contains_key(name));
-        Ok(Heads { default_branch, branches })
+        Ok(BranchHeads { default_branch, branches })
     }
 
-    fn offered(
+    fn list_remote_refs(
         &self,
         url: &RemoteUrl,
-        credential: Option<&Credential>,
-        access: &Access,
-    ) -> Result<Offered, GitError> {
-        let git = Git::anywhere(&self.live, self.time_max);
-        let (git, key) = reach(self, git, url, credential, access)?;
+        credential: Option<&GitCredential>,
+        access: &RepositoryAccess,
+    ) -> Result<RemoteRefs, GitError> {
+        let git = GitCommand::without_repository(&self.live, self.time_max);
+        let (git, key) = configure_access(self, git, url, credential, access)?;
         let git = git.args(["ls-remote", "--symref", "--end-of-options", url.as_str()]);
         let ran = git.args(["HEAD", "refs/heads/*", "refs/tags/*"]).run()?.ok()?;
         drop(key);
@@ -174,28 +174,28 @@ impl Mirror {
         let same = |name: &&str| head.is_some() && refs.get(&format!("{HEADS}{name}")) == head.as_ref();
         let default_branch = default_branch
             .or_else(|| ["main", "master"].iter().copied().find(|name| same(name)).map(str::to_owned));
-        Ok(Offered { default_branch, refs })
+        Ok(RemoteRefs { default_branch, refs })
     }
 
     fn create(&self) -> Result<(), GitError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
         made.map_err(GitError::io("the mirror's directory cannot be made"))?;
-        let git = Git::anywhere(&self.live, self.time_max).hide(&self.path.to_string_lossy());
+        let git = GitCommand::without_repository(&self.live, self.time_max).hide(&self.path.to_string_lossy());
         git.args(["init", "--quiet", "--bare", "--template="]).arg(&self.path).run()?.ok().map(drop)
     }
 
     fn fetch(
         &self,
         url: &RemoteUrl,
-        credential: Option<&Credential>,
-        access: &Access,
+        credential: Option<&GitCredential>,
+        access: &RepositoryAccess,
     ) -> Result<(), GitError> {
         self.clear_leftovers();
         let objects = self.path.join("objects");
-        let growth = Growth { of: objects.clone(), bytes_max: self.bytes_max };
-        let (git, key) = reach(self, self.git(), url, credential, access)?;
+        let growth = GrowthLimit { of: objects.clone(), bytes_max: self.bytes_max };
+        let (git, key) = configure_access(self, self.git(), url, credential, access)?;
         let git =
-            git.growing(growth).args(["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"]);
+            git.with_growth_limit(growth).args(["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"]);
         let git =
             git.args(["--no-auto-maintenance", "--no-recurse-submodules", "--end-of-options", url.as_str()]);
         let fetched = git.args(["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]).run();
@@ -209,16 +209,16 @@ impl Mirror {
                 self.clear_leftovers();
                 // A pack that was completed before the limit hit is unreferenced and would keep the mirror too large
                 // forever.
-                if size(&objects) > self.bytes_max {
-                    self.remove_held()?;
+                if directory_size(&objects) > self.bytes_max {
+                    self.remove_locked()?;
                 }
                 Err(too_large())
             }
             Err(error) => Err(error),
             Ok(ran) => {
                 ran.ok()?;
-                if size(&objects) > self.bytes_max {
-                    self.remove_held()?;
+                if directory_size(&objects) > self.bytes_max {
+                    self.remove_locked()?;
                     return Err(too_large());
                 }
                 self.pack();
@@ -242,7 +242,7 @@ impl Mirror {
         // Loose objects are spread over 256 directories; estimate the total from one of them.
         if packs + loose * 256 / 32 > MIRROR_FILES_MAX {
             let done =
-                self.git().args(["repack", "-a", "-d", "-k", "-q"]).run().and_then(super::process::Ran::ok);
+                self.git().args(["repack", "-a", "-d", "-k", "-q"]).run().and_then(super::process::GitOutput::ok);
             if let Err(error) = done {
                 tracing::warn!(%error, "repacking a mirror failed; retrying with the next fetch");
             }
@@ -270,8 +270,8 @@ impl Mirror {
     }
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
-        let _held = self.hold()?;
-        self.remove_held()?;
+        let _held = self.lock_exclusive()?;
+        self.remove_locked()?;
         // A thread that waits for the lock finds the mirror missing afterwards.
         let _ = std::fs::remove_file(self.lock_file());
         Ok(())
@@ -282,7 +282,7 @@ impl Mirror {
     }
 
     /// Renames the mirror before removal, so that readers find it complete or not at all.
-    fn remove_held(&self) -> Result<(), GitError> {
+    fn remove_locked(&self) -> Result<(), GitError> {
         let away = self.path.with_extension("gone");
         let _ = std::fs::remove_dir_all(&away);
         match std::fs::rename(&self.path, &away) {

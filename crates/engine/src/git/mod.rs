@@ -23,17 +23,17 @@ use std::time::Duration;
 use berth_core::id::{OrgId, RegistryId, RepositoryId};
 use parking_lot::Mutex;
 
-use crate::admission::Admission;
+use crate::admission::AdmissionControl;
 use crate::error::EngineError;
 use crate::limits::{GIT_AT_ONCE, GIT_WAITING_MAX};
 
-pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, Pushed, Remote};
+pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, PushResult, GitRemote};
 pub use files::CommitFiles;
 pub use import::{import, make_bare};
-pub use mirror::{Heads, Mirror};
-pub use process::Live;
-pub use remote::{Access, Credential};
-pub use tree::{Changes, Entry, Kind, Meant, is_abbreviation, is_whole_hash, several};
+pub use mirror::{BranchHeads, GitMirror};
+pub use process::GitProcesses;
+pub use remote::{RepositoryAccess, GitCredential};
+pub use tree::{ChangedPaths, GitTreeEntry, EntryKind, ResolvedCommit, is_abbreviation, is_whole_hash, ambiguous_message};
 
 /// The oldest version with all options used here.
 pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];
@@ -41,9 +41,9 @@ const VERSION_S_MAX: Duration = Duration::from_secs(10);
 
 /// The full hash of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Sha(String);
+pub struct CommitHash(String);
 
-impl Sha {
+impl CommitHash {
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
         (matches!(text.len(), 40 | 64) && is_hex).then(|| Self(text.to_owned()))
@@ -54,7 +54,7 @@ impl Sha {
     }
 }
 
-impl std::fmt::Display for Sha {
+impl std::fmt::Display for CommitHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
@@ -87,9 +87,9 @@ impl GitError {
 }
 
 /// Checks that git is installed and recent enough. Returns its version.
-pub fn check() -> Result<String, GitError> {
-    let live = Live::default();
-    let asked = process::Git::anywhere(&live, VERSION_S_MAX).arg("--version").run()?;
+pub fn check_git() -> Result<String, GitError> {
+    let live = GitProcesses::default();
+    let asked = process::GitCommand::without_repository(&live, VERSION_S_MAX).arg("--version").run()?;
     let said = asked.text();
     let version = said.trim().strip_prefix("git version ").unwrap_or(&said).trim().to_owned();
     let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
@@ -104,19 +104,19 @@ pub fn check() -> Result<String, GitError> {
 }
 
 /// The mirrors of an installation.
-pub struct Mirrors {
+pub struct MirrorStore {
     root: PathBuf,
     /// Directory for keys and indexes while git runs. Used by this server only, and emptied at startup.
     scratch: PathBuf,
-    runs: Admission,
-    live: Live,
+    runs: AdmissionControl,
+    live: GitProcesses,
     /// Timeout of a git process.
     time_max: Duration,
     /// Locks by mirror name.
     locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
-impl Mirrors {
+impl MirrorStore {
     pub fn new(data_dir: &Path, own_dir: &Path, time_max: Duration) -> Self {
         let scratch = own_dir.join("git-scratch");
         match std::fs::remove_dir_all(&scratch) {
@@ -128,27 +128,27 @@ impl Mirrors {
         Self {
             root: data_dir.join("git"),
             scratch,
-            runs: Admission::new(GIT_AT_ONCE, GIT_WAITING_MAX),
-            live: Live::default(),
+            runs: AdmissionControl::new(GIT_AT_ONCE, GIT_WAITING_MAX),
+            live: GitProcesses::default(),
             time_max,
             locks: Mutex::default(),
         }
     }
 
-    pub fn mirror(&self, org: OrgId, repository: RepositoryId) -> Mirror {
-        self.named(org, repository.to_string())
+    pub fn mirror(&self, org: OrgId, repository: RepositoryId) -> GitMirror {
+        self.find_mirror(org, repository.to_string())
     }
 
     /// The mirror of a registry's repository.
-    pub fn registry(&self, org: OrgId, registry: RegistryId) -> Mirror {
-        self.named(org, registry.to_string())
+    pub fn registry_mirror(&self, org: OrgId, registry: RegistryId) -> GitMirror {
+        self.find_mirror(org, registry.to_string())
     }
 
-    fn named(&self, org: OrgId, name: String) -> Mirror {
+    fn find_mirror(&self, org: OrgId, name: String) -> GitMirror {
         let path = self.root.join(org.to_string()).join(format!("{name}.git"));
         let mut locks = self.locks.lock();
         let lock = locks.entry(name).or_default().clone();
-        Mirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
+        GitMirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
     }
 
     /// Runs blocking `work` on a blocking thread, with a limit on concurrent operations per organization.
@@ -161,17 +161,17 @@ impl Mirrors {
     }
 
     /// Removes the mirror of a deleted repository.
-    pub async fn forget(&self, org: OrgId, repository: RepositoryId) {
-        self.forget_named(org, repository.to_string()).await;
+    pub async fn remove_mirror(&self, org: OrgId, repository: RepositoryId) {
+        self.remove_named(org, repository.to_string()).await;
     }
 
     /// Removes the mirror of a deleted registry.
-    pub async fn forget_registry(&self, org: OrgId, registry: RegistryId) {
-        self.forget_named(org, registry.to_string()).await;
+    pub async fn remove_registry_mirror(&self, org: OrgId, registry: RegistryId) {
+        self.remove_named(org, registry.to_string()).await;
     }
 
-    async fn forget_named(&self, org: OrgId, name: String) {
-        let mirror = self.named(org, name.clone());
+    async fn remove_named(&self, org: OrgId, name: String) {
+        let mirror = self.find_mirror(org, name.clone());
         // Waits for the lock of the mirror. Bypasses admission, so that it does not occupy a slot in the meantime.
         let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
         self.locks.lock().remove(&name);

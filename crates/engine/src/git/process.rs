@@ -85,22 +85,22 @@ const SETTINGS: &[&str] = &[
 
 /// Running processes, so that they can be killed at shutdown.
 #[derive(Clone, Default)]
-pub struct Live(Arc<Mutex<Runs>>);
+pub struct GitProcesses(Arc<Mutex<ProcessTable>>);
 
 #[derive(Default)]
-struct Runs {
+struct ProcessTable {
     is_stopping: bool,
     next: u64,
-    ends: Vec<(u64, Sender<End>)>,
+    ends: Vec<(u64, Sender<GitProcessEnd>)>,
 }
 
-impl Live {
+impl GitProcesses {
     pub(super) fn stop(&self) {
         let mut runs = self.0.lock();
         runs.is_stopping = true;
         for (_, end) in runs.ends.drain(..) {
             // The receiver is gone if the process has just ended.
-            let _ = end.send(End::Stopping);
+            let _ = end.send(GitProcessEnd::Stopping);
         }
     }
 
@@ -108,7 +108,7 @@ impl Live {
         self.0.lock().is_stopping
     }
 
-    fn begin(&self, end: Sender<End>) -> Result<u64, GitError> {
+    fn register_process(&self, end: Sender<GitProcessEnd>) -> Result<u64, GitError> {
         let mut runs = self.0.lock();
         if runs.is_stopping {
             return Err(GitError::Stopping);
@@ -119,7 +119,7 @@ impl Live {
         Ok(number)
     }
 
-    fn ended(&self, number: u64) {
+    fn remove_process(&self, number: u64) {
         let mut runs = self.0.lock();
         runs.ends.retain(|(other, _)| *other != number);
     }
@@ -127,7 +127,7 @@ impl Live {
 
 /// Why the watchdog stopped waiting.
 #[derive(Clone, Copy)]
-enum End {
+enum GitProcessEnd {
     ByItself,
     TooMuchOutput,
     TooSlow,
@@ -136,38 +136,38 @@ enum End {
 }
 
 /// A directory that must not grow beyond a limit.
-pub(super) struct Growth {
+pub(super) struct GrowthLimit {
     pub(super) of: PathBuf,
     pub(super) bytes_max: u64,
 }
 
-pub(super) struct Git<'a> {
+pub(super) struct GitCommand<'a> {
     command: Command,
-    live: &'a Live,
+    live: &'a GitProcesses,
     time_max: Duration,
-    growth: Option<Growth>,
+    growth: Option<GrowthLimit>,
     /// Texts that are removed from error messages.
     hidden: Vec<String>,
 }
 
-pub(super) struct Ran {
+pub(super) struct GitOutput {
     pub(super) status: ExitStatus,
     pub(super) stdout: Vec<u8>,
-    said: String,
+    stderr: String,
 }
 
-impl Ran {
+impl GitOutput {
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
     }
 
     pub(super) fn ok(self) -> Result<Self, GitError> {
-        if self.status.success() { Ok(self) } else { Err(GitError::Failed(self.said)) }
+        if self.status.success() { Ok(self) } else { Err(GitError::Failed(self.stderr)) }
     }
 }
 
-impl<'a> Git<'a> {
-    pub(super) fn anywhere(live: &'a Live, time_max: Duration) -> Self {
+impl<'a> GitCommand<'a> {
+    pub(super) fn without_repository(live: &'a GitProcesses, time_max: Duration) -> Self {
         let mut command = Command::new("git");
         command.env_clear().process_group(0).stdin(Stdio::null()).current_dir("/");
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -181,8 +181,8 @@ impl<'a> Git<'a> {
         Self { command, live, time_max, growth: None, hidden: Vec::new() }
     }
 
-    pub(super) fn within(live: &'a Live, time_max: Duration, mirror: &Path) -> Self {
-        let git = Self::anywhere(live, time_max).arg("--git-dir").arg(mirror);
+    pub(super) fn in_mirror(live: &'a GitProcesses, time_max: Duration, mirror: &Path) -> Self {
+        let git = Self::without_repository(live, time_max).arg("--git-dir").arg(mirror);
         git.hide(&mirror.to_string_lossy())
     }
 
@@ -207,19 +207,19 @@ impl<'a> Git<'a> {
     }
 
     /// Uses the file as standard input.
-    pub(super) fn reading(mut self, file: std::fs::File) -> Self {
+    pub(super) fn stdin_file(mut self, file: std::fs::File) -> Self {
         self.command.stdin(file);
         self
     }
 
-    pub(super) fn growing(self, growth: Growth) -> Self {
+    pub(super) fn with_growth_limit(self, growth: GrowthLimit) -> Self {
         Self { growth: Some(growth), ..self }
     }
 
     /// Runs git to its end. The caller checks the exit status; see [`Ran::ok`].
-    pub(super) fn run(mut self) -> Result<Ran, GitError> {
+    pub(super) fn run(mut self) -> Result<GitOutput, GitError> {
         let (tell, told) = channel();
-        let number = self.live.begin(tell.clone())?;
+        let number = self.live.register_process(tell.clone())?;
         let spawned = self.command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => GitError::Missing(
                 "git is not installed on this server; repositories require git 2.39 or newer".into(),
@@ -227,17 +227,17 @@ impl<'a> Git<'a> {
             _ => GitError::Io { action: "git cannot be run", source: error },
         });
         let watched = spawned.and_then(|child| self.watch(child, &tell, told));
-        self.live.ended(number);
+        self.live.remove_process(number);
         watched
     }
 
-    fn watch(&self, mut child: Child, tell: &Sender<End>, told: Receiver<End>) -> Result<Ran, GitError> {
+    fn watch(&self, mut child: Child, tell: &Sender<GitProcessEnd>, told: Receiver<GitProcessEnd>) -> Result<GitOutput, GitError> {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| GitError::Failed("git has no process id".into()))?;
         let stdout = collect(child.stdout.take(), OUTPUT_BYTES_MAX, Some(tell.clone()));
         let stderr = collect(child.stderr.take(), STDERR_BYTES_MAX, None);
         let end = std::thread::scope(|scope| {
-            let watchdog = scope.spawn(move || self.end(&told, pid));
+            let watchdog = scope.spawn(move || self.wait_or_kill(&told, pid));
             // Wait without reaping the process: its id cannot be reused before that, so the kill below only hits git
             // and its children.
             let waited = loop {
@@ -246,8 +246,8 @@ impl<'a> Git<'a> {
                     other => break other,
                 }
             };
-            let _ = tell.send(End::ByItself);
-            let end = watchdog.join().unwrap_or(End::Stopping);
+            let _ = tell.send(GitProcessEnd::ByItself);
+            let end = watchdog.join().unwrap_or(GitProcessEnd::Stopping);
             waited.map(|_| end)
         });
         let _ = kill_process_group(pid, Signal::KILL);
@@ -255,38 +255,38 @@ impl<'a> Git<'a> {
         let end =
             end.map_err(|error| GitError::Io { action: "git cannot be waited for", source: error.into() })?;
         match end {
-            End::ByItself => {}
-            End::TooSlow => return Err(GitError::TooSlow(self.time_max.as_secs())),
-            End::TooMuchOutput => {
+            GitProcessEnd::ByItself => {}
+            GitProcessEnd::TooSlow => return Err(GitError::TooSlow(self.time_max.as_secs())),
+            GitProcessEnd::TooMuchOutput => {
                 return Err(GitError::TooLarge("git printed too much output".into()));
             }
-            End::TooLarge => {
+            GitProcessEnd::TooLarge => {
                 return Err(GitError::TooLarge("the repository grows larger than the limit".into()));
             }
-            End::Stopping => return Err(GitError::Stopping),
+            GitProcessEnd::Stopping => return Err(GitError::Stopping),
         }
         let late = |_| GitError::Failed("a child of git did not end with it".into());
         let stdout = stdout.recv_timeout(PIPES_CLOSE_MAX).map_err(late)?;
         let stderr = stderr.recv_timeout(PIPES_CLOSE_MAX).map_err(late)?;
-        Ok(Ran { status, stdout, said: self.shown(&String::from_utf8_lossy(&stderr)) })
+        Ok(GitOutput { status, stdout, stderr: self.redact_stderr(&String::from_utf8_lossy(&stderr)) })
     }
 
     /// Waits for the end of the process, and kills it if it exceeds a limit.
-    fn end(&self, told: &Receiver<End>, pid: Pid) -> End {
+    fn wait_or_kill(&self, told: &Receiver<GitProcessEnd>, pid: Pid) -> GitProcessEnd {
         let deadline = Instant::now() + self.time_max;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let pause = if self.growth.is_some() { left.min(MEASURE_EVERY) } else { left };
             let end = match told.recv_timeout(pause) {
                 Ok(end) => end,
-                Err(RecvTimeoutError::Disconnected) => End::Stopping,
-                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => End::TooSlow,
+                Err(RecvTimeoutError::Disconnected) => GitProcessEnd::Stopping,
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => GitProcessEnd::TooSlow,
                 Err(RecvTimeoutError::Timeout) => {
-                    let is_over = self.growth.as_ref().is_some_and(|it| size(&it.of) > it.bytes_max);
-                    if is_over { End::TooLarge } else { continue }
+                    let is_over = self.growth.as_ref().is_some_and(|it| directory_size(&it.of) > it.bytes_max);
+                    if is_over { GitProcessEnd::TooLarge } else { continue }
                 }
             };
-            if !matches!(end, End::ByItself) {
+            if !matches!(end, GitProcessEnd::ByItself) {
                 let _ = kill_process_group(pid, Signal::KILL);
             }
             return end;
@@ -294,7 +294,7 @@ impl<'a> Git<'a> {
     }
 
     /// The last lines of stderr, joined into one line, without hidden texts.
-    fn shown(&self, said: &str) -> String {
+    fn redact_stderr(&self, said: &str) -> String {
         let mut text = said.to_owned();
         for hidden in &self.hidden {
             text = text.replace(hidden.as_str(), "…");
@@ -311,7 +311,7 @@ impl<'a> Git<'a> {
 fn collect(
     pipe: Option<impl Read + Send + 'static>,
     bytes_max: usize,
-    over: Option<Sender<End>>,
+    over: Option<Sender<GitProcessEnd>>,
 ) -> Receiver<Vec<u8>> {
     let (tell, told) = channel();
     std::thread::spawn(move || {
@@ -325,7 +325,7 @@ fn collect(
                     let room = bytes_max - kept.len();
                     kept.extend_from_slice(&buffer[..count.min(room)]);
                     if let (true, Some(over)) = (count > room, &over) {
-                        let _ = over.send(End::TooMuchOutput);
+                        let _ = over.send(GitProcessEnd::TooMuchOutput);
                     }
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -338,14 +338,14 @@ fn collect(
 }
 
 /// The total size of the files in a directory, two levels deep, which covers git's object directories.
-pub(super) fn size(dir: &Path) -> u64 {
-    fn of(dir: &Path, depth: u32) -> u64 {
+pub(super) fn directory_size(dir: &Path) -> u64 {
+    fn sum_file_sizes(dir: &Path, depth: u32) -> u64 {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         entries.fold(0, |sum, entry| match entry.metadata() {
-            Ok(found) if found.is_dir() && depth > 0 => sum + of(&entry.path(), depth - 1),
+            Ok(found) if found.is_dir() && depth > 0 => sum + sum_file_sizes(&entry.path(), depth - 1),
             Ok(found) if found.is_file() => sum + found.len(),
             _ => sum,
         })
     }
-    of(dir, 2)
+    sum_file_sizes(dir, 2)
 }

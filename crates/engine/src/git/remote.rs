@@ -8,13 +8,13 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use berth_core::repository::{RemoteUrl, Transport};
+use berth_core::repository::{RemoteUrl, GitTransport};
 use tempfile::TempDir;
 
-use super::mirror::Mirror;
-use super::process::Git;
+use super::mirror::GitMirror;
+use super::process::GitCommand;
 use super::{GitError, host};
-use crate::credential::Redacted;
+use crate::credential::RedactedString;
 
 /// The user name for a bare token; all forges accept it.
 const TOKEN_USER: &str = "x-access-token";
@@ -28,17 +28,17 @@ const SSH: &str = "ssh -F none -o BatchMode=yes -o StrictHostKeyChecking=yes -o 
 
 /// A secret value as a git credential: a private key, `user:password`, or a token.
 #[derive(Debug, Clone)]
-pub struct Credential(Redacted);
+pub struct GitCredential(RedactedString);
 
-impl Credential {
-    pub fn new(value: Redacted) -> Self {
+impl GitCredential {
+    pub fn new(value: RedactedString) -> Self {
         Self(value)
     }
 
     /// The token or password for an API. `None` for a private key.
-    pub fn token(&self) -> Option<Redacted> {
+    pub fn token(&self) -> Option<RedactedString> {
         let (_, password) = self.parts();
-        (!self.is_key() && !password.is_empty()).then(|| Redacted::new(password.to_owned()))
+        (!self.is_key() && !password.is_empty()).then(|| RedactedString::new(password.to_owned()))
     }
 
     fn parts(&self) -> (&str, &str) {
@@ -53,7 +53,7 @@ impl Credential {
 
 /// The repositories that the server may access.
 #[derive(Debug, Clone)]
-pub struct Access {
+pub struct RepositoryAccess {
     /// The server runs on a user's own machine: everything the user can reach is allowed.
     pub is_local: bool,
     /// Directories that may contain local repositories.
@@ -62,11 +62,11 @@ pub struct Access {
     pub hosts: Vec<String>,
 }
 
-impl Access {
+impl RepositoryAccess {
     /// Whether a URL may be accessed. Checked at registration and again before every git process.
     pub fn allows(&self, url: &RemoteUrl) -> Result<(), &'static str> {
         match (url.transport(), url.local_path()) {
-            (Transport::Local, Some(path)) if !self.is_local => {
+            (GitTransport::Local, Some(path)) if !self.is_local => {
                 let path = std::fs::canonicalize(path);
                 let real = |root: &PathBuf| std::fs::canonicalize(root).ok();
                 let is_below = path
@@ -77,7 +77,7 @@ impl Access {
                     Err("is not below a directory the server's operator allows (--repository-root)")
                 }
             }
-            (Transport::Http, _) => {
+            (GitTransport::Http, _) => {
                 let is_loopback = url.host().is_some_and(|host| {
                     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
                 });
@@ -87,7 +87,7 @@ impl Access {
                     Err("must use https; plain http can be read and modified in transit")
                 }
             }
-            (Transport::Https | Transport::Ssh | Transport::Local, _) => Ok(()),
+            (GitTransport::Https | GitTransport::Ssh | GitTransport::Local, _) => Ok(()),
         }
     }
 
@@ -103,31 +103,31 @@ impl Access {
 }
 
 /// Configures a git process to access `url`. The returned directory must outlive the process.
-pub(super) fn reach<'a>(
-    mirror: &Mirror,
-    git: Git<'a>,
+pub(super) fn configure_access<'a>(
+    mirror: &GitMirror,
+    git: GitCommand<'a>,
     url: &RemoteUrl,
-    credential: Option<&Credential>,
-    access: &Access,
-) -> Result<(Git<'a>, Option<TempDir>), GitError> {
+    credential: Option<&GitCredential>,
+    access: &RepositoryAccess,
+) -> Result<(GitCommand<'a>, Option<TempDir>), GitError> {
     access.check(url)?;
     let protocol = match url.transport() {
-        Transport::Https => "https",
-        Transport::Http => "http",
-        Transport::Ssh => "ssh",
-        Transport::Local => "file",
+        GitTransport::Https => "https",
+        GitTransport::Http => "http",
+        GitTransport::Ssh => "ssh",
+        GitTransport::Local => "file",
     };
     let git = git.env("GIT_ALLOW_PROTOCOL", protocol).env("GIT_SSH_VARIANT", "ssh");
     match (url.transport(), url.origin(), credential) {
-        (Transport::Ssh, _, Some(credential)) if credential.is_key() => {
+        (GitTransport::Ssh, _, Some(credential)) if credential.is_key() => {
             let (dir, file) = key_file(mirror, credential)?;
             let git = git.env("GIT_SSH_COMMAND", format!("exec {SSH} -i \"$BERTH_GIT_KEY\""));
             Ok((git.env("BERTH_GIT_KEY", file), Some(dir)))
         }
-        (Transport::Ssh, _, _) => {
+        (GitTransport::Ssh, _, _) => {
             Ok((git.env("GIT_SSH_COMMAND", format!("exec {SSH} -o IdentityFile=none")), None))
         }
-        (Transport::Https | Transport::Http, Some(origin), Some(credential)) => {
+        (GitTransport::Https | GitTransport::Http, Some(origin), Some(credential)) => {
             let (user, password) = credential.parts();
             let git = git.arg("-c").arg(format!("credential.{origin}.helper={HELPER}"));
             let git = git.env("BERTH_GIT_USERNAME", user).env("BERTH_GIT_PASSWORD", password).hide(password);
@@ -137,7 +137,7 @@ pub(super) fn reach<'a>(
     }
 }
 
-fn key_file(mirror: &Mirror, credential: &Credential) -> Result<(TempDir, PathBuf), GitError> {
+fn key_file(mirror: &GitMirror, credential: &GitCredential) -> Result<(TempDir, PathBuf), GitError> {
     let failed = || GitError::io("the key cannot be handed to ssh");
     let dir = mirror.scratch()?;
     let path = dir.path().join("key");

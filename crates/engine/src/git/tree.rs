@@ -4,8 +4,8 @@ use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::is_branch;
 use berth_core::time::Timestamp;
 
-use super::mirror::Mirror;
-use super::{GitError, Sha};
+use super::mirror::GitMirror;
+use super::{GitError, CommitHash};
 
 /// Minimum length of an abbreviated hash; git has the same limit.
 const ABBREVIATION_CHARS_MIN: usize = 4;
@@ -15,7 +15,7 @@ const ALIKE_MAX: usize = 16;
 const TAGS_AT_MAX: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     File,
     Executable,
     Symlink,
@@ -25,10 +25,10 @@ pub enum Kind {
 
 /// An entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct GitTreeEntry {
     /// Relative to the root of the repository.
     pub path: String,
-    pub kind: Kind,
+    pub kind: EntryKind,
     pub sha: String,
     /// Size of a file or symlink.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct Entry {
 
 /// The difference between two commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Changes {
+pub enum ChangedPaths {
     Paths(Vec<String>),
     /// More paths than requested, or the earlier commit is missing: any path may have changed.
     Anything,
@@ -44,10 +44,10 @@ pub enum Changes {
 
 /// The result of resolving a commit name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meant {
-    Commit(Sha),
+pub enum ResolvedCommit {
+    Commit(CommitHash),
     /// Commits whose hashes start with the text; possibly not all of them.
-    Several(Vec<Sha>),
+    Several(Vec<CommitHash>),
     Nothing,
 }
 
@@ -62,21 +62,21 @@ pub fn is_abbreviation(text: &str) -> bool {
 }
 
 /// The error text for an ambiguous abbreviation.
-pub fn several(meant: &CommitId, commits: &[Sha]) -> String {
-    let named: Vec<_> = commits.iter().map(Sha::as_str).collect();
+pub fn ambiguous_message(meant: &CommitId, commits: &[CommitHash]) -> String {
+    let named: Vec<_> = commits.iter().map(CommitHash::as_str).collect();
     let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
     format!("several commits begin with {meant}{named}; send more characters of the hash")
 }
 
-impl Mirror {
+impl GitMirror {
     /// Resolves a full hash, a branch or tag name, or an abbreviated hash, in this order: a name takes precedence over
     /// an abbreviation.
-    pub fn resolve(&self, meant: &CommitId) -> Result<Meant, GitError> {
+    pub fn resolve(&self, meant: &CommitId) -> Result<ResolvedCommit, GitError> {
         let text = meant.as_str();
         if is_whole_hash(text)
             && let Some(commit) = self.verify(&text.to_lowercase())?
         {
-            return Ok(Meant::Commit(commit));
+            return Ok(ResolvedCommit::Commit(commit));
         }
         let places: &[&str] = match text.starts_with("refs/heads/") || text.starts_with("refs/tags/") {
             true => &["refs/heads/", "refs/tags/", ""],
@@ -84,36 +84,36 @@ impl Mirror {
         };
         for place in places {
             if let Some(commit) = self.verify(&format!("{place}{text}"))? {
-                return Ok(Meant::Commit(commit));
+                return Ok(ResolvedCommit::Commit(commit));
             }
         }
         if !is_abbreviation(text) {
-            return Ok(Meant::Nothing);
+            return Ok(ResolvedCommit::Nothing);
         }
         // Git resolves an abbreviation if only one of the matching objects is a commit.
         if let Some(commit) = self.verify(&text.to_lowercase())? {
-            return Ok(Meant::Commit(commit));
+            return Ok(ResolvedCommit::Commit(commit));
         }
         let asked = self.git().arg("rev-parse").arg(format!("--disambiguate={}", text.to_lowercase()));
         let found = asked.run()?.ok()?.text();
         let mut commits = Vec::new();
         for sha in found.lines().take(ALIKE_MAX) {
             let kind = self.git().args(["cat-file", "-t", sha]).run()?.ok()?;
-            commits.extend((kind.text().trim() == "commit").then(|| Sha::parse(sha)).flatten());
+            commits.extend((kind.text().trim() == "commit").then(|| CommitHash::parse(sha)).flatten());
         }
         let is_looked_through = found.lines().count() <= ALIKE_MAX;
-        Ok(if commits.is_empty() && is_looked_through { Meant::Nothing } else { Meant::Several(commits) })
+        Ok(if commits.is_empty() && is_looked_through { ResolvedCommit::Nothing } else { ResolvedCommit::Several(commits) })
     }
 
     /// Resolves a hash or a full ref name.
-    fn verify(&self, name: &str) -> Result<Option<Sha>, GitError> {
+    fn verify(&self, name: &str) -> Result<Option<CommitHash>, GitError> {
         let name = format!("{name}^{{commit}}");
         let ran = self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
-        Ok(ran.status.success().then(|| ran.text().lines().last().and_then(Sha::parse)).flatten())
+        Ok(ran.status.success().then(|| ran.text().lines().last().and_then(CommitHash::parse)).flatten())
     }
 
     /// The tags that point to a commit.
-    pub fn tags_at(&self, commit: &Sha) -> Result<Vec<String>, GitError> {
+    pub fn tags_at(&self, commit: &CommitHash) -> Result<Vec<String>, GitError> {
         let git = self.git().arg("for-each-ref").arg(format!("--points-at={commit}"));
         let git =
             git.arg(format!("--count={TAGS_AT_MAX}")).args(["--format=%(refname:strip=2)", "refs/tags"]);
@@ -122,18 +122,18 @@ impl Mirror {
     }
 
     /// The entry at a path.
-    pub fn entry(&self, commit: &Sha, path: &str) -> Result<Option<Entry>, GitError> {
+    pub fn entry(&self, commit: &CommitHash, path: &str) -> Result<Option<GitTreeEntry>, GitError> {
         Ok(self.entries(commit, Some(path), &[])?.into_iter().find(|entry| entry.path == path))
     }
 
     /// The content of a file. The caller has checked its size.
-    pub fn content(&self, file: &Entry) -> Result<Vec<u8>, GitError> {
+    pub fn content(&self, file: &GitTreeEntry) -> Result<Vec<u8>, GitError> {
         Ok(self.git().args(["cat-file", "blob", &file.sha]).run()?.ok()?.stdout)
     }
 
     /// Reads a file. Returns `None` for a symlink, and an error if the file is too large.
-    pub fn read(&self, commit: &Sha, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, GitError> {
-        let is_file = |entry: &Entry| matches!(entry.kind, Kind::File | Kind::Executable);
+    pub fn read(&self, commit: &CommitHash, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, GitError> {
+        let is_file = |entry: &GitTreeEntry| matches!(entry.kind, EntryKind::File | EntryKind::Executable);
         let Some(entry) = self.entry(commit, path)?.filter(is_file) else { return Ok(None) };
         if entry.bytes > bytes_max {
             let text = format!("{path} has {} bytes; at most {bytes_max} are read", entry.bytes);
@@ -143,16 +143,16 @@ impl Mirror {
     }
 
     /// The entries of a directory; empty if it does not exist.
-    pub fn list(&self, commit: &Sha, dir: &str) -> Result<Vec<Entry>, GitError> {
+    pub fn list(&self, commit: &CommitHash, dir: &str) -> Result<Vec<GitTreeEntry>, GitError> {
         self.entries(commit, Some(&format!("{}/", dir.trim_end_matches('/'))), &[])
     }
 
     pub(super) fn entries(
         &self,
-        commit: &Sha,
+        commit: &CommitHash,
         path: Option<&str>,
         options: &[&str],
-    ) -> Result<Vec<Entry>, GitError> {
+    ) -> Result<Vec<GitTreeEntry>, GitError> {
         // Git fails for such paths; here they just match nothing.
         if path.is_some_and(|path| path.split('/').any(|part| part == "..")) {
             return Ok(Vec::new());
@@ -160,23 +160,23 @@ impl Mirror {
         let git = self.git().args(["ls-tree", "-z", "-l", "--full-tree"]).args(options);
         let git = git.args(["--end-of-options", commit.as_str()]);
         let ran = git.args(path.map(|path| ["--", path]).into_iter().flatten()).run()?.ok()?;
-        Ok(ran.stdout.split(|byte| *byte == 0).filter_map(entry).collect())
+        Ok(ran.stdout.split(|byte| *byte == 0).filter_map(parse_entry).collect())
     }
 
-    pub fn changed_paths(&self, from: &Sha, to: &Sha, max: usize) -> Result<Changes, GitError> {
+    pub fn changed_paths(&self, from: &CommitHash, to: &CommitHash, max: usize) -> Result<ChangedPaths, GitError> {
         let git =
             self.git().args(["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"]);
         let ran = git.args([from.as_str(), to.as_str()]).run()?;
         if !ran.status.success() {
-            return Ok(Changes::Anything);
+            return Ok(ChangedPaths::Anything);
         }
         let paths = ran.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
         let paths: Vec<_> =
             paths.take(max + 1).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
-        Ok(if paths.len() > max { Changes::Anything } else { Changes::Paths(paths) })
+        Ok(if paths.len() > max { ChangedPaths::Anything } else { ChangedPaths::Paths(paths) })
     }
 
-    pub fn is_ancestor(&self, earlier: &Sha, later: &Sha) -> Result<bool, GitError> {
+    pub fn is_ancestor(&self, earlier: &CommitHash, later: &CommitHash) -> Result<bool, GitError> {
         let ran = self.git().args(["merge-base", "--is-ancestor", earlier.as_str(), later.as_str()]).run()?;
         match ran.status.code() {
             Some(0) => Ok(true),
@@ -186,7 +186,7 @@ impl Mirror {
     }
 
     /// The author's name and email address, as recorded in the commit.
-    pub fn author(&self, commit: &Sha) -> Result<(String, String), GitError> {
+    pub fn author(&self, commit: &CommitHash) -> Result<(String, String), GitError> {
         let git = self.git().args(["log", "-1", "--format=%an%x00%ae", "--end-of-options", commit.as_str()]);
         let text = git.run()?.ok()?.text();
         let (name, email) = text.trim_end_matches('\n').split_once('\0').unwrap_or_default();
@@ -194,14 +194,14 @@ impl Mirror {
     }
 
     /// The commit time, as recorded in the commit.
-    pub fn committed_at(&self, commit: &Sha) -> Result<Option<Timestamp>, GitError> {
+    pub fn committed_at(&self, commit: &CommitHash) -> Result<Option<Timestamp>, GitError> {
         let git = self.git().args(["log", "-1", "--format=%ct", "--end-of-options", commit.as_str()]);
         let seconds = git.run()?.ok()?.text().trim().parse::<i64>().ok();
         Ok(seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)))
     }
 
     /// The number of commits that are reachable from `to` but not from `from`.
-    pub fn count_between(&self, from: &Sha, to: &Sha) -> Result<u64, GitError> {
+    pub fn count_between(&self, from: &CommitHash, to: &CommitHash) -> Result<u64, GitError> {
         let git = self.git().args(["rev-list", "--count", to.as_str(), &format!("^{from}")]);
         let text = git.run()?.ok()?.text();
         text.trim().parse().map_err(|_| GitError::Failed("git did not count".into()))
@@ -209,17 +209,17 @@ impl Mirror {
 }
 
 /// `100644 blob <sha>    <size>\t<path>`
-fn entry(line: &[u8]) -> Option<Entry> {
+fn parse_entry(line: &[u8]) -> Option<GitTreeEntry> {
     let line = String::from_utf8_lossy(line);
     let (facts, path) = line.split_once('\t')?;
     let mut facts = facts.split_ascii_whitespace();
     let (mode, _, sha, bytes) = (facts.next()?, facts.next()?, facts.next()?, facts.next()?);
     let kind = match mode {
-        "040000" => Kind::Directory,
-        "120000" => Kind::Symlink,
-        "160000" => Kind::Submodule,
-        "100755" => Kind::Executable,
-        _ => Kind::File,
+        "040000" => EntryKind::Directory,
+        "120000" => EntryKind::Symlink,
+        "160000" => EntryKind::Submodule,
+        "100755" => EntryKind::Executable,
+        _ => EntryKind::File,
     };
-    Some(Entry { path: path.to_owned(), kind, sha: sha.to_owned(), bytes: bytes.parse().unwrap_or(0) })
+    Some(GitTreeEntry { path: path.to_owned(), kind, sha: sha.to_owned(), bytes: bytes.parse().unwrap_or(0) })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::open::found;
+use super::open::none_if_missing;
 use super::store::AFTER_FENCE;
 use super::{LogError, LogKey, LogStore, LogStream};
 
@@ -19,7 +19,7 @@ const LEFT_MAX: usize = 65_536;
 pub(super) const SEALED: &str = ".zst";
 
 #[derive(Default)]
-pub(super) struct Ended {
+pub(super) struct SealQueue {
     keys: Mutex<Vec<LogKey>>,
     more: Notify,
 }
@@ -27,22 +27,22 @@ pub(super) struct Ended {
 impl LogStore {
     /// Queues the log of an ended attempt for sealing.
     pub fn seal_later(&self, key: &LogKey) {
-        let mut keys = self.ended().keys.lock();
+        let mut keys = self.seal_queue().keys.lock();
         if keys.len() < ENDED_MAX {
             keys.push(*key);
         }
         drop(keys);
-        self.ended().more.notify_one();
+        self.seal_queue().more.notify_one();
     }
 
     /// Waits until there are logs for [`LogStore::seal_ended`].
-    pub async fn has_ended(&self) {
-        self.ended().more.notified().await;
+    pub async fn wait_for_ended(&self) {
+        self.seal_queue().more.notified().await;
     }
 
     /// Seals the queued logs. A log that cannot be sealed stays a plain file, which is still readable.
     pub fn seal_ended(&self) {
-        let keys = std::mem::take(&mut *self.ended().keys.lock());
+        let keys = std::mem::take(&mut *self.seal_queue().keys.lock());
         for key in keys {
             if let Err(error) = self.seal(&key) {
                 tracing::error!(%error, deployment = %key.deployment, "sealing a log failed");
@@ -51,12 +51,12 @@ impl LogStore {
     }
 
     /// Logs that are not sealed yet, in no particular order.
-    pub fn unsealed(&self) -> Result<Vec<LogKey>, LogError> {
+    pub fn list_unsealed(&self) -> Result<Vec<LogKey>, LogError> {
         let mut keys = Vec::new();
         for org in entries(self.dir())? {
             for deployment in entries(&self.dir().join(&org))? {
                 for name in entries(&self.dir().join(&org).join(&deployment))? {
-                    keys.extend(key(&org, &deployment, &name));
+                    keys.extend(parse_file_name(&org, &deployment, &name));
                     if keys.len() >= LEFT_MAX {
                         return Ok(keys);
                     }
@@ -68,12 +68,12 @@ impl LogStore {
 }
 
 pub(super) fn entries(dir: &Path) -> Result<Vec<String>, LogError> {
-    let Some(entries) = found(std::fs::read_dir(dir))? else { return Ok(Vec::new()) };
+    let Some(entries) = none_if_missing(std::fs::read_dir(dir))? else { return Ok(Vec::new()) };
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// Parses the file name of a plain log. Other files have an additional extension.
-pub(super) fn key(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
+pub(super) fn parse_file_name(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
     let (stream, name) = match name.strip_prefix(AFTER_FENCE) {
         Some(rest) => (LogStream::AfterFence, rest),
         None => (LogStream::Step, name),

@@ -4,7 +4,7 @@
 const TITLE_CHARS_MAX: usize = 200;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct LineGroup {
     pub title: String,
     pub state: GroupState,
 }
@@ -21,7 +21,7 @@ pub enum GroupState {
     End,
 }
 
-pub(super) fn of(line: &str) -> Option<Group> {
+pub(super) fn parse_group(line: &str) -> Option<LineGroup> {
     const MARKS: [(&str, GroupState); 5] = [
         ("--- ", GroupState::Closed),
         ("+++ ", GroupState::Open),
@@ -31,7 +31,7 @@ pub(super) fn of(line: &str) -> Option<Group> {
     ];
     let (title, state) = MARKS.iter().find_map(|(mark, state)| Some((line.strip_prefix(mark)?, *state)))?;
     let title = if state == GroupState::End { "" } else { title.trim() };
-    Some(Group { title: title.chars().take(TITLE_CHARS_MAX).collect(), state })
+    Some(LineGroup { title: title.chars().take(TITLE_CHARS_MAX).collect(), state })
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
             ("---Build", None),
             ("", None),
         ] {
-            let group = of(line);
+            let group = parse_group(line);
             assert_eq!(group.as_ref().map(|group| (&*group.title, group.state)), wanted, "{line:?}");
         }
     }

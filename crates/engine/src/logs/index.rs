@@ -19,7 +19,7 @@ impl LineIndex {
     pub(super) fn push(&mut self, mut bytes: &[u8]) {
         while let Some(last) = bytes.last() {
             self.ends_open = *last != b'\n';
-            let inside = within(self.length);
+            let inside = offset_in_block(self.length);
             if inside == 0 {
                 self.before.push(self.line_ends);
             }
@@ -78,7 +78,7 @@ pub(super) fn block_at(offset: u64) -> usize {
 }
 
 /// The offset of a byte in its block.
-pub(super) fn within(offset: u64) -> usize {
+pub(super) fn offset_in_block(offset: u64) -> usize {
     usize::try_from(offset % BLOCK_BYTES as u64).unwrap_or(0)
 }
 

@@ -19,19 +19,19 @@ mod tests;
 
 pub use read::whole_chars;
 
-pub use group::{Group, GroupState};
-pub use open::News;
-pub use read::{Line, Lines, Log};
-pub use replace::Replaced;
-pub use sealed::Sealed;
-pub use search::{Found, Query};
-pub use store::{LogStore, Watch};
+pub use group::{LineGroup, GroupState};
+pub use open::LogProgress;
+pub use read::{LogLine, LogLines, LogReader};
+pub use replace::ReplaceReport;
+pub use sealed::LogSeal;
+pub use search::{LogMatches, LogQuery};
+pub use store::{LogStore, LogWatch};
 
 use std::io;
 
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 
-use crate::admission::Capacity;
+use crate::admission::AdmissionCapacity;
 
 /// Limit for one append.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
@@ -48,7 +48,7 @@ pub const LOG_SCAN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Lines returned by one search.
 pub const LOG_MATCHES_MAX: usize = 1_000;
 /// Logs in the table. Logs that are written or followed have an open file. Writers are admitted beyond the limit.
-pub const LOGS_OPEN_MAX: Capacity = Capacity { total: 512, share: 256 };
+pub const LOGS_OPEN_MAX: AdmissionCapacity = AdmissionCapacity { total: 512, share: 256 };
 
 /// Identifies a log: an attempt of a step and a stream. File paths consist of these ids only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ pub enum LogStream {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Appended {
+pub enum AppendResult {
     /// The log has this length now. Bytes that were appended before are not duplicated.
     Written { length: u64 },
     /// Preceding bytes are missing; the client has to resend from `length`.

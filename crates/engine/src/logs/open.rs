@@ -11,15 +11,15 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::index::{BLOCK_BYTES, LineIndex, block_start};
-use super::sealed::{self, Pack, Sealed, read_plain};
-use super::{Appended, LOG_BYTES_MAX, LogError};
+use super::sealed::{self, SealedLog, LogSeal, read_plain};
+use super::{AppendResult, LOG_BYTES_MAX, LogError};
 
 /// Directory levels to fsync for a new log: deployment, organization and root.
 const PATH_LEVELS: usize = 3;
 
 /// The progress of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct News {
+pub struct LogProgress {
     pub length: u64,
     /// Nothing will be appended any more.
     pub ended: bool,
@@ -28,11 +28,11 @@ pub struct News {
 }
 
 pub(super) struct OpenLog {
-    files: Files,
-    state: Mutex<State>,
+    files: LogFiles,
+    state: Mutex<OpenLogState>,
     /// Held while sealing.
     sealing: Mutex<()>,
-    pub(super) news: watch::Sender<News>,
+    pub(super) news: watch::Sender<LogProgress>,
     /// The store's request counter at the last use.
     pub(super) used: AtomicU64,
     #[cfg(test)]
@@ -42,14 +42,14 @@ pub(super) struct OpenLog {
 }
 
 /// The paths of the plain and the sealed file.
-pub(super) struct Files {
+pub(super) struct LogFiles {
     pub(super) plain: PathBuf,
     pub(super) packed: PathBuf,
 }
 
 #[derive(Default)]
-struct State {
-    phase: Phase,
+struct OpenLogState {
+    phase: LogPhase,
     file: Option<Arc<File>>,
     index: LineIndex,
     flushed: u64,
@@ -59,23 +59,23 @@ struct State {
 }
 
 #[derive(Default)]
-enum Phase {
+enum LogPhase {
     /// The files have not been read yet.
     #[default]
     Unknown,
     Open,
     Sealing,
-    Sealed(Sealed),
+    Sealed(LogSeal),
 }
 
 /// The sources for reading a log.
-pub(super) enum Readable {
+pub(super) enum LogContent {
     Plain { file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64> },
-    Packed(Box<Pack>),
+    Packed(Box<SealedLog>),
 }
 
 impl OpenLog {
-    pub(super) fn new(files: Files, is_shared: bool) -> Self {
+    pub(super) fn new(files: LogFiles, is_shared: bool) -> Self {
         Self {
             files,
             is_shared,
@@ -88,24 +88,24 @@ impl OpenLog {
         }
     }
 
-    pub(super) fn used_at(&self, count: u64) {
+    pub(super) fn touch(&self, count: u64) {
         self.used.store(count, Ordering::Relaxed);
     }
 
-    pub(super) fn append(&self, offset: u64, bytes: &[u8]) -> Result<Appended, LogError> {
-        let mut state = self.loaded()?;
+    pub(super) fn append(&self, offset: u64, bytes: &[u8]) -> Result<AppendResult, LogError> {
+        let mut state = self.load_state()?;
         if self.is_shared {
-            self.look_again(&mut state)?;
+            self.reload_state(&mut state)?;
         }
         let length = state.length();
-        let Some(known) = length.checked_sub(offset) else { return Ok(Appended::Gap { length }) };
+        let Some(known) = length.checked_sub(offset) else { return Ok(AppendResult::Gap { length }) };
         let new = usize::try_from(known).ok().and_then(|known| bytes.get(known..)).unwrap_or_default();
         if new.is_empty() {
-            return Ok(Appended::Written { length });
+            return Ok(AppendResult::Written { length });
         }
         match state.phase {
-            Phase::Sealing | Phase::Sealed(_) => return Err(LogError::Sealed { length }),
-            Phase::Unknown | Phase::Open => {}
+            LogPhase::Sealing | LogPhase::Sealed(_) => return Err(LogError::Sealed { length }),
+            LogPhase::Unknown | LogPhase::Open => {}
         }
         if state.damaged.is_some() {
             return Err(LogError::Damaged { length });
@@ -115,17 +115,17 @@ impl OpenLog {
         }
         state.is_ours = true;
         if let Err(error) = self.write(&mut state, new) {
-            return Err(self.failed(state, error));
+            return Err(self.record_failure(state, error));
         }
         state.index.push(new);
         let length = state.index.length();
-        self.tell(&state);
-        Ok(Appended::Written { length })
+        self.publish_progress(&state);
+        Ok(AppendResult::Written { length })
     }
 
     /// Fsyncs everything appended so far.
     pub(super) fn flush(&self) -> Result<(), LogError> {
-        let state = self.loaded()?;
+        let state = self.load_state()?;
         let (file, length) = match &state.file {
             Some(file) if state.flushed < state.index.length() => (file.clone(), state.index.length()),
             _ => return Ok(()),
@@ -140,21 +140,21 @@ impl OpenLog {
                 state.flushed = state.flushed.max(length);
                 Ok(())
             }
-            Err(error) => Err(self.failed(state, error)),
+            Err(error) => Err(self.record_failure(state, error)),
         }
     }
 
     /// Seals the log. Does not block readers and followers.
-    pub(super) fn seal(&self) -> Result<Sealed, LogError> {
+    pub(super) fn seal(&self) -> Result<LogSeal, LogError> {
         let _turn = self.sealing.lock();
-        let mut state = self.loaded()?;
+        let mut state = self.load_state()?;
         if self.is_shared {
-            self.look_again(&mut state)?;
+            self.reload_state(&mut state)?;
         }
-        if let Phase::Sealed(sealed) = state.phase {
+        if let LogPhase::Sealed(sealed) = state.phase {
             return Ok(sealed);
         }
-        state.phase = Phase::Sealing;
+        state.phase = LogPhase::Sealing;
         let (file, index, damaged) = (state.file.clone(), state.index.clone(), state.damaged);
         // The rename changes the deployment's directory.
         let dirs = state.new_dirs().max(1);
@@ -164,59 +164,59 @@ impl OpenLog {
                 sync_dirs(&self.files.packed, dirs).map(|()| sealed).map_err(LogError::from)
             }),
             // A step without output leaves no file.
-            None => Ok(Sealed { damaged, ..Sealed::empty() }),
+            None => Ok(LogSeal { damaged, ..LogSeal::empty() }),
         };
         let mut state = self.state.lock();
         match sealed {
             Ok(sealed) => {
-                *state = State { phase: Phase::Sealed(sealed), ..State::default() };
+                *state = OpenLogState { phase: LogPhase::Sealed(sealed), ..OpenLogState::default() };
                 // The sealed file is complete. If removing the plain one fails, it is ignored later.
                 let _ = std::fs::remove_file(&self.files.plain);
             }
-            Err(_) => state.phase = Phase::Open,
+            Err(_) => state.phase = LogPhase::Open,
         }
-        self.tell(&state);
+        self.publish_progress(&state);
         sealed
     }
 
     /// Ends the log because its deployment and all files are removed.
-    pub(super) fn forget(&self) {
+    pub(super) fn mark_removed(&self) {
         let mut state = self.state.lock();
-        *state = State { phase: Phase::Sealed(Sealed::empty()), ..State::default() };
-        self.tell(&state);
+        *state = OpenLogState { phase: LogPhase::Sealed(LogSeal::empty()), ..OpenLogState::default() };
+        self.publish_progress(&state);
     }
 
-    pub(super) fn readable(&self) -> Result<Readable, LogError> {
-        let state = self.loaded()?;
-        if let Phase::Sealed(sealed) = state.phase {
+    pub(super) fn readable(&self) -> Result<LogContent, LogError> {
+        let state = self.load_state()?;
+        if let LogPhase::Sealed(sealed) = state.phase {
             let (index, damaged) = (LineIndex::default(), sealed.damaged);
             return Ok(match sealed.bytes {
-                0 => Readable::Plain { file: None, index, damaged },
-                _ => Readable::Packed(Box::new(Pack::open(File::open(&self.files.packed)?)?)),
+                0 => LogContent::Plain { file: None, index, damaged },
+                _ => LogContent::Packed(Box::new(SealedLog::open(File::open(&self.files.packed)?)?)),
             });
         }
-        let State { file, index, damaged, .. } = &*state;
-        Ok(Readable::Plain { file: file.clone(), index: index.clone(), damaged: *damaged })
+        let OpenLogState { file, index, damaged, .. } = &*state;
+        Ok(LogContent::Plain { file: file.clone(), index: index.clone(), damaged: *damaged })
     }
 
     /// The plain file, if there is one, and its length.
-    pub(super) fn growing(&self) -> Result<Option<(Arc<File>, u64)>, LogError> {
-        let state = self.loaded()?;
+    pub(super) fn plain_file(&self) -> Result<Option<(Arc<File>, u64)>, LogError> {
+        let state = self.load_state()?;
         Ok(state.file.as_ref().map(|file| (file.clone(), state.index.length())))
     }
 
     /// Reads what another server has appended, or that it has sealed the log.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
-        let mut state = self.loaded()?;
+        let mut state = self.load_state()?;
         if state.is_ours && !self.is_shared {
             return Ok(());
         }
-        self.look_again(&mut state)
+        self.reload_state(&mut state)
     }
 
     /// Rereads the files: new data or the sealed file.
-    fn look_again(&self, state: &mut State) -> Result<(), LogError> {
-        if !matches!(state.phase, Phase::Open) {
+    fn reload_state(&self, state: &mut OpenLogState) -> Result<(), LogError> {
+        if !matches!(state.phase, LogPhase::Open) {
             return Ok(());
         }
         let before = state.length();
@@ -226,31 +226,31 @@ impl OpenLog {
             _ => *state = load(&self.files)?,
         }
         if is_sealed || state.length() != before {
-            self.tell(state);
+            self.publish_progress(state);
         }
         Ok(())
     }
 
     /// Returns the state and reads it from the files on first use.
-    fn loaded(&self) -> Result<MutexGuard<'_, State>, LogError> {
+    fn load_state(&self) -> Result<MutexGuard<'_, OpenLogState>, LogError> {
         let mut state = self.state.lock();
-        if matches!(state.phase, Phase::Unknown) {
+        if matches!(state.phase, LogPhase::Unknown) {
             *state = load(&self.files)?;
-            self.tell(&state);
+            self.publish_progress(&state);
         }
         Ok(state)
     }
 
-    fn tell(&self, state: &State) {
-        let ended = matches!(state.phase, Phase::Sealed(_));
+    fn publish_progress(&self, state: &OpenLogState) {
+        let ended = matches!(state.phase, LogPhase::Sealed(_));
         let damaged = match state.phase {
-            Phase::Sealed(sealed) => sealed.damaged,
-            Phase::Unknown | Phase::Open | Phase::Sealing => state.damaged,
+            LogPhase::Sealed(sealed) => sealed.damaged,
+            LogPhase::Unknown | LogPhase::Open | LogPhase::Sealing => state.damaged,
         };
-        self.news.send_replace(News { length: state.length(), ended, damaged });
+        self.news.send_replace(LogProgress { length: state.length(), ended, damaged });
     }
 
-    fn write(&self, state: &mut State, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, state: &mut OpenLogState, bytes: &[u8]) -> io::Result<()> {
         self.faultless()?;
         let file = match &state.file {
             Some(file) => file,
@@ -258,7 +258,7 @@ impl OpenLog {
                 if let Some(dir) = self.files.plain.parent() {
                     std::fs::create_dir_all(dir)?;
                 }
-                state.file.insert(Arc::new(plain(&self.files.plain, true)?))
+                state.file.insert(Arc::new(open_plain(&self.files.plain, true)?))
             }
         };
         // Write at the known offset, to overwrite the remains of a failed write.
@@ -267,7 +267,7 @@ impl OpenLog {
 
     /// Handles an I/O error. A full disk may recover. After any other error the content of the disk is unknown, so the
     /// log is marked as damaged and sealed.
-    fn failed(&self, mut state: MutexGuard<'_, State>, error: io::Error) -> LogError {
+    fn record_failure(&self, mut state: MutexGuard<'_, OpenLogState>, error: io::Error) -> LogError {
         let error = LogError::from(error);
         if matches!(error, LogError::Full) {
             return error;
@@ -275,7 +275,7 @@ impl OpenLog {
         let length = state.length();
         tracing::error!(%error, log = %self.files.plain.display(), length, "log damaged");
         state.damaged = Some(length);
-        self.tell(&state);
+        self.publish_progress(&state);
         drop(state);
         if let Err(error) = self.seal() {
             tracing::error!(%error, log = %self.files.plain.display(), "sealing a damaged log failed");
@@ -296,7 +296,7 @@ impl OpenLog {
     }
 }
 
-impl State {
+impl OpenLogState {
     /// Directory levels that may contain a new entry; none after the first fsync.
     fn new_dirs(&self) -> usize {
         if self.flushed == 0 { PATH_LEVELS } else { 0 }
@@ -304,25 +304,25 @@ impl State {
 
     fn length(&self) -> u64 {
         match &self.phase {
-            Phase::Sealed(sealed) => sealed.bytes,
-            Phase::Unknown | Phase::Open | Phase::Sealing => self.index.length(),
+            LogPhase::Sealed(sealed) => sealed.bytes,
+            LogPhase::Unknown | LogPhase::Open | LogPhase::Sealing => self.index.length(),
         }
     }
 }
 
-fn load(files: &Files) -> Result<State, LogError> {
-    if let Some(file) = found(File::open(&files.packed))? {
-        let sealed = Pack::open(file)?.sealed;
+fn load(files: &LogFiles) -> Result<OpenLogState, LogError> {
+    if let Some(file) = none_if_missing(File::open(&files.packed))? {
+        let sealed = SealedLog::open(file)?.sealed;
         let _ = std::fs::remove_file(&files.plain);
-        return Ok(State { phase: Phase::Sealed(sealed), ..State::default() });
+        return Ok(OpenLogState { phase: LogPhase::Sealed(sealed), ..OpenLogState::default() });
     }
-    let Some(file) = found(plain(&files.plain, false))? else {
-        return Ok(State { phase: Phase::Open, ..State::default() });
+    let Some(file) = none_if_missing(open_plain(&files.plain, false))? else {
+        return Ok(OpenLogState { phase: LogPhase::Open, ..OpenLogState::default() });
     };
     // The index of an unsealed log is not stored, so rebuild it.
     let mut index = LineIndex::default();
     count(&file, &mut index)?;
-    Ok(State { phase: Phase::Open, file: Some(Arc::new(file)), index, ..State::default() })
+    Ok(OpenLogState { phase: LogPhase::Open, file: Some(Arc::new(file)), index, ..OpenLogState::default() })
 }
 
 /// Extends the index with the rest of the file.
@@ -336,13 +336,13 @@ fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
     }
 }
 
-fn plain(path: &Path, create: bool) -> io::Result<File> {
+fn open_plain(path: &Path, create: bool) -> io::Result<File> {
     // Never truncate: the file contains appended data.
     OpenOptions::new().read(true).write(true).create(create).truncate(false).mode(0o600).open(path)
 }
 
 /// Writes the sealed file under a temporary name, then renames it.
-fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> Result<Sealed, LogError> {
+fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> Result<LogSeal, LogError> {
     let unfinished = path.with_extension("part");
     let packed = (|| {
         let into =
@@ -367,7 +367,7 @@ fn sync_dirs(path: &Path, levels: usize) -> io::Result<()> {
     path.ancestors().skip(1).take(levels).try_for_each(|dir| File::open(dir)?.sync_all())
 }
 
-pub(super) fn found<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+pub(super) fn none_if_missing<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

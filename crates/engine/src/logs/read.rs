@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::group::{self, Group};
-use super::index::{BLOCK_BYTES, LineIndex, block_at, block_start, within};
-use super::sealed::{Pack, Sealed, read_plain};
+use super::group::{self, LineGroup};
+use super::index::{BLOCK_BYTES, LineIndex, block_at, block_start, offset_in_block};
+use super::sealed::{SealedLog, LogSeal, read_plain};
 use super::{LOG_ANSWER_BYTES_MAX, LOG_LINE_SHOWN_BYTES_MAX, LOG_LINES_MAX, LogError};
 
 /// A snapshot of a log at the time it was opened; does not include later appends.
-pub struct Log {
-    source: Source,
+pub struct LogReader {
+    source: LogSource,
     index: LineIndex,
     damaged: Option<u64>,
     /// The number of the block in `block`.
@@ -20,42 +20,42 @@ pub struct Log {
     block: Vec<u8>,
 }
 
-enum Source {
+enum LogSource {
     Plain(Arc<File>),
-    Packed(Box<Pack>),
+    Packed(Box<SealedLog>),
     Empty,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct LogLine {
     /// Counts from 1.
     pub number: u64,
     /// Without the newline; invalid UTF-8 is replaced.
     pub text: String,
     /// The line is longer than a response may include.
     pub truncated: bool,
-    pub group: Option<Group>,
+    pub group: Option<LineGroup>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lines {
-    pub lines: Vec<Line>,
+pub struct LogLines {
+    pub lines: Vec<LogLine>,
     /// The number of the next line, if there is one.
     pub next: Option<u64>,
 }
 
-impl Log {
-    pub(super) fn plain(file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64>) -> Self {
-        Self::on(file.map_or(Source::Empty, Source::Plain), index, damaged)
+impl LogReader {
+    pub(super) fn from_plain(file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64>) -> Self {
+        Self::new(file.map_or(LogSource::Empty, LogSource::Plain), index, damaged)
     }
 
-    pub(super) fn packed(mut pack: Pack) -> Self {
+    pub(super) fn from_sealed(mut pack: SealedLog) -> Self {
         let (index, damaged) = (std::mem::take(&mut pack.index), pack.sealed.damaged);
         pack.index = index.clone();
-        Self::on(Source::Packed(Box::new(pack)), index, damaged)
+        Self::new(LogSource::Packed(Box::new(pack)), index, damaged)
     }
 
-    fn on(source: Source, index: LineIndex, damaged: Option<u64>) -> Self {
+    fn new(source: LogSource, index: LineIndex, damaged: Option<u64>) -> Self {
         Self { source, index, damaged, cached: None, block: Vec::new() }
     }
 
@@ -68,15 +68,15 @@ impl Log {
     }
 
     /// The seal of the log; `None` while the log may grow.
-    pub fn sealed(&self) -> Option<Sealed> {
+    pub fn seal(&self) -> Option<LogSeal> {
         match &self.source {
-            Source::Packed(pack) => Some(pack.sealed),
-            Source::Plain(_) | Source::Empty => None,
+            LogSource::Packed(pack) => Some(pack.sealed),
+            LogSource::Plain(_) | LogSource::Empty => None,
         }
     }
 
     /// Data is missing from this byte on.
-    pub fn damaged(&self) -> Option<u64> {
+    pub fn damaged_from(&self) -> Option<u64> {
         self.damaged
     }
 
@@ -89,7 +89,7 @@ impl Log {
         while at < end {
             let block = self.block(block_at(at))?;
             let wanted = usize::try_from(end - at).unwrap_or(usize::MAX);
-            let part = &block[within(at)..];
+            let part = &block[offset_in_block(at)..];
             let part = &part[..part.len().min(wanted)];
             bytes.extend_from_slice(part);
             at += part.len() as u64;
@@ -98,7 +98,7 @@ impl Log {
     }
 
     /// Lines `from` to `to`, counted from 1, both inclusive; fewer if they exceed the limits of a response.
-    pub fn lines(&mut self, from: u64, to: u64) -> Result<Lines, LogError> {
+    pub fn lines(&mut self, from: u64, to: u64) -> Result<LogLines, LogError> {
         let last = self.line_count().min(to);
         let (mut lines, mut number, mut bytes) = (Vec::new(), from.max(1), 0);
         let mut start = self.line_start(number)?;
@@ -111,18 +111,18 @@ impl Log {
             lines.push(line);
             (number, start) = (number + 1, next);
         }
-        Ok(Lines { lines, next: (number <= self.line_count()).then_some(number) })
+        Ok(LogLines { lines, next: (number <= self.line_count()).then_some(number) })
     }
 
     /// The last `count` lines; fewer if they exceed the limits of a response.
-    pub fn tail(&mut self, count: u64) -> Result<Lines, LogError> {
+    pub fn tail(&mut self, count: u64) -> Result<LogLines, LogError> {
         let last = self.line_count();
         let least = last.saturating_sub(count.min(LOG_LINES_MAX as u64)) + 1;
         let (mut from, mut end, mut shown) = (last + 1, self.length(), 0);
         while from > least {
             let start = self.start_before(from - 1, end)?;
             // An invalid byte becomes a replacement character of three bytes.
-            let line = self.read_bytes(start, shown_bytes(end - start))?;
+            let line = self.read_bytes(start, visible_bytes(end - start))?;
             shown += String::from_utf8_lossy(&line).len();
             if shown > LOG_ANSWER_BYTES_MAX && from <= last {
                 break;
@@ -133,14 +133,14 @@ impl Log {
     }
 
     /// Returns the line at offset `start`, and the offset of the next line.
-    pub(super) fn line(&mut self, number: u64, start: u64) -> Result<(Line, u64), LogError> {
+    pub(super) fn line(&mut self, number: u64, start: u64) -> Result<(LogLine, u64), LogError> {
         let (end, next) = self.line_end(number, start)?;
-        let bytes = self.read_bytes(start, shown_bytes(end - start))?;
+        let bytes = self.read_bytes(start, visible_bytes(end - start))?;
         let truncated = (bytes.len() as u64) < end - start;
         let bytes = if truncated { whole_chars(&bytes) } else { bytes.strip_suffix(b"\r").unwrap_or(&bytes) };
         let text = String::from_utf8_lossy(bytes).into_owned();
-        let group = group::of(&text);
-        Ok((Line { number, text, truncated, group }, next))
+        let group = group::parse_group(&text);
+        Ok((LogLine { number, text, truncated, group }, next))
     }
 
     /// The offset of a line; past the last line, the length of the log.
@@ -162,7 +162,7 @@ impl Log {
             return Ok(self.index.line_ends() + 1);
         };
         let block = self.block(number)?;
-        let inside = &block[..within(offset).min(block.len())];
+        let inside = &block[..offset_in_block(offset).min(block.len())];
         Ok(before + memchr_iter(b'\n', inside).count() as u64 + 1)
     }
 
@@ -170,7 +170,7 @@ impl Log {
     fn line_end(&mut self, number: u64, start: u64) -> Result<(u64, u64), LogError> {
         if start < self.length() {
             let block = self.block(block_at(start))?;
-            if let Some(found) = memchr(b'\n', &block[within(start)..]) {
+            if let Some(found) = memchr(b'\n', &block[offset_in_block(start)..]) {
                 let end = start + found as u64;
                 return Ok((end, end + 1));
             }
@@ -185,7 +185,7 @@ impl Log {
             let last = end - 2;
             let block = self.block(block_at(last))?;
             // The byte at `end - 1` is the line's newline, or the last byte of a line without one.
-            if let Some(found) = memrchr(b'\n', &block[..=within(last)]) {
+            if let Some(found) = memrchr(b'\n', &block[..=offset_in_block(last)]) {
                 return Ok(block_start(block_at(last)) + found as u64 + 1);
             }
         }
@@ -196,13 +196,13 @@ impl Log {
         if self.cached != Some(number) {
             self.cached = None;
             match &mut self.source {
-                Source::Packed(pack) => pack.block(number, &mut self.block)?,
-                Source::Plain(file) => {
+                LogSource::Packed(pack) => pack.block(number, &mut self.block)?,
+                LogSource::Plain(file) => {
                     let left = self.index.length().saturating_sub(block_start(number));
                     let count = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
                     read_plain(file, block_start(number), &mut self.block, count)?;
                 }
-                Source::Empty => self.block.clear(),
+                LogSource::Empty => self.block.clear(),
             }
             self.cached = Some(number);
         }
@@ -210,7 +210,7 @@ impl Log {
     }
 }
 
-fn shown_bytes(length: u64) -> usize {
+fn visible_bytes(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX).min(LOG_LINE_SHOWN_BYTES_MAX)
 }
 

@@ -7,14 +7,14 @@ use std::time::SystemTime;
 
 use berth_core::id::{DeploymentId, OrgId};
 
-use super::ended::{SEALED, entries, key};
+use super::ended::{SEALED, entries, parse_file_name};
 use super::index::LineIndex;
-use super::open::{Files, found};
+use super::open::{LogFiles, none_if_missing};
 use super::{LogError, LogStore, sealed};
 
 /// The outcome of [`LogStore::replace_older`] for a deployment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Replaced {
+pub struct ReplaceReport {
     pub replaced: usize,
     /// Logs that are too recent and were kept.
     pub kept: usize,
@@ -28,20 +28,20 @@ impl LogStore {
         deployment: DeploymentId,
         text: &[u8],
         before: SystemTime,
-    ) -> Result<Replaced, LogError> {
+    ) -> Result<ReplaceReport, LogError> {
         let (org_name, name) = (org.to_string(), deployment.to_string());
         let listed = entries(&self.dir().join(&org_name).join(&name))?;
         let plain: BTreeSet<&str> =
             listed.iter().map(|file| file.strip_suffix(SEALED).unwrap_or(file)).collect();
-        let mut done = Replaced::default();
-        for key in plain.into_iter().filter_map(|file| key(&org_name, &name, file)) {
+        let mut done = ReplaceReport::default();
+        for key in plain.into_iter().filter_map(|file| parse_file_name(&org_name, &name, file)) {
             let files = self.files(&key);
-            match written_last(&files)? {
+            match last_written_at(&files)? {
                 None => {}
                 Some(at) if at >= before => done.kept += 1,
                 Some(at) => {
                     replace(&files, text, at)?;
-                    self.let_go(&key);
+                    self.remove_entry(&key);
                     done.replaced += 1;
                 }
             }
@@ -50,10 +50,10 @@ impl LogStore {
     }
 }
 
-fn written_last(files: &Files) -> Result<Option<SystemTime>, LogError> {
+fn last_written_at(files: &LogFiles) -> Result<Option<SystemTime>, LogError> {
     let mut last = None;
     for path in [&files.plain, &files.packed] {
-        if let Some(info) = found(std::fs::metadata(path))? {
+        if let Some(info) = none_if_missing(std::fs::metadata(path))? {
             last = last.max(Some(info.modified()?));
         }
     }
@@ -62,7 +62,7 @@ fn written_last(files: &Files) -> Result<Option<SystemTime>, LogError> {
 
 /// Replaces a log. A crash at any time leaves either the log or the text. The text keeps the log's modification time,
 /// so that a later run does not take it for a recent log.
-fn replace(files: &Files, text: &[u8], at: SystemTime) -> Result<(), LogError> {
+fn replace(files: &LogFiles, text: &[u8], at: SystemTime) -> Result<(), LogError> {
     let unfinished = files.packed.with_extension("part");
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
     let mut index = LineIndex::default();
@@ -77,7 +77,7 @@ fn replace(files: &Files, text: &[u8], at: SystemTime) -> Result<(), LogError> {
     if let Some(dir) = files.packed.parent() {
         File::open(dir)?.sync_all()?;
     }
-    found(std::fs::remove_file(&files.plain))?;
+    none_if_missing(std::fs::remove_file(&files.plain))?;
     Ok(())
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use berth_core::time::Timestamp;
 
     use super::*;
-    use crate::logs::{Appended, LogKey, LogStream};
+    use crate::logs::{AppendResult, LogKey, LogStream};
 
     fn key(attempt: u32) -> LogKey {
         let at = Timestamp::from_micros(1);
@@ -121,12 +121,12 @@ mod tests {
         let replace = |limit| store.replace_older(young.org, young.deployment, b"gone\n", limit).unwrap();
         // The second pass must handle the notes of the first.
         for _ in 0..2 {
-            assert_eq!(replace(limit), Replaced { replaced: 2, kept: 1 });
+            assert_eq!(replace(limit), ReplaceReport { replaced: 2, kept: 1 });
             assert_eq!([&sealed, &plain, &young].map(text), [&b"gone\n"[..], b"gone\n", b"printed\n"]);
         }
-        assert_eq!(store.append(&young, 8, b"more\n").unwrap(), Appended::Written { length: 13 });
-        assert_eq!(replace(SystemTime::now() + Duration::from_secs(60)), Replaced { replaced: 3, kept: 0 });
+        assert_eq!(store.append(&young, 8, b"more\n").unwrap(), AppendResult::Written { length: 13 });
+        assert_eq!(replace(SystemTime::now() + Duration::from_secs(60)), ReplaceReport { replaced: 3, kept: 0 });
         assert_eq!(text(&young), b"gone\n");
-        assert_eq!(store.unsealed().unwrap(), []);
+        assert_eq!(store.list_unsealed().unwrap(), []);
     }
 }

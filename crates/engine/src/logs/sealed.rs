@@ -21,7 +21,7 @@ const ENTRY_BYTES: usize = 2 * 8;
 const UNDAMAGED: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed {
+pub struct LogSeal {
     pub bytes: u64,
     pub lines: u64,
     /// Digest of the uncompressed log.
@@ -30,7 +30,7 @@ pub struct Sealed {
     pub damaged: Option<u64>,
 }
 
-impl Sealed {
+impl LogSeal {
     pub(super) fn empty() -> Self {
         Self { bytes: 0, lines: 0, sha256: digest_of(Context::new(&SHA256)), damaged: None }
     }
@@ -42,7 +42,7 @@ pub(super) fn write(
     index: &LineIndex,
     damaged: Option<u64>,
     mut block: impl FnMut(usize, &mut Vec<u8>) -> Result<(), LogError>,
-) -> Result<Sealed, LogError> {
+) -> Result<LogSeal, LogError> {
     let mut out = BufWriter::with_capacity(BLOCK_BYTES, into);
     let mut packer = zstd::bulk::Compressor::new(COMPRESSION_LEVEL)?;
     packer.include_checksum(true)?;
@@ -73,7 +73,7 @@ pub(super) fn write(
     out.flush()?;
     drop(out);
     into.sync_all()?;
-    Ok(Sealed { bytes: index.length(), lines: index.line_count(), sha256, damaged })
+    Ok(LogSeal { bytes: index.length(), lines: index.line_count(), sha256, damaged })
 }
 
 fn digest_of(context: Context) -> [u8; DIGEST_BYTES] {
@@ -83,17 +83,17 @@ fn digest_of(context: Context) -> [u8; DIGEST_BYTES] {
 }
 
 /// A sealed log, open for reading.
-pub(super) struct Pack {
+pub(super) struct SealedLog {
     file: File,
     pub(super) index: LineIndex,
     /// The offset of each block in the file, followed by the end of the last one.
     starts: Vec<u64>,
-    pub(super) sealed: Sealed,
+    pub(super) sealed: LogSeal,
     unpacker: zstd::bulk::Decompressor<'static>,
     packed: Vec<u8>,
 }
 
-impl Pack {
+impl SealedLog {
     pub(super) fn open(file: File) -> Result<Self, LogError> {
         let size = file.metadata()?.len();
         let trailer_at = size.checked_sub(TRAILER_BYTES as u64).ok_or(LogError::Corrupt("too short"))?;
@@ -123,7 +123,7 @@ impl Pack {
         starts.push(entries_at);
         let index = LineIndex::from_parts(before, line_ends, length, ends_open == 1);
         let index = index.ok_or(LogError::Corrupt("another index"))?;
-        let mut sealed = Sealed { bytes: length, lines: index.line_count(), sha256: [0; 32], damaged: None };
+        let mut sealed = LogSeal { bytes: length, lines: index.line_count(), sha256: [0; 32], damaged: None };
         sealed.sha256.copy_from_slice(sha256);
         sealed.damaged = (damaged != UNDAMAGED).then_some(damaged);
         let unpacker = zstd::bulk::Decompressor::new()?;

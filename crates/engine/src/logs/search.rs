@@ -3,8 +3,8 @@
 use memchr::{memchr, memchr_iter, memrchr};
 use regex::bytes::{Regex, RegexBuilder};
 
-use super::index::{block_at, block_start, within};
-use super::read::{Line, Log};
+use super::index::{block_at, block_start, offset_in_block};
+use super::read::{LogLine, LogReader};
 use super::{LOG_ANSWER_BYTES_MAX, LOG_MATCHES_MAX, LOG_SCAN_BYTES_MAX, LogError};
 
 /// Maximum length of a query.
@@ -13,13 +13,13 @@ const QUERY_BYTES_MAX: usize = 1024;
 const CASE_GROWTH_MAX: usize = 3;
 
 /// A text to search for within a line.
-pub struct Query {
+pub struct LogQuery {
     pattern: Regex,
     /// Maximum length of a match.
     bytes_max: usize,
 }
 
-impl Query {
+impl LogQuery {
     /// Returns `None` if the text is empty, too long or has several lines.
     pub fn new(text: &str) -> Option<Self> {
         if text.is_empty() || text.len() > QUERY_BYTES_MAX || text.contains(['\n', '\r']) {
@@ -31,15 +31,15 @@ impl Query {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct LogMatches {
     /// Matching lines in order, each once.
-    pub lines: Vec<Line>,
+    pub lines: Vec<LogLine>,
     /// The offset to continue at; `None` if the end was reached.
     pub next: Option<u64>,
 }
 
 /// The bytes being searched: the end of the previous block, and a block.
-struct Chunk {
+struct SearchChunk {
     bytes: Vec<u8>,
     /// The offset of `bytes` in the log.
     start: u64,
@@ -49,20 +49,20 @@ struct Chunk {
     line: u64,
 }
 
-impl Log {
+impl LogReader {
     /// Returns lines that contain the text, starting at byte `from`: at most `limit`, and within the limits of a
     /// response.
-    pub fn search(&mut self, query: &Query, from: u64, limit: usize) -> Result<Found, LogError> {
+    pub fn search(&mut self, query: &LogQuery, from: u64, limit: usize) -> Result<LogMatches, LogError> {
         let (limit, length) = (limit.min(LOG_MATCHES_MAX), self.length());
         let (mut lines, mut shown) = (Vec::new(), 0);
-        let mut seen = Chunk { bytes: Vec::new(), start: from, at: 0, line: self.line_at(from)? };
+        let mut seen = SearchChunk { bytes: Vec::new(), start: from, at: 0, line: self.line_at(from)? };
         let mut at = from;
         while at < length {
             if at - from >= LOG_SCAN_BYTES_MAX {
-                return Ok(Found { lines, next: Some(seen.start) });
+                return Ok(LogMatches { lines, next: Some(seen.start) });
             }
             let number = block_at(at);
-            seen.bytes.extend_from_slice(&self.block(number)?[within(at)..]);
+            seen.bytes.extend_from_slice(&self.block(number)?[offset_in_block(at)..]);
             at = block_start(number + 1);
             while let Some(found) = query.pattern.find_at(&seen.bytes, seen.at) {
                 let before = &seen.bytes[seen.at..found.start()];
@@ -74,14 +74,14 @@ impl Log {
                 let (found_line, next) = self.line(line, start)?;
                 shown += found_line.text.len();
                 if lines.len() >= limit || (shown > LOG_ANSWER_BYTES_MAX && !lines.is_empty()) {
-                    return Ok(Found { lines, next: Some(start) });
+                    return Ok(LogMatches { lines, next: Some(start) });
                 }
                 lines.push(found_line);
                 match memchr(b'\n', &seen.bytes[found.end()..]) {
                     Some(line_end) => (seen.at, seen.line) = (found.end() + line_end + 1, line + 1),
                     // The line continues in the next blocks; find its end with the index.
                     None => {
-                        seen = Chunk { bytes: Vec::new(), start: next, at: 0, line: line + 1 };
+                        seen = SearchChunk { bytes: Vec::new(), start: next, at: 0, line: line + 1 };
                         at = next;
                         break;
                     }
@@ -89,11 +89,11 @@ impl Log {
             }
             seen.keep_last(query.bytes_max);
         }
-        Ok(Found { lines, next: None })
+        Ok(LogMatches { lines, next: None })
     }
 }
 
-impl Chunk {
+impl SearchChunk {
     /// Drops all bytes but the end, where a match may start.
     fn keep_last(&mut self, bytes: usize) {
         let cut = self.bytes.len().saturating_sub(bytes).max(self.at);

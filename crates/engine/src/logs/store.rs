@@ -9,40 +9,40 @@ use berth_core::id::{DeploymentId, OrgId};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::ended::Ended;
-use super::open::{Files, News, OpenLog, Readable, found};
-use super::read::Log;
-use super::sealed::{Sealed, read_plain};
-use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
-use crate::admission::{Admission, Capacity, Pass};
+use super::ended::SealQueue;
+use super::open::{LogFiles, LogProgress, OpenLog, LogContent, none_if_missing};
+use super::read::LogReader;
+use super::sealed::{LogSeal, read_plain};
+use super::{AppendResult, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
+use crate::admission::{AdmissionControl, AdmissionCapacity, AdmissionPermit};
 
 /// File name prefix of logs with output after a takeover.
 pub(super) const AFTER_FENCE: &str = "after-";
 
 /// All calls block on disk I/O for a short time; none waits for another log.
 #[derive(Clone)]
-pub struct LogStore(Arc<Inner>);
+pub struct LogStore(Arc<LogStoreInner>);
 
-struct Inner {
+struct LogStoreInner {
     dir: PathBuf,
-    table: Mutex<Table>,
+    table: Mutex<LogTable>,
     /// Admission to the table.
-    places: Admission,
-    open_max: Capacity,
-    ended: Ended,
+    places: AdmissionControl,
+    open_max: AdmissionCapacity,
+    ended: SealQueue,
     /// Other servers write the same directory.
     is_shared: bool,
 }
 
 /// The intended use of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum LogAccess {
     Write,
     Read,
 }
 
 #[derive(Default)]
-struct Table {
+struct LogTable {
     logs: HashMap<LogKey, TableEntry>,
     /// Request counter, for LRU eviction.
     count: u64,
@@ -51,36 +51,36 @@ struct Table {
 struct TableEntry {
     log: Arc<OpenLog>,
     /// `None` for a writer that was admitted although the table was full.
-    pass: Option<Pass>,
+    pass: Option<AdmissionPermit>,
 }
 
 impl LogStore {
     /// Does not touch the disk; directories are created with the first log.
     pub fn new(dir: PathBuf) -> Self {
-        Self::with_places(dir, LOGS_OPEN_MAX, false)
+        Self::with_capacity(dir, LOGS_OPEN_MAX, false)
     }
 
     /// A store in a directory that other servers write, too: the files are authoritative, not the cached state.
-    pub fn shared(dir: PathBuf) -> Self {
-        Self::with_places(dir, LOGS_OPEN_MAX, true)
+    pub fn new_shared(dir: PathBuf) -> Self {
+        Self::with_capacity(dir, LOGS_OPEN_MAX, true)
     }
 
-    pub(super) fn with_places(dir: PathBuf, open_max: Capacity, is_shared: bool) -> Self {
-        let (places, ended) = (Admission::without_queue(open_max), Ended::default());
-        Self(Arc::new(Inner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
+    pub(super) fn with_capacity(dir: PathBuf, open_max: AdmissionCapacity, is_shared: bool) -> Self {
+        let (places, ended) = (AdmissionControl::without_queue(open_max), SealQueue::default());
+        Self(Arc::new(LogStoreInner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
     }
 
     /// Appends bytes at `offset`. Not durable until [`LogStore::flush`].
-    pub fn append(&self, key: &LogKey, offset: u64, bytes: &[u8]) -> Result<Appended, LogError> {
+    pub fn append(&self, key: &LogKey, offset: u64, bytes: &[u8]) -> Result<AppendResult, LogError> {
         if bytes.len() > LOG_CHUNK_BYTES_MAX {
             return Err(LogError::ChunkTooLarge);
         }
-        self.log(key, Need::Write)?.append(offset, bytes)
+        self.log(key, LogAccess::Write)?.append(offset, bytes)
     }
 
     /// Fsyncs everything appended so far.
     pub fn flush(&self, key: &LogKey) -> Result<(), LogError> {
-        self.log(key, Need::Write)?.flush()
+        self.log(key, LogAccess::Write)?.flush()
     }
 
     /// Flushes all open logs. Errors are recorded in the affected logs.
@@ -108,8 +108,8 @@ impl LogStore {
     }
 
     /// Seals a log: compressed, durable and immutable. Idempotent.
-    pub fn seal(&self, key: &LogKey) -> Result<Sealed, LogError> {
-        self.log(key, Need::Write)?.seal()
+    pub fn seal(&self, key: &LogKey) -> Result<LogSeal, LogError> {
+        self.log(key, LogAccess::Write)?.seal()
     }
 
     /// Whether the log is in the table because it was written or read.
@@ -118,7 +118,7 @@ impl LogStore {
     }
 
     /// The queue of logs to be sealed.
-    pub(super) fn ended(&self) -> &Ended {
+    pub(super) fn seal_queue(&self) -> &SealQueue {
         &self.0.ended
     }
 
@@ -127,36 +127,36 @@ impl LogStore {
     }
 
     /// A snapshot of the log; `None` if nothing was ever appended.
-    pub fn open(&self, key: &LogKey) -> Result<Option<Log>, LogError> {
+    pub fn open(&self, key: &LogKey) -> Result<Option<LogReader>, LogError> {
         let known = self.0.table.lock().logs.get(key).map(|entry| entry.log.clone());
         let log = match known {
             Some(log) => log,
             None => {
                 let files = self.files(key);
-                if let Some(file) = found(std::fs::File::open(&files.packed))? {
-                    return Ok(Some(Log::packed(super::sealed::Pack::open(file)?)));
+                if let Some(file) = none_if_missing(std::fs::File::open(&files.packed))? {
+                    return Ok(Some(LogReader::from_sealed(super::sealed::SealedLog::open(file)?)));
                 }
                 if !files.plain.try_exists()? {
                     return Ok(None);
                 }
-                self.log(key, Need::Read)?
+                self.log(key, LogAccess::Read)?
             }
         };
         log.catch_up()?;
         Ok(match log.readable()? {
-            Readable::Packed(pack) => Some(Log::packed(*pack)),
-            Readable::Plain { file: None, damaged: None, .. } => None,
-            Readable::Plain { file, index, damaged } => Some(Log::plain(file, index, damaged)),
+            LogContent::Packed(pack) => Some(LogReader::from_sealed(*pack)),
+            LogContent::Plain { file: None, damaged: None, .. } => None,
+            LogContent::Plain { file, index, damaged } => Some(LogReader::from_plain(file, index, damaged)),
         })
     }
 
     /// Follows a log, even one that does not exist yet.
-    pub fn watch(&self, key: &LogKey) -> Result<Watch, LogError> {
-        let log = self.log(key, Need::Read)?;
+    pub fn watch(&self, key: &LogKey) -> Result<LogWatch, LogError> {
+        let log = self.log(key, LogAccess::Read)?;
         // Reads the files.
         log.catch_up()?;
         let seen = log.news.subscribe();
-        Ok(Watch { log, seen, packed: None })
+        Ok(LogWatch { log, seen, packed: None })
     }
 
     /// Removes all logs of a deployment. Followers see the end of the log.
@@ -164,33 +164,33 @@ impl LogStore {
         let dir = self.0.dir.join(org.to_string()).join(deployment.to_string());
         let is_of = |key: &LogKey| key.org == org && key.deployment == deployment;
         let mut table = self.0.table.lock();
-        table.logs.extract_if(|key, _| is_of(key)).for_each(|(_, entry)| entry.log.forget());
+        table.logs.extract_if(|key, _| is_of(key)).for_each(|(_, entry)| entry.log.mark_removed());
         drop(table);
-        found(std::fs::remove_dir_all(dir))?;
+        none_if_missing(std::fs::remove_dir_all(dir))?;
         Ok(())
     }
 
     /// Drops the entry of a log whose files were replaced. Followers see the end of the log.
-    pub(super) fn let_go(&self, key: &LogKey) {
+    pub(super) fn remove_entry(&self, key: &LogKey) {
         let known = self.0.table.lock().logs.remove(key);
         if let Some(entry) = known {
-            entry.log.forget();
+            entry.log.mark_removed();
         }
     }
 
-    pub(super) fn log(&self, key: &LogKey, need: Need) -> Result<Arc<OpenLog>, LogError> {
+    pub(super) fn log(&self, key: &LogKey, need: LogAccess) -> Result<Arc<OpenLog>, LogError> {
         let mut table = self.0.table.lock();
         table.count += 1;
         let count = table.count;
         if let Some(TableEntry { log, .. }) = table.logs.get(key) {
-            log.used_at(count);
+            log.touch(count);
             return Ok(log.clone());
         }
         let (pass, evicted) = table.make_room(&self.0, key.org);
         // Writers are admitted to a full table, so that readers cannot block steps.
-        let log = (pass.is_some() || need == Need::Write).then(|| {
+        let log = (pass.is_some() || need == LogAccess::Write).then(|| {
             let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
-            log.used_at(count);
+            log.touch(count);
             table.logs.insert(*key, TableEntry { log: log.clone(), pass });
             log
         });
@@ -202,18 +202,18 @@ impl LogStore {
         log.ok_or(LogError::Busy)
     }
 
-    pub(super) fn files(&self, key: &LogKey) -> Files {
+    pub(super) fn files(&self, key: &LogKey) -> LogFiles {
         let dir = self.0.dir.join(key.org.to_string()).join(key.deployment.to_string());
         let before = if key.stream == LogStream::AfterFence { AFTER_FENCE } else { "" };
         let name = format!("{before}{}.{}", key.step, key.attempt);
-        Files { packed: dir.join(format!("{name}.zst")), plain: dir.join(name) }
+        LogFiles { packed: dir.join(format!("{name}.zst")), plain: dir.join(name) }
     }
 }
 
-impl Table {
+impl LogTable {
     /// Makes room for a log of an organization and returns the evicted logs: the least recently used ones without
     /// users, and only the organization's own if it has used up its share.
-    fn make_room(&mut self, of: &Inner, org: OrgId) -> (Option<Pass>, Vec<Arc<OpenLog>>) {
+    fn make_room(&mut self, of: &LogStoreInner, org: OrgId) -> (Option<AdmissionPermit>, Vec<Arc<OpenLog>>) {
         let mut evicted = Vec::new();
         loop {
             if let Some(pass) = of.places.try_enter(org) {
@@ -233,21 +233,21 @@ impl Table {
 }
 
 /// Follows a log and keeps it in the table.
-pub struct Watch {
+pub struct LogWatch {
     log: Arc<OpenLog>,
-    seen: watch::Receiver<News>,
+    seen: watch::Receiver<LogProgress>,
     /// The sealed log, once it is sealed.
-    packed: Option<Log>,
+    packed: Option<LogReader>,
 }
 
-impl Watch {
+impl LogWatch {
     /// The current progress of the log.
-    pub fn news(&mut self) -> News {
+    pub fn progress(&mut self) -> LogProgress {
         *self.seen.borrow_and_update()
     }
 
     /// Waits for progress since [`Watch::news`].
-    pub async fn changed(&mut self) {
+    pub async fn wait_for_change(&mut self) {
         // The sender cannot be dropped: it is part of the log that this holds.
         let _ = self.seen.changed().await;
     }
@@ -255,15 +255,15 @@ impl Watch {
     /// Reads at most `max` bytes; none at the end.
     pub fn read(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
         if self.packed.is_none() {
-            if let Some((file, length)) = self.log.growing()? {
+            if let Some((file, length)) = self.log.plain_file()? {
                 let count = length.saturating_sub(from).min(max as u64);
                 let mut bytes = Vec::new();
                 read_plain(&file, from, &mut bytes, usize::try_from(count).unwrap_or(0))?;
                 return Ok(bytes);
             }
             match self.log.readable()? {
-                Readable::Packed(pack) => self.packed = Some(Log::packed(*pack)),
-                Readable::Plain { .. } => return Ok(Vec::new()),
+                LogContent::Packed(pack) => self.packed = Some(LogReader::from_sealed(*pack)),
+                LogContent::Plain { .. } => return Ok(Vec::new()),
             }
         }
         self.packed.as_mut().map_or(Ok(Vec::new()), |log| log.read_bytes(from, max))
@@ -272,8 +272,8 @@ impl Watch {
     /// The number of lines of an ended log.
     pub fn line_count(&self) -> Result<u64, LogError> {
         Ok(match self.log.readable()? {
-            Readable::Packed(pack) => pack.sealed.lines,
-            Readable::Plain { index, .. } => index.line_count(),
+            LogContent::Packed(pack) => pack.sealed.lines,
+            LogContent::Plain { index, .. } => index.line_count(),
         })
     }
 }
@@ -308,11 +308,11 @@ mod tests {
         assert_eq!(text(), b"one\n");
         writes.append(&key, 4, b"two\n").unwrap();
         reads.catch_up_all();
-        assert_eq!(watch.news().length, 8);
+        assert_eq!(watch.progress().length, 8);
         assert_eq!(text(), b"one\ntwo\n");
         writes.seal(&key).unwrap();
         reads.catch_up_all();
-        assert!(watch.news().ended);
+        assert!(watch.progress().ended);
         assert_eq!(text(), b"one\ntwo\n");
     }
 
@@ -320,11 +320,11 @@ mod tests {
     #[test]
     fn where_servers_share_files_a_log_is_taken_up_and_sealed_as_it_is_on_the_disk() {
         let dir = tempfile::tempdir().unwrap();
-        let server = || LogStore::shared(dir.path().join("logs"));
+        let server = || LogStore::new_shared(dir.path().join("logs"));
         let (one, other, key) = (server(), server(), key());
         one.append(&key, 0, b"first\n").unwrap();
-        assert_eq!(other.append(&key, 6, b"second\n").unwrap(), Appended::Written { length: 13 });
-        assert_eq!(one.append(&key, 13, b"third\n").unwrap(), Appended::Written { length: 19 });
+        assert_eq!(other.append(&key, 6, b"second\n").unwrap(), AppendResult::Written { length: 13 });
+        assert_eq!(one.append(&key, 13, b"third\n").unwrap(), AppendResult::Written { length: 19 });
         // The other server has seen only thirteen bytes.
         assert_eq!(other.seal(&key).unwrap().bytes, 19);
         assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn followers_of_one_organization_leave_places_in_the_table_to_the_others() {
         let dir = tempfile::tempdir().unwrap();
-        let store = LogStore::with_places(dir.path().join("logs"), Capacity { total: 4, share: 3 }, false);
+        let store = LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 4, share: 3 }, false);
         let other = OrgId::from_parts(Timestamp::from_micros(1), [9; 10]);
         let ours = |attempt| LogKey { attempt, ..key() };
         let theirs = |attempt| LogKey { org: other, ..ours(attempt) };
@@ -341,7 +341,7 @@ mod tests {
         assert!(matches!(store.watch(&ours(4)), Err(LogError::Busy)));
         for attempt in 1..=5 {
             store.append(&theirs(attempt), 0, b"one\n").unwrap();
-            assert_eq!(store.watch(&theirs(attempt)).unwrap().news().length, 4);
+            assert_eq!(store.watch(&theirs(attempt)).unwrap().progress().length, 4);
         }
         // Writers do not evict followers of another organization, and they need no free slot.
         for attempt in 4..=9 {

@@ -29,7 +29,7 @@ fn write(store: &LogStore, key: &LogKey, bytes: &[u8]) {
     for (number, chunk) in bytes.chunks(LOG_CHUNK_BYTES_MAX).enumerate() {
         let offset = (number * LOG_CHUNK_BYTES_MAX) as u64;
         let length = offset + chunk.len() as u64;
-        assert_eq!(store.append(key, offset, chunk).unwrap(), Appended::Written { length });
+        assert_eq!(store.append(key, offset, chunk).unwrap(), AppendResult::Written { length });
     }
 }
 
@@ -49,10 +49,10 @@ fn lines_of(bytes: &[u8]) -> Vec<String> {
 }
 
 /// Compares all ways of reading with the reference implementation.
-fn check_reading(log: &mut Log, bytes: &[u8], picks: &[prop::sample::Index]) {
+fn check_reading(log: &mut LogReader, bytes: &[u8], picks: &[prop::sample::Index]) {
     let lines = lines_of(bytes);
     assert_eq!((log.length(), log.line_count()), (bytes.len() as u64, lines.len() as u64));
-    let texts = |answer: &Lines| answer.lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
+    let texts = |answer: &LogLines| answer.lines.iter().map(|line| line.text.clone()).collect::<Vec<_>>();
     for pick in picks {
         let from = pick.index(bytes.len() + 1);
         for max in [0, 1, 7, BLOCK_BYTES + 3, usize::MAX] {
@@ -81,14 +81,14 @@ fn check_reading(log: &mut Log, bytes: &[u8], picks: &[prop::sample::Index]) {
     check_search(log, bytes, "b", LOG_MATCHES_MAX);
 }
 
-fn check_search(log: &mut Log, bytes: &[u8], text: &str, limit: usize) {
+fn check_search(log: &mut LogReader, bytes: &[u8], text: &str, limit: usize) {
     let wanted = text.to_ascii_lowercase();
     let lines = bytes.split(|byte| *byte == b'\n').zip(1u64..);
     let has = |line: &[u8]| {
         line.to_ascii_lowercase().windows(wanted.len()).any(|window| window == wanted.as_bytes())
     };
     let wanted: Vec<u64> = lines.filter(|(line, _)| has(line)).map(|(_, number)| number).collect();
-    let (query, mut from, mut found) = (Query::new(text).unwrap(), Some(0), Vec::new());
+    let (query, mut from, mut found) = (LogQuery::new(text).unwrap(), Some(0), Vec::new());
     while let Some(at) = from {
         let part = log.search(&query, at, limit).unwrap();
         assert!(part.lines.len() <= limit);
@@ -118,7 +118,7 @@ fn some_text() -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[derive(Debug, Clone)]
-enum Move {
+enum LogOperation {
     /// Offset relative to the end, and number of bytes.
     Append(i64, usize),
     /// The process crashes and restarts.
@@ -155,9 +155,9 @@ proptest! {
     #[test]
     fn appends_with_repeats_gaps_and_crashes_make_the_same_bytes(
         moves in prop::collection::vec(prop_oneof![
-            8 => (-300i64..=20, 0usize..400).prop_map(|(from, count)| Move::Append(from, count)),
-            1 => Just(Move::Crash),
-            1 => Just(Move::Flush),
+            8 => (-300i64..=20, 0usize..400).prop_map(|(from, count)| LogOperation::Append(from, count)),
+            1 => Just(LogOperation::Crash),
+            1 => Just(LogOperation::Flush),
         ], 0..60)
     ) {
         // The bytes are a function of the offset, so that a repeated append has the same content.
@@ -167,21 +167,21 @@ proptest! {
         let mut model = Vec::new();
         for next in moves {
             match next {
-                Move::Append(from, count) => {
+                LogOperation::Append(from, count) => {
                     let length = model.len() as u64;
                     let offset = length.saturating_add_signed(from);
                     let bytes: Vec<u8> = (offset..offset + count as u64).map(byte).collect();
                     let told = store.append(&key, offset, &bytes).unwrap();
                     if offset > length {
-                        prop_assert_eq!(told, Appended::Gap { length });
+                        prop_assert_eq!(told, AppendResult::Gap { length });
                     } else {
                         let end = length.max(offset + count as u64);
                         model.extend((length..end).map(byte));
-                        prop_assert_eq!(told, Appended::Written { length: end });
+                        prop_assert_eq!(told, AppendResult::Written { length: end });
                     }
                 }
-                Move::Crash => store = store_in(dir.path()),
-                Move::Flush => store.flush_all(),
+                LogOperation::Crash => store = store_in(dir.path()),
+                LogOperation::Flush => store.flush_all(),
             }
             let read = store.open(&key).unwrap().map(|mut log| log.read_bytes(0, usize::MAX).unwrap());
             prop_assert_eq!(read.unwrap_or_default(), &model[..]);
@@ -224,7 +224,7 @@ fn a_search_looks_at_so_much_and_can_go_on_within_a_line() {
     text.extend_from_slice(b"\nFIND me\n");
     write(&store, &key, &text);
     let mut log = store.open(&key).unwrap().unwrap();
-    let query = Query::new("Find").unwrap();
+    let query = LogQuery::new("Find").unwrap();
     let first = log.search(&query, 0, 10).unwrap();
     let next = first.next.unwrap();
     assert!(first.lines.is_empty() && next < LOG_SCAN_BYTES_MAX);
@@ -234,7 +234,7 @@ fn a_search_looks_at_so_much_and_can_go_on_within_a_line() {
         (vec![1, 2], None)
     );
     for bad in ["", "a\nb", &"x".repeat(2_000)] {
-        assert!(Query::new(bad).is_none());
+        assert!(LogQuery::new(bad).is_none());
     }
 }
 
@@ -247,7 +247,7 @@ fn limits_of_appending_hold() {
     store.append(&key, 0, &most[1..]).unwrap();
     let length = LOG_CHUNK_BYTES_MAX as u64;
     store.seal(&key).unwrap();
-    assert_eq!(store.append(&key, 0, b"xx").unwrap(), Appended::Written { length });
+    assert_eq!(store.append(&key, 0, b"xx").unwrap(), AppendResult::Written { length });
     assert!(matches!(store.append(&key, length, b"x"), Err(LogError::Sealed { .. })));
     assert!(matches!(store_in(dir.path()).append(&key, length, b"x"), Err(LogError::Sealed { .. })));
 }
@@ -255,12 +255,12 @@ fn limits_of_appending_hold() {
 #[test]
 fn the_table_makes_room_for_the_newest_and_always_for_writers() {
     let dir = tempfile::tempdir().unwrap();
-    let store = LogStore::with_places(dir.path().join("logs"), Capacity { total: 2, share: 2 }, false);
+    let store = LogStore::with_capacity(dir.path().join("logs"), AdmissionCapacity { total: 2, share: 2 }, false);
     for attempt in 1..=5 {
         store.append(&key(attempt), 0, b"one\n").unwrap();
     }
     for attempt in 1..=5 {
-        assert_eq!(store.append(&key(attempt), 4, b"two\n").unwrap(), Appended::Written { length: 8 });
+        assert_eq!(store.append(&key(attempt), 4, b"two\n").unwrap(), AppendResult::Written { length: 8 });
     }
     let _followed = [store.watch(&key(1)).unwrap(), store.watch(&key(2)).unwrap()];
     assert!(matches!(store.watch(&key(3)), Err(LogError::Busy)));
@@ -272,19 +272,19 @@ fn the_table_makes_room_for_the_newest_and_always_for_writers() {
 fn a_full_disk_may_have_room_again_and_a_failing_one_ends_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
-    let fail = |kind: ErrorKind| *store.log(&key, store::Need::Write).unwrap().fault.lock() = Some(kind);
+    let fail = |kind: ErrorKind| *store.log(&key, store::LogAccess::Write).unwrap().fault.lock() = Some(kind);
     store.append(&key, 0, b"one\n").unwrap();
     fail(ErrorKind::StorageFull);
     assert!(matches!(store.append(&key, 4, b"two\n"), Err(LogError::Full)));
-    assert_eq!(store.append(&key, 4, b"two\n").unwrap(), Appended::Written { length: 8 });
+    assert_eq!(store.append(&key, 4, b"two\n").unwrap(), AppendResult::Written { length: 8 });
     let mut watch = store.watch(&key).unwrap();
     fail(ErrorKind::Other);
     assert!(matches!(store.append(&key, 8, b"x"), Err(LogError::Damaged { length: 8 })));
-    assert_eq!(watch.news(), News { length: 8, ended: true, damaged: Some(8) });
+    assert_eq!(watch.progress(), LogProgress { length: 8, ended: true, damaged: Some(8) });
     assert!(matches!(store.append(&key, 8, b"x"), Err(LogError::Sealed { length: 8 })));
     for store in [&store, &store_in(dir.path())] {
         let mut log = store.open(&key).unwrap().unwrap();
-        assert_eq!((log.damaged(), log.read_bytes(0, 99).unwrap()), (Some(8), b"one\ntwo\n".to_vec()));
+        assert_eq!((log.damaged_from(), log.read_bytes(0, 99).unwrap()), (Some(8), b"one\ntwo\n".to_vec()));
     }
 }
 
@@ -324,7 +324,7 @@ fn a_crash_between_sealing_and_tidying_up_leaves_one_readable_log() {
     before.seal(&key).unwrap();
     std::fs::write(&plain, b"one\ntwo").unwrap();
     let after = store_in(dir.path());
-    assert!(after.open(&key).unwrap().unwrap().sealed().is_some());
+    assert!(after.open(&key).unwrap().unwrap().seal().is_some());
     assert!(matches!(after.append(&key, 7, b"x"), Err(LogError::Sealed { length: 7 })));
     assert!(!plain.exists());
 }
@@ -334,7 +334,7 @@ async fn a_follower_is_woken_by_bytes_and_by_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
     let mut watch = store.watch(&key).unwrap();
-    assert_eq!(watch.news(), News::default());
+    assert_eq!(watch.progress(), LogProgress::default());
     let writer = {
         let store = store.clone();
         tokio::task::spawn_blocking(move || {
@@ -346,13 +346,13 @@ async fn a_follower_is_woken_by_bytes_and_by_the_end() {
     };
     let mut seen = Vec::new();
     loop {
-        let news = watch.news();
+        let news = watch.progress();
         seen.extend(watch.read(seen.len() as u64, 100).unwrap());
         if news.ended && seen.len() as u64 == news.length {
             break;
         }
         if seen.len() as u64 == news.length {
-            watch.changed().await;
+            watch.wait_for_change().await;
         }
     }
     writer.await.unwrap();
@@ -364,19 +364,19 @@ async fn a_follower_is_woken_by_bytes_and_by_the_end() {
 async fn what_has_ended_is_sealed_later_and_a_crash_before_is_made_up_for() {
     let dir = tempfile::tempdir().unwrap();
     let before = store_in(dir.path());
-    assert_eq!(before.unsealed().unwrap(), []);
+    assert_eq!(before.list_unsealed().unwrap(), []);
     before.append(&key(1), 0, b"one\n").unwrap();
     before.append(&key(2), 0, b"two\n").unwrap();
     before.seal_later(&key(2));
-    before.has_ended().await;
+    before.wait_for_ended().await;
     before.seal_ended();
-    assert!(before.open(&key(2)).unwrap().unwrap().sealed().is_some());
+    assert!(before.open(&key(2)).unwrap().unwrap().seal().is_some());
     before.seal_later(&key(1));
     let after = store_in(dir.path());
-    assert_eq!(after.unsealed().unwrap(), [key(1)]);
-    after.unsealed().unwrap().iter().for_each(|left| after.seal_later(left));
+    assert_eq!(after.list_unsealed().unwrap(), [key(1)]);
+    after.list_unsealed().unwrap().iter().for_each(|left| after.seal_later(left));
     after.seal_ended();
-    assert_eq!(after.unsealed().unwrap(), []);
+    assert_eq!(after.list_unsealed().unwrap(), []);
     assert_eq!(after.open(&key(1)).unwrap().unwrap().read_bytes(0, 9).unwrap(), b"one\n");
 }
 
@@ -389,7 +389,7 @@ fn a_removed_deployment_leaves_nothing() {
     store.seal(&two).unwrap();
     let mut watch = store.watch(&one).unwrap();
     store.remove(one.org, one.deployment).unwrap();
-    assert!(watch.news().ended && watch.read(0, 9).unwrap().is_empty());
+    assert!(watch.progress().ended && watch.read(0, 9).unwrap().is_empty());
     assert!(store.open(&one).unwrap().is_none() && store.open(&two).unwrap().is_none());
     store.remove(one.org, one.deployment).unwrap();
 }

@@ -8,13 +8,13 @@ use crate::credential::random_base62;
 const BROWSER_ID_CHARS: usize = 20;
 
 /// One key per purpose, derived from the installation's key.
-pub struct Marks {
+pub struct KeyedHashes {
     request_hash: hmac::Key,
     csrf: hmac::Key,
     browser: hmac::Key,
 }
 
-impl Marks {
+impl KeyedHashes {
     pub(super) fn new(key: &KeyBytes) -> Self {
         let derived = hkdf::Salt::new(hkdf::HKDF_SHA256, b"berth marks v1").extract(&**key);
         let key = |purpose: &[u8]| {
@@ -45,14 +45,14 @@ impl Marks {
     }
 
     /// A cookie that marks a browser in which this account has logged in.
-    pub fn known_browser(&self, account: &str) -> String {
+    pub fn new_browser_cookie(&self, account: &str) -> String {
         let id = random_base62(BROWSER_ID_CHARS);
         let signature = self.sign_browser(account, &id);
         format!("{id}.{signature}")
     }
 
     /// Verifies the cookie of a known browser and returns the browser's id.
-    pub fn known_browser_id<'a>(&self, account: &str, sent: &'a str) -> Option<&'a str> {
+    pub fn verify_browser_cookie<'a>(&self, account: &str, sent: &'a str) -> Option<&'a str> {
         let (id, signature) = sent.split_once('.')?;
         let wanted = self.sign_browser(account, id);
         constant_time::verify_slices_are_equal(wanted.as_bytes(), signature.as_bytes()).ok()?;
@@ -75,17 +75,17 @@ mod tests {
 
     #[test]
     fn known_browser_belongs_to_one_account() {
-        let marks = Marks::new(&KeyBytes::new([7; 32]));
-        let cookie = marks.known_browser("ada@acme.test");
-        assert!(marks.known_browser_id("ada@acme.test", &cookie).is_some());
-        assert!(marks.known_browser_id("grace@acme.test", &cookie).is_none());
-        assert!(marks.known_browser_id("ada@acme.test", "x.y").is_none());
-        assert_ne!(cookie, marks.known_browser("ada@acme.test"));
+        let marks = KeyedHashes::new(&KeyBytes::new([7; 32]));
+        let cookie = marks.new_browser_cookie("ada@acme.test");
+        assert!(marks.verify_browser_cookie("ada@acme.test", &cookie).is_some());
+        assert!(marks.verify_browser_cookie("grace@acme.test", &cookie).is_none());
+        assert!(marks.verify_browser_cookie("ada@acme.test", "x.y").is_none());
+        assert_ne!(cookie, marks.new_browser_cookie("ada@acme.test"));
     }
 
     #[test]
     fn a_csrf_token_belongs_to_one_sign_in() {
-        let marks = Marks::new(&KeyBytes::new([7; 32]));
+        let marks = KeyedHashes::new(&KeyBytes::new([7; 32]));
         let token = marks.csrf_token("sgn_a");
         assert!(marks.is_csrf_token("sgn_a", &token));
         assert!(!marks.is_csrf_token("sgn_b", &token));

@@ -10,7 +10,7 @@ mod search;
 
 use std::path::{Path, PathBuf};
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{DataKeyId, OrgId, WebhookId};
 use berth_core::secret::Secret;
 use berth_store::tables::key::{self, DataKey, Wrapped};
@@ -20,12 +20,12 @@ use berth_store::tables::webhook::SigningSecret;
 use berth_store::{Context, Read, Store, StoreError, Tx, pagination};
 use parking_lot::{Mutex, RwLock};
 
-pub use marks::Marks;
+pub use marks::KeyedHashes;
 pub use marks::hex;
 use root::{KeyBytes, RootKey};
-pub use rotate::{Rotated, is_being_rotated};
+pub use rotate::{RotationResult, is_being_rotated};
 
-use crate::credential::Redacted;
+use crate::credential::RedactedString;
 use crate::error::EngineError;
 
 #[derive(Debug, thiserror::Error)]
@@ -69,22 +69,22 @@ pub enum WhenMissing {
     Refuse,
 }
 
-pub struct Vault {
+pub struct SecretVault {
     path: PathBuf,
-    roots: RwLock<Roots>,
-    marks: Marks,
+    roots: RwLock<RootKeys>,
+    marks: KeyedHashes,
     /// Held during a rotation.
     rotation: Mutex<()>,
 }
 
 /// During a rotation there are two root keys: either one unwraps, and the next one wraps.
-struct Roots {
+struct RootKeys {
     current: RootKey,
     next: Option<RootKey>,
 }
 
-impl Roots {
-    fn wrapping(&self) -> &RootKey {
+impl RootKeys {
+    fn wrapping_key(&self) -> &RootKey {
         self.next.as_ref().unwrap_or(&self.current)
     }
 
@@ -100,17 +100,17 @@ const SAMPLED_PER_ORGANIZATION: i64 = 20;
 
 const INSTANCE_KEY: &[&str] = &["berth instance key"];
 
-impl Vault {
+impl SecretVault {
     /// Opens the vault of a database with the root key at `path`, and completes an interrupted rotation.
     pub fn open(store: &Store, path: &Path, missing: WhenMissing) -> Result<Self, KeyError> {
         // Never create a root key for a database that already has one; that would hide the loss of the key.
-        let current = match (missing, stored_instance_key(store)?) {
+        let current = match (missing, load_instance_key(store)?) {
             (WhenMissing::Create, None) => RootKey::load_or_create(path)?,
             (WhenMissing::Create | WhenMissing::Refuse, _) => RootKey::load(path)?,
         };
-        let next = rotate::interrupted(path)?;
-        let roots = Roots { current, next };
-        let marks = Marks::new(&instance_key(store, &roots, path)?);
+        let next = rotate::load_next_key(path)?;
+        let roots = RootKeys { current, next };
+        let marks = KeyedHashes::new(&instance_key(store, &roots, path)?);
         let vault =
             Self { path: path.to_owned(), roots: RwLock::new(roots), marks, rotation: Mutex::default() };
         if vault.is_rotating() {
@@ -119,15 +119,15 @@ impl Vault {
         Ok(vault)
     }
 
-    pub fn marks(&self) -> &Marks {
+    pub fn keyed_hashes(&self) -> &KeyedHashes {
         &self.marks
     }
 
     /// Encrypts a value for a version of a secret. Creates the organization's data key if it has none.
-    pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &Redacted) -> Result<Sealed, KeyError> {
+    pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &RedactedString) -> Result<Sealed, KeyError> {
         let org = tx.org()?;
         let (id, key) = self.sealing_key(tx, org)?;
-        let bound_to = place(org, secret, secret.version, id);
+        let bound_to = value_binding(org, secret, secret.version, id);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
@@ -138,11 +138,11 @@ impl Vault {
         tx: &mut Tx<'_>,
         webhook: WebhookId,
         version: i64,
-        value: &Redacted,
+        value: &RedactedString,
     ) -> Result<Sealed, KeyError> {
         let org = tx.org()?;
         let (id, key) = self.sealing_key(tx, org)?;
-        let bound_to = signing_place(org, webhook, version, id);
+        let bound_to = signing_binding(org, webhook, version, id);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
     }
@@ -154,14 +154,14 @@ impl Vault {
         org: OrgId,
         webhook: WebhookId,
         secret: &SigningSecret,
-    ) -> Result<Redacted, KeyError> {
+    ) -> Result<RedactedString, KeyError> {
         let found = key::by_id(db, secret.sealed.key)?.ok_or(KeyError::Damaged)?;
         let key = self.data_key(org, &found)?;
-        let bound_to = signing_place(org, webhook, secret.version, secret.sealed.key);
+        let bound_to = signing_binding(org, webhook, secret.version, secret.sealed.key);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         let plain = root::open(&key, &secret.sealed.bytes, &parts)?;
         let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
-        Ok(Redacted::new(value.to_owned()))
+        Ok(RedactedString::new(value.to_owned()))
     }
 
     /// The current data key of the organization; created if there is none.
@@ -173,15 +173,15 @@ impl Vault {
     }
 
     /// Decrypts a version of a secret. Each read appends an event.
-    pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
+    pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<RedactedString, KeyError> {
         let value = self.reveal_again(tx, secret, version)?;
-        let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
+        let subject = EventSubject::new("secret", secret.id, Some(secret.name.as_str()));
         tx.record(NewEvent::new(EventKind::SecretRead, subject).with("version", version))?;
         Ok(value)
     }
 
     /// As [`Vault::reveal`], without an event: for further calls of an attempt whose read was recorded.
-    pub fn reveal_again(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
+    pub fn reveal_again(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<RedactedString, KeyError> {
         let org = tx.org()?;
         self.open_value(tx, org, secret, version)
     }
@@ -210,7 +210,7 @@ impl Vault {
                     listed.map(sealed).collect::<Result<Vec<_>, KeyError>>()
                 })?;
                 for (secret, sealed, key) in listed {
-                    let bound_to = place(org, &secret, secret.version, sealed.key);
+                    let bound_to = value_binding(org, &secret, secret.version, sealed.key);
                     let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
                     root::open(&self.data_key(org, &key)?, &sealed.bytes, &parts)?;
                     opened += 1;
@@ -226,15 +226,15 @@ impl Vault {
         org: OrgId,
         secret: &Secret,
         version: i64,
-    ) -> Result<Redacted, KeyError> {
+    ) -> Result<RedactedString, KeyError> {
         let sealed = secret::value(db, secret.id, version)?.ok_or(KeyError::Damaged)?;
         let found = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
         let key = self.data_key(org, &found)?;
-        let bound_to = place(org, secret, version, sealed.key);
+        let bound_to = value_binding(org, secret, version, sealed.key);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         let plain = root::open(&key, &sealed.bytes, &parts)?;
         let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
-        Ok(Redacted::new(value.to_owned()))
+        Ok(RedactedString::new(value.to_owned()))
     }
 
     fn data_key(&self, org: OrgId, key: &DataKey) -> Result<KeyBytes, KeyError> {
@@ -246,7 +246,7 @@ impl Vault {
         let id = DataKeyId::from_parts(tx.now(), tx.entropy()?);
         let bytes = root::random()?;
         let roots = self.roots.read();
-        let wrapped = wrapped(roots.wrapping(), &bytes, &[&org.to_string(), &id.to_string()])?;
+        let wrapped = wrap_key(roots.wrapping_key(), &bytes, &[&org.to_string(), &id.to_string()])?;
         key::insert(tx, &DataKey { id, wrapped })?;
         Ok((id, bytes))
     }
@@ -258,30 +258,30 @@ pub fn root_key_id(path: &Path) -> Result<String, KeyError> {
 }
 
 /// The associated data that a value is bound to.
-fn place(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 5] {
+fn value_binding(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 5] {
     [org.to_string(), secret.scope.to_string(), secret.name.to_string(), version.to_string(), key.to_string()]
 }
 
-fn signing_place(org: OrgId, webhook: WebhookId, version: i64, key: DataKeyId) -> [String; 5] {
+fn signing_binding(org: OrgId, webhook: WebhookId, version: i64, key: DataKeyId) -> [String; 5] {
     let what = "webhook".to_owned();
     [org.to_string(), what, webhook.to_string(), version.to_string(), key.to_string()]
 }
 
-fn wrapped(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped, KeyError> {
+fn wrap_key(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped, KeyError> {
     Ok(Wrapped { root_key_id: root.id.clone(), bytes: root.wrap(key, bound_to)? })
 }
 
-fn stored_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
+fn load_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
     store.read_blocking(None, |db| Ok(key::of_instance(db)?))
 }
 
 /// The installation's key. It is created with the database and proves that a root key belongs to it. Only the first
 /// start writes it; later starts do not wait for the write lock.
-fn instance_key(store: &Store, roots: &Roots, path: &Path) -> Result<KeyBytes, KeyError> {
-    let found = match stored_instance_key(store)? {
+fn instance_key(store: &Store, roots: &RootKeys, path: &Path) -> Result<KeyBytes, KeyError> {
+    let found = match load_instance_key(store)? {
         Some(found) => found,
         None => {
-            let candidate = wrapped(roots.wrapping(), &root::random()?, INSTANCE_KEY)?;
+            let candidate = wrap_key(roots.wrapping_key(), &root::random()?, INSTANCE_KEY)?;
             store.transact_blocking(Context::system(None), move |tx| {
                 if let Some(found) = key::of_instance(tx)? {
                     return Ok(found);

@@ -1,33 +1,33 @@
 //! Searches texts for secret values before they leave the server.
 
 use berth_core::id::OrgId;
-use berth_core::mask::Masker;
+use berth_core::mask::SecretMasker;
 use berth_store::Read;
 use berth_store::pagination::From;
 use berth_store::tables::secret;
 
-use super::{KeyError, Vault};
+use super::{KeyError, SecretVault};
 use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
 
 /// Number of secrets per masker.
 const SECRETS_AT_ONCE: i64 = 100;
 
-impl Vault {
+impl SecretVault {
     /// Whether a text contains a secret value of the organization, in any form that is masked in logs. No value leaves
     /// the vault.
-    pub fn finds_secret(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<bool, KeyError> {
+    pub fn contains_secret(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<bool, KeyError> {
         let mut is_found = false;
         self.with_maskers(db, org, |masker| {
-            is_found = is_found || masker.finds_in(text);
+            is_found = is_found || masker.contains_secret(text);
         })?;
         Ok(is_found)
     }
 
     /// Masks the organization's secret values in a text, as in logs.
-    pub fn masked(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<String, KeyError> {
+    pub fn mask_text(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<String, KeyError> {
         let mut text = text.to_owned();
         self.with_maskers(db, org, |masker| {
-            if masker.finds_in(&text) {
+            if masker.contains_secret(&text) {
                 text = masker.mask(&text);
             }
         })?;
@@ -39,7 +39,7 @@ impl Vault {
         &self,
         db: &mut impl Read,
         org: OrgId,
-        mut each: impl FnMut(&Masker),
+        mut each: impl FnMut(&SecretMasker),
     ) -> Result<(), KeyError> {
         let mut from = From::Offset(0);
         for _ in 0..=SECRETS_PER_ORGANIZATION_MAX / SECRETS_AT_ONCE {
@@ -48,8 +48,8 @@ impl Vault {
             for secret in &slice.items {
                 values.push(self.open_value(db, org, secret, secret.version)?);
             }
-            let revealed: Vec<&str> = values.iter().map(crate::credential::Redacted::reveal).collect();
-            each(&Masker::new(&revealed));
+            let revealed: Vec<&str> = values.iter().map(crate::credential::RedactedString::reveal).collect();
+            each(&SecretMasker::new(&revealed));
             match slice.items.last() {
                 Some(last) if slice.has_more => from = From::After(last.id.to_string()),
                 _ => break,

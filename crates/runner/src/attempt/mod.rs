@@ -17,8 +17,8 @@ use berth_api::runner::{
     Assignment, AttemptRef, FailureCause, HolderFence, Isolation, Link, LinkError, Outcome, SecretText,
 };
 use berth_core::environment::fence::Fence;
-use berth_core::mask::Masker;
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::mask::SecretMasker;
+use berth_core::pipeline::seconds::DurationSeconds;
 use serde_json::Value;
 
 use crate::backoff::Backoff;
@@ -40,7 +40,7 @@ pub(crate) struct RunningAttempt<'a> {
     pub(crate) shared: &'a RunnerShared,
     pub(crate) control: Arc<StopSignal>,
     pub(crate) log: AttemptLog,
-    pub(crate) masker: Masker,
+    pub(crate) masker: SecretMasker,
     /// End of the step's timeout.
     pub(crate) deadline: Instant,
     /// Set once a process was started or a request was sent: the step may have had effects.
@@ -70,7 +70,7 @@ pub(crate) fn execute(
 ) -> AttemptResult {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
     let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
-    let masker = Masker::new(&values);
+    let masker = SecretMasker::new(&values);
     let log = AttemptLog::new(
         shared.link.clone(),
         assignment.attempt.clone(),
@@ -125,7 +125,7 @@ impl RunningAttempt<'_> {
             None => self.run_builtin()?,
         };
         for (name, value) in &outputs {
-            if self.masker.finds_in(value) || self.masker.finds_in(name) {
+            if self.masker.contains_secret(value) || self.masker.contains_secret(name) {
                 return Err(invalid_outcome(format!(
                     "the output `{name}` contains a secret; outputs are visible to users, so pass secrets in `env`"
                 )));
@@ -218,7 +218,7 @@ impl RunningAttempt<'_> {
     }
 
     pub(crate) fn timeout_outcome(&self) -> Outcome {
-        let limit = Seconds::from_secs(self.assignment.timeout_s);
+        let limit = DurationSeconds::from_secs(self.assignment.timeout_s);
         self.log.write_line(&format!("[berth] stopped: it took longer than its timeout of {limit}"));
         failed_outcome(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
     }
@@ -302,7 +302,7 @@ impl RunningAttempt<'_> {
     /// Parses a duration parameter. The server validated the schema; a malformed value still fails the step.
     pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, Outcome> {
         let Some(text) = self.text_param(name) else { return Ok(None) };
-        match Seconds::parse(text) {
+        match DurationSeconds::parse(text) {
             Ok(length) => Ok(Some(Duration::from_secs(length.as_secs()))),
             Err(error) => Err(invalid_outcome(format!("the param `{name}` {error}"))),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::FailureCause;
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::seconds::DurationSeconds;
 
 use super::BuiltinStep;
 use crate::attempt::{RunningAttempt, StepResult, failed_outcome, invalid_outcome};
@@ -64,7 +64,7 @@ impl BuiltinStep for HttpCheck {
                 return Err(attempt.timeout_outcome());
             }
             if now >= until {
-                let within = Seconds::from_secs(within.as_secs());
+                let within = DurationSeconds::from_secs(within.as_secs());
                 let detail = format!("expected {expected} within {within}, but it {said}");
                 return Err(failed_outcome(FailureCause::Exited, detail));
             }

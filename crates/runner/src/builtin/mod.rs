@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn every_builtin_step_has_a_definition() {
         for kind in BUILTINS {
-            assert!(berth_core::step::Builtin::by_name(kind.name()).is_some(), "{}", kind.name());
+            assert!(berth_core::step::BuiltinStepType::from_name(kind.name()).is_some(), "{}", kind.name());
         }
     }
 }

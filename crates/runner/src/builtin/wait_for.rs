@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{FailureCause, Outcome};
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::seconds::DurationSeconds;
 
 use super::{BuiltinStep, script};
 use crate::attempt::{RunningAttempt, StepResult, exit, failed_outcome, invalid_outcome};
@@ -36,7 +36,7 @@ impl BuiltinStep for WaitFor {
                 return Err(attempt.timeout_outcome());
             }
             if now >= until {
-                let within = Seconds::from_secs(within.as_secs());
+                let within = DurationSeconds::from_secs(within.as_secs());
                 return Err(failed_outcome(FailureCause::Exited, format!("not within {within}: {problem}")));
             }
             attempt.log.write_line(&format!("[berth] not yet: {problem}"));

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{AttemptRef, Link, LinkError, Order};
-use berth_core::mask::Masker;
+use berth_core::mask::SecretMasker;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use pending::PendingLog;
@@ -54,7 +54,7 @@ impl AttemptLog {
         link: Arc<dyn Link>,
         attempt: AttemptRef,
         control: Arc<StopSignal>,
-        masker: &Masker,
+        masker: &SecretMasker,
         settings: &RunnerOptions,
         give_up: GiveUpCheck,
         start: u64,

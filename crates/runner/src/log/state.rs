@@ -2,16 +2,16 @@
 
 use std::time::Instant;
 
-use berth_core::mask::Stream;
+use berth_core::mask::MaskStream;
 
 use super::SEND_DELAY;
 use super::pending::PendingLog;
 use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct LogState {
-    pub(super) stream: Stream,
+    pub(super) stream: MaskStream,
     /// Masks lines from other sources. Its own stream, so that it does not split a secret in the output.
-    pub(super) aside: Stream,
+    pub(super) aside: MaskStream,
     /// Masked and unsent bytes; the first one is at `offset`.
     pub(super) pending: PendingLog,
     pub(super) oldest: Option<Instant>,
@@ -147,12 +147,12 @@ pub(super) fn gap_line(lost: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use berth_core::mask::Masker;
+    use berth_core::mask::SecretMasker;
 
     use super::*;
 
     fn away(dir: &std::path::Path) -> LogState {
-        let masker = Masker::new(&[] as &[&str]);
+        let masker = SecretMasker::new(&[] as &[&str]);
         LogState {
             stream: masker.stream(),
             aside: masker.stream(),

@@ -5,7 +5,7 @@ use std::io;
 use std::process::Command;
 
 use berth_api::runner::{CallInput, CustomCall, FailureCause, Outcome};
-use berth_core::registry::{Answer, InputMode};
+use berth_core::registry::{CustomStepResponse, InputMode};
 
 use super::call::{CallResult, RegistryCall, TaskInput, check_length};
 use super::call_files::is_complete_json;
@@ -32,7 +32,7 @@ pub(crate) fn run_custom_step(attempt: &RunningAttempt<'_>, call: &CustomCall) -
     let task = match input {
         InputMode::Argument => TaskInput::Argument(task),
         InputMode::File => {
-            let is_secret = attempt.masker.finds_in(&task);
+            let is_secret = attempt.masker.contains_secret(&task);
             TaskInput::File(
                 dirs.write_task_file(attempt.settings(), &task, is_secret).map_err(invalid_outcome)?,
             )
@@ -98,7 +98,7 @@ fn call_outcome(attempt: &RunningAttempt<'_>, CallResult { answer, ended }: Call
         _ => None,
     };
     let problem = match answer {
-        Ok(Some(bytes)) => match Answer::parse(&bytes) {
+        Ok(Some(bytes)) => match CustomStepResponse::parse(&bytes) {
             Ok(answer) => return answer_outcome(attempt, answer),
             Err(problem) => problem,
         },
@@ -120,16 +120,16 @@ fn timeout_outcome(attempt: &RunningAttempt<'_>) -> Outcome {
     }
 }
 
-fn answer_outcome(attempt: &RunningAttempt<'_>, answer: Answer) -> StepResult {
+fn answer_outcome(attempt: &RunningAttempt<'_>, answer: CustomStepResponse) -> StepResult {
     match answer {
-        Answer::Succeeded { outputs } => check_outputs(outputs),
-        Answer::Failed { error, code } => {
+        CustomStepResponse::Succeeded { outputs } => check_outputs(outputs),
+        CustomStepResponse::Failed { error, code } => {
             let detail = code.map_or_else(|| error.clone(), |code| format!("{code}: {error}"));
             Err(failed_outcome(FailureCause::Exited, detail))
         }
-        Answer::ApprovalRequired { context } => Err(Outcome::ApprovalRequired { context }),
-        Answer::Waiting { state, pause_ms } => {
-            if attempt.masker.finds_in(&state.to_string()) {
+        CustomStepResponse::ApprovalRequired { context } => Err(Outcome::ApprovalRequired { context }),
+        CustomStepResponse::Waiting { state, pause_ms } => {
+            if attempt.masker.contains_secret(&state.to_string()) {
                 let detail = "its pollingState contains a secret; it is stored in the database, so return \
                      an id instead: secrets are passed again with every call";
                 // The work has started and can no longer be polled, so it must not be started again.

@@ -3,12 +3,12 @@
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Action, permit};
-use berth_core::analysis::{Analysis, Limits, Model, NewAnalysis, Provider, Settings, State, Usage};
-use berth_core::deployment::run::{Run, StepRun, StepStatus};
+use berth_core::analysis::{Analysis, ModelLimits, AnalysisModel, NewAnalysis, ModelProvider, AnalyzerSettings, AnalysisState, TokenUsage};
+use berth_core::deployment::run::{Run, StepRun, StepRunStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
-use berth_core::secret::Scope;
-use berth_engine::analysis_requests::{request, wanted};
+use berth_core::secret::ScopePath;
+use berth_engine::analysis_requests::{request, new_analysis};
 use berth_engine::limits::ANALYSES_WAITING_MAX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
@@ -24,8 +24,8 @@ use crate::wire::actor;
 
 pub struct NewSettings {
     /// `None`: only the built-in rules.
-    pub model: Option<Model>,
-    pub limits: Limits,
+    pub model: Option<AnalysisModel>,
+    pub limits: ModelLimits,
     pub permits_definition: bool,
 }
 
@@ -75,7 +75,7 @@ impl App {
             let plan = plan::by_id(db, id)?.ok_or_else(nothing_failed)?;
             let failed = failed_step(&run, step.as_deref())?;
             let new: NewAnalysis =
-                wanted(AnalysisId::from_parts(db.now(), [0; 10]), &run, &plan, failed, asked_by);
+                new_analysis(AnalysisId::from_parts(db.now(), [0; 10]), &run, &plan, failed, asked_by);
             Ok(Analysis::request(new, db.now()).answer)
         });
         let would = preview(&self.services, who.org(), &meant.await?).await?;
@@ -153,7 +153,7 @@ impl App {
         self.change(who, None, move |tx, _| {
             let before = analysis_settings::load(tx)?;
             super::check_version(before.version, expected)?;
-            let next = Settings {
+            let next = AnalyzerSettings {
                 model: new.model,
                 limits: new.limits,
                 permits_definition: new.permits_definition,
@@ -163,18 +163,18 @@ impl App {
                 return Ok(settings_answer(&before));
             }
             if let Some(name) = next.model.as_ref().and_then(|model| model.api_key.as_ref())
-                && secret::by_name(tx, name, &Scope::Organization)?.is_none()
+                && secret::by_name(tx, name, &ScopePath::Organization)?.is_none()
             {
                 return Err(AppError::invalid_member("/apiKeySecret", "is not a secret of the organization"));
             }
-            let next = Settings { version: before.version + 1, updated_at: Some(tx.now()), ..next };
+            let next = AnalyzerSettings { version: before.version + 1, updated_at: Some(tx.now()), ..next };
             analysis_settings::put(tx, &next)?;
             let org = tx.org()?;
             let organization =
                 organization::by_id(tx, org)?.ok_or_else(|| AppError::not_found("organization"))?;
             let event =
                 NewEvent::new(EventKind::AnalysisSettingsUpdated, organization_subject(&organization));
-            let event = event.with_some("analyser", next.model.as_ref().map(Model::analyser));
+            let event = event.with_some("analyser", next.model.as_ref().map(AnalysisModel::analyser));
             let event = event.with_some("baseUrl", next.model.as_ref().and_then(|it| it.base_url.as_ref()));
             tx.record(event.with("permitDefinition", next.permits_definition))?;
             Ok(settings_answer(&next))
@@ -202,7 +202,7 @@ fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, App
     if !steps().any(|step| is_meant(&step)) {
         return Err(if meant.is_some() { AppError::not_found("step") } else { nothing_failed() });
     }
-    let failed = steps().filter(is_meant).filter(|step| step.status == StepStatus::Failed);
+    let failed = steps().filter(is_meant).filter(|step| step.status == StepRunStatus::Failed);
     failed.min_by_key(|step| step.finished_at).ok_or_else(|| match meant {
         None => nothing_failed(),
         Some(_) => AppError::new(Code::InvalidState, "this step has not failed; there is nothing to analyse"),
@@ -236,16 +236,16 @@ fn sent(it: &Sent) -> wire::AnalysisRequest {
     }
 }
 
-fn usage(it: Usage) -> wire::AnalysisUsage {
+fn usage(it: TokenUsage) -> wire::AnalysisUsage {
     wire::AnalysisUsage { input_tokens: it.input_tokens, output_tokens: it.output_tokens }
 }
 
-fn settings_answer(settings: &Settings) -> Answer<wire::AnalysisSettings> {
+fn settings_answer(settings: &AnalyzerSettings) -> Answer<wire::AnalysisSettings> {
     let model = settings.model.as_ref();
     let provider = match model.map(|model| model.provider) {
         None => wire::AnalysisProvider::None,
-        Some(Provider::Anthropic) => wire::AnalysisProvider::Anthropic,
-        Some(Provider::Openai) => wire::AnalysisProvider::Openai,
+        Some(ModelProvider::Anthropic) => wire::AnalysisProvider::Anthropic,
+        Some(ModelProvider::Openai) => wire::AnalysisProvider::Openai,
     };
     let body = wire::AnalysisSettings {
         provider,
@@ -263,12 +263,12 @@ fn settings_answer(settings: &Settings) -> Answer<wire::AnalysisSettings> {
 
 fn shown(it: &Analysis) -> wire::Analysis {
     let (status, error) = match &it.state {
-        State::Queued => (wire::AnalysisStatus::Queued, None),
-        State::Running => (wire::AnalysisStatus::Running, None),
-        State::Succeeded { .. } => (wire::AnalysisStatus::Succeeded, None),
-        State::Failed { error, .. } => (wire::AnalysisStatus::Failed, Some(error.clone())),
+        AnalysisState::Queued => (wire::AnalysisStatus::Queued, None),
+        AnalysisState::Running => (wire::AnalysisStatus::Running, None),
+        AnalysisState::Succeeded { .. } => (wire::AnalysisStatus::Succeeded, None),
+        AnalysisState::Failed { error, .. } => (wire::AnalysisStatus::Failed, Some(error.clone())),
     };
-    let answer = it.answer();
+    let answer = it.output();
     let found = answer.map(|answer| Found::read(&answer.result)).unwrap_or_default();
     let lines = |it: &Lines| wire::AnalysisLines { first_line: it.first_line, last_line: it.last_line };
     wire::Analysis {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use berth_api::approval as wire;
 use berth_core::access::permit;
-use berth_core::approval::{Approval, Ballot, Choice, Electorate, Lapse, Status, Tally, lapse, vote};
-use berth_core::decision::Refusal;
-use berth_core::deployment::Target;
+use berth_core::approval::{Approval, VoteRequest, ApprovalChoice, ApprovalElectorate, LapseCause, ApprovalState, VoteTally, lapse, vote};
+use berth_core::decision::CommandRefusal;
+use berth_core::deployment::DeploymentTarget;
 use berth_core::id::UserId;
 use berth_core::name::Reason;
-use berth_core::pipeline::model::Approver;
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::model::ApproverSelector;
+use berth_core::pipeline::seconds::DurationSeconds;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
@@ -18,7 +18,7 @@ use berth_store::tables::{approval, deployment};
 
 pub use berth_store::tables::approval::Filter as ApprovalFilter;
 
-use berth_engine::{DeploymentAggregate, Members, electorate, gates, voter};
+use berth_engine::{DeploymentAggregate, VotingMembers, electorate, gates, voter};
 
 use super::{Answer, App, Outcome, Page, Ruled};
 use crate::auth::authorize::Authorized;
@@ -41,7 +41,7 @@ impl App {
         self.read(who, move |db| {
             let slice = approval::list(db, &filter, &from, limit)?;
             let last = slice.items.last().map(|it| it.id.to_string());
-            let members = Members::load(db)?;
+            let members = VotingMembers::load(db)?;
             let items = slice.items.iter().map(|it| shown(db, &members, it)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
         })
@@ -66,40 +66,40 @@ impl App {
         &self,
         who: &Authorized<permit::ApprovalsDecide>,
         id: String,
-        choice: Choice,
+        choice: ApprovalChoice,
         comment: Option<Reason>,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Approval>, AppError> {
         let (by, account) = (who.principal().actor(), who.principal().user);
-        let plans = self.services.engine.plans().clone();
+        let plans = self.services.engine.run_cache().clone();
         let done = self.rule(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             let Some(mut aggregate) = DeploymentAggregate::load(tx, &plans, found.deployment)? else {
                 return Err(AppError::bug("an approval without a deployment"));
             };
             let ruling = match gates::digest_now(&aggregate, &found) {
-                None if found.status == Status::Pending => {
-                    let decision = lapse(&found, Lapse::Over, tx.now());
+                None if found.status == ApprovalState::Pending => {
+                    let decision = lapse(&found, LapseCause::Over, tx.now());
                     tx.commit(decision)?;
                     let text = "nothing waits for this approval any more";
-                    return Ok(Ruled::No(Refusal::ApprovalEnded(text.into()).into()));
+                    return Ok(Ruled::No(CommandRefusal::ApprovalEnded(text.into()).into()));
                 }
                 digest => {
                     let voter = voter(tx, by, account, standing.role)?;
-                    if choice == Choice::Approve && voter.person != account {
+                    if choice == ApprovalChoice::Approve && voter.person != account {
                         let text = "only people can approve; a service account can only reject";
-                        return Ok(Ruled::No(Refusal::NotEligible(text.into()).into()));
+                        return Ok(Ruled::No(CommandRefusal::NotEligible(text.into()).into()));
                     }
-                    let ballot = Ballot { voter, choice, comment };
+                    let ballot = VoteRequest { voter, choice, comment };
                     let electorate = electorate(tx, found.deployment, &found.stage)?;
                     vote(&found, &ballot, digest.as_deref().unwrap_or_default(), &electorate, tx.now())
                 }
             };
             let said = tx.commit(ruling)?;
             // The effects of an approval that had already ended were applied when it ended.
-            if found.status == Status::Pending {
+            if found.status == ApprovalState::Pending {
                 let now = find(tx, &id)?;
-                gates::follow(tx, &mut aggregate, &now)?;
+                gates::follow_approval(tx, &mut aggregate, &now)?;
             }
             match said {
                 Err(refusal) => Ok(Ruled::No(refusal.into())),
@@ -107,7 +107,7 @@ impl App {
             }
         });
         let done = done.await;
-        self.services.nudge();
+        self.services.wake_engine();
         done
     }
 }
@@ -119,7 +119,7 @@ fn find(db: &mut impl Read, id: &str) -> Result<Approval, AppError> {
 
 /// The `ETag` includes the vote count, because a change of members changes the count without changing the approval.
 fn answer(db: &mut impl Read, it: &Approval) -> Result<Answer<wire::Approval>, AppError> {
-    let members = Members::load(db)?;
+    let members = VotingMembers::load(db)?;
     let body = shown(db, &members, it)?;
     let moment = (body.required, body.given, &body.excluded, &body.raised_because, &body.unreachable);
     let variant = crc32fast::hash(format!("{moment:?}").as_bytes());
@@ -141,14 +141,14 @@ impl Count {
     /// Counts the votes of a pending approval against the current members.
     fn of_pending(
         db: &mut impl Read,
-        members: &Members,
+        members: &VotingMembers,
         it: &Approval,
         may_bypass: bool,
     ) -> Result<Self, AppError> {
         let electorate = members.electorate(db, it.deployment, &it.stage)?;
-        let tally = electorate.tally(&it.rule, &it.yes());
+        let tally = electorate.tally(&it.rule, &it.approvers());
         let barred =
-            electorate.voters.iter().filter(|voter| !it.rule.self_approval && electorate.bars(voter));
+            electorate.voters.iter().filter(|voter| !it.rule.self_approval && electorate.is_barred(voter));
         let excluded: Vec<String> = barred.map(|voter| voter.by.name.clone()).take(EXCLUDED_MAX).collect();
         let raised_because = (tally.needed > it.rule.approvals).then(|| raised_because(&electorate));
         let unreachable = (!tally.is_reachable()).then(|| unreachable(&tally, &excluded, may_bypass));
@@ -163,7 +163,7 @@ impl Count {
         Self {
             required: it.needed,
             raised_because: (it.needed > it.rule.approvals).then(|| text.to_owned()),
-            given: it.given(),
+            given: it.valid_approvals(),
             counted: counted.collect(),
             excluded: Vec::new(),
             unreachable: None,
@@ -171,7 +171,7 @@ impl Count {
     }
 }
 
-fn raised_because(electorate: &Electorate) -> String {
+fn raised_because(electorate: &ApprovalElectorate) -> String {
     let unknown: Vec<&str> = electorate.unknown_authors().collect();
     if unknown.is_empty() {
         return "the change has too many commits or authors to read, so some authors are unknown".into();
@@ -184,7 +184,7 @@ fn raised_because(electorate: &Electorate) -> String {
     format!("part of the change is by {}{more}, which is not the address of a member", unknown.join(", "))
 }
 
-fn unreachable(tally: &Tally, excluded: &[String], may_bypass: bool) -> String {
+fn unreachable(tally: &VoteTally, excluded: &[String], may_bypass: bool) -> String {
     let (needed, can) = (tally.needed, tally.eligible);
     let approvals = if needed == 1 { "approval is" } else { "approvals are" };
     let others = if excluded.is_empty() { "" } else { "; people who wrote or started the change cannot" };
@@ -195,33 +195,33 @@ fn unreachable(tally: &Tally, excluded: &[String], may_bypass: bool) -> String {
     format!("{needed} {approvals} needed, but only {can} of the members can approve{others}. {way_out}.")
 }
 
-fn shown(db: &mut impl Read, members: &Members, it: &Approval) -> Result<wire::Approval, AppError> {
+fn shown(db: &mut impl Read, members: &VotingMembers, it: &Approval) -> Result<wire::Approval, AppError> {
     let found = deployment::by_id(db, it.deployment)?;
-    let may_bypass = found.as_ref().is_some_and(|found| matches!(found.target, Target::Stages(_)));
+    let may_bypass = found.as_ref().is_some_and(|found| matches!(found.target, DeploymentTarget::Stages(_)));
     let commit = found.map(|found| match found.target {
-        Target::Environment(_) => found.commit.to_string(),
-        Target::Stages(_) => found.resolved_commit.unwrap_or_else(|| found.commit.to_string()),
+        DeploymentTarget::Environment(_) => found.commit.to_string(),
+        DeploymentTarget::Stages(_) => found.resolved_commit.unwrap_or_else(|| found.commit.to_string()),
     });
     let count = match it.status {
-        Status::Pending => Count::of_pending(db, members, it, may_bypass)?,
+        ApprovalState::Pending => Count::of_pending(db, members, it, may_bypass)?,
         _ => Count::of_ended(it),
     };
     let votes = it.votes.iter().map(|vote| wire::ApprovalVote {
         actor: actor(&vote.by),
-        counts: vote.choice == Choice::Reject || count.counted.contains(&vote.person),
+        counts: vote.choice == ApprovalChoice::Reject || count.counted.contains(&vote.person),
         choice: match vote.choice {
-            Choice::Approve => wire::VoteChoice::Approve,
-            Choice::Reject => wire::VoteChoice::Reject,
+            ApprovalChoice::Approve => wire::VoteChoice::Approve,
+            ApprovalChoice::Reject => wire::VoteChoice::Reject,
         },
         comment: vote.comment.as_ref().map(ToString::to_string),
         at: vote.at.to_string(),
     });
     let (status, lapsed) = match it.status {
-        Status::Pending => (wire::ApprovalStatus::Pending, None),
-        Status::Approved => (wire::ApprovalStatus::Approved, None),
-        Status::Rejected => (wire::ApprovalStatus::Rejected, None),
-        Status::Expired => (wire::ApprovalStatus::Expired, None),
-        Status::Lapsed(why) => (wire::ApprovalStatus::Lapsed, Some(why)),
+        ApprovalState::Pending => (wire::ApprovalStatus::Pending, None),
+        ApprovalState::Approved => (wire::ApprovalStatus::Approved, None),
+        ApprovalState::Rejected => (wire::ApprovalStatus::Rejected, None),
+        ApprovalState::Expired => (wire::ApprovalStatus::Expired, None),
+        ApprovalState::Lapsed(why) => (wire::ApprovalStatus::Lapsed, Some(why)),
     };
     Ok(wire::Approval {
         id: it.id.to_string(),
@@ -235,9 +235,9 @@ fn shown(db: &mut impl Read, members: &Members, it: &Approval) -> Result<wire::A
         digest: it.digest.clone(),
         rule: wire::ApprovalRule {
             approvals: it.rule.approvals,
-            from: it.rule.from.iter().map(Approver::to_string).collect(),
+            from: it.rule.from.iter().map(ApproverSelector::to_string).collect(),
             self_approval: it.rule.self_approval,
-            timeout_seconds: it.rule.timeout.map(Seconds::as_secs),
+            timeout_seconds: it.rule.timeout.map(DurationSeconds::as_secs),
         },
         required: count.required,
         raised_because: count.raised_because.clone(),

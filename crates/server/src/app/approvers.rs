@@ -1,25 +1,25 @@
 //! Checks whether the current members could give the approvals that a definition requires.
 
 use berth_core::approval::admits;
-use berth_core::pipeline::Definition;
-use berth_core::pipeline::model::Requires;
+use berth_core::pipeline::PipelineDefinition;
+use berth_core::pipeline::model::ApprovalPolicy;
 use berth_store::Read;
 
 use crate::error::AppError;
-use berth_engine::Members;
+use berth_engine::VotingMembers;
 
 /// Returns the approval rules of stages that too few members can satisfy, as pairs of JSON pointer and message.
 pub(super) fn unfulfillable(
     db: &mut impl Read,
-    definition: &Definition,
+    definition: &PipelineDefinition,
 ) -> Result<Vec<(String, String)>, AppError> {
     let rules = definition.stages.iter().enumerate();
-    let rules: Vec<(usize, &Requires)> =
+    let rules: Vec<(usize, &ApprovalPolicy)> =
         rules.filter_map(|(index, stage)| Some((index, stage.requires.as_ref()?))).collect();
     if rules.is_empty() {
         return Ok(Vec::new());
     }
-    let members = Members::load(db)?;
+    let members = VotingMembers::load(db)?;
     let mut found = Vec::new();
     for (index, rule) in rules {
         let people = members.voters().iter().filter(|it| admits(rule, it)).count();

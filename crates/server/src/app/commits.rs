@@ -3,7 +3,7 @@
 use berth_api::problem::{Code, Problem};
 use berth_core::id::OrgId;
 use berth_core::name::CommitId;
-use berth_engine::git::{Meant, is_abbreviation, is_whole_hash, several};
+use berth_engine::git::{ResolvedCommit, is_abbreviation, is_whole_hash, ambiguous_message};
 use berth_store::tables::pipeline;
 
 use super::App;
@@ -27,8 +27,8 @@ impl App {
         let Some(origin) = read.await?.and_then(|found| found.origin) else { return Ok(None) };
         let (mirror, meant) = (self.services.git.mirror(org, origin.repository), commit.clone());
         let found = self.services.git.run(org, move || mirror.resolve(&meant)).await?;
-        let Ok(Meant::Several(commits)) = found else { return Ok(None) };
-        let detail = several(&commit, &commits);
+        let Ok(ResolvedCommit::Several(commits)) = found else { return Ok(None) };
+        let detail = ambiguous_message(&commit, &commits);
         let candidates: Vec<_> = commits.iter().map(ToString::to_string).collect();
         let error = input_error(pointer, detail.clone());
         let problem = Problem::new(Code::CommitAmbiguous, detail).with_errors(vec![error]);

@@ -3,8 +3,8 @@
 use berth_api::problem::Code;
 use berth_api::webhook as wire;
 use berth_core::access::permit;
-use berth_core::id::{DeliveryId, Entropy};
-use berth_core::webhook::{Delivery, DeliveryStatus};
+use berth_core::id::{DeliveryId, IdEntropy};
+use berth_core::webhook::{Delivery, DeliveryState};
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
@@ -41,7 +41,7 @@ impl App {
             let now = db.now();
             let body = ping(&owner, &found, now);
             // Pings are not stored as deliveries, but use an id of the same form.
-            let mut entropy = Entropy::default();
+            let mut entropy = IdEntropy::default();
             aws_lc_rs::rand::fill(&mut entropy)
                 .map_err(|_| AppError::bug("the system gave no random bytes"))?;
             let id = DeliveryId::from_parts(now, entropy);
@@ -101,7 +101,7 @@ impl App {
                 );
                 return Err(AppError::new(Code::InvalidState, text));
             }
-            let again = found.again(tx.now());
+            let again = found.redeliver(tx.now());
             delivery::put(tx, &again, found.attempts)?;
             let location = format!("/api/v1/organizations/{org}/webhooks/{}/deliveries", webhook.id);
             Ok(Answer::accepted(location, shown_delivery(tx, &again)?))
@@ -128,9 +128,9 @@ fn shown_delivery(db: &mut impl Read, found: &Delivery) -> Result<wire::Delivery
         sequence: found.sequence,
         kind: found.kind.clone(),
         status: match found.status {
-            DeliveryStatus::Pending => wire::DeliveryStatus::Pending,
-            DeliveryStatus::Delivered => wire::DeliveryStatus::Delivered,
-            DeliveryStatus::Failed => wire::DeliveryStatus::Failed,
+            DeliveryState::Pending => wire::DeliveryStatus::Pending,
+            DeliveryState::Delivered => wire::DeliveryStatus::Delivered,
+            DeliveryState::Failed => wire::DeliveryStatus::Failed,
         },
         attempts: attempts.into_iter().map(attempt).collect(),
         next_try_at: found.next_try_at.map(|time| time.to_string()),

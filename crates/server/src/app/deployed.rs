@@ -10,7 +10,7 @@ use berth_core::access::permit;
 use berth_core::environment::Lock;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
-use berth_engine::git::{GitError, Sha};
+use berth_engine::git::{GitError, CommitHash};
 use berth_engine::limits::GIT_AT_ONCE;
 use berth_store::Read;
 use berth_store::pagination::From;
@@ -46,8 +46,8 @@ impl Default for Behind {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Pair {
     repository: RepositoryId,
-    commit: Sha,
-    head: Sha,
+    commit: CommitHash,
+    head: CommitHash,
 }
 
 impl Behind {
@@ -60,18 +60,18 @@ impl Behind {
 /// The tracked branch head that deployed commits are compared with.
 pub(super) struct Tracked {
     repository: RepositoryId,
-    head: Sha,
+    head: CommitHash,
 }
 
 impl Tracked {
     pub(super) fn of(pipeline: &Pipeline) -> Option<Self> {
         let repository = pipeline.origin.as_ref()?.repository;
-        Some(Self { repository, head: Sha::parse(pipeline.head.as_deref()?)? })
+        Some(Self { repository, head: CommitHash::parse(pipeline.head.as_deref()?)? })
     }
 
     fn pair(&self, current: &wire::Current) -> Option<Pair> {
         let (repository, head) = (self.repository, self.head.clone());
-        Some(Pair { repository, commit: Sha::parse(&current.commit_id)?, head })
+        Some(Pair { repository, commit: CommitHash::parse(&current.commit_id)?, head })
     }
 }
 
@@ -191,7 +191,7 @@ fn in_environment(
     // The deployment stores the commit as requested, possibly abbreviated or a ref; the plan stores the resolved one.
     if let Some(found) = &mut found
         && pipeline.origin.is_some()
-        && Sha::parse(&found.commit).is_none()
+        && CommitHash::parse(&found.commit).is_none()
         && let Some(source) = plan::by_id(db, found.deployment)?.and_then(|plan| plan.source)
     {
         found.commit = source.commit;

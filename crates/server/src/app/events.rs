@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_core::event::{Event, EventKind, NewEvent, Subject};
+use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
 use berth_core::id::{EventId, OrgId};
 use berth_store::pagination::From;
 use berth_store::tables::{event, pipeline};
@@ -65,7 +65,7 @@ impl App {
             request_id: Some(who.request_id.clone()),
             ..Context::system(Some(org))
         };
-        let subject = Subject::new("user", who.user, Some(who.name.as_str()));
+        let subject = EventSubject::new("user", who.user, Some(who.name.as_str()));
         let event = NewEvent::new(EventKind::AccessDenied, subject);
         let event = match denied {
             Denied::Permission(action) => event.with("requiredPermission", action.as_str()),
@@ -118,12 +118,12 @@ impl PipelineSlugs {
     /// Like `load`, but does not access the database. The outer `None`: not in the cache.
     pub(super) fn cached<'s>(&'s self, event: &'s Event) -> Option<Option<&'s str>> {
         match pipeline_subject(event) {
-            Some(Subject { name: None, id, .. }) => self.0.get(id).map(Option::as_deref),
+            Some(EventSubject { name: None, id, .. }) => self.0.get(id).map(Option::as_deref),
             subject => Some(subject.and_then(|subject| subject.name.as_deref())),
         }
     }
 }
 
-fn pipeline_subject(event: &Event) -> Option<&Subject> {
+fn pipeline_subject(event: &Event) -> Option<&EventSubject> {
     event.subjects.iter().find(|subject| subject.kind == "pipeline")
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_api::fix as wire;
 use berth_core::access::permit;
-use berth_core::analysis::{Analysis, FixPullRequest, NewPullRequest, PullRequestState, pull};
+use berth_core::analysis::{Analysis, AnalysisPullRequest, NewAnalysisPullRequest, PullRequestState, pull};
 use berth_core::id::OrgId;
 use berth_engine::git::BRANCH_PREFIX;
 use berth_store::Read;
@@ -55,7 +55,7 @@ impl App {
             let id = key.parse().map_err(|_| missing())?;
             let found = analysis::by_id(tx, id)?.ok_or_else(missing)?;
             let earlier = fix_pull_request::of_analysis(tx, id)?;
-            let fingerprint = found.answer().map(|answer| answer.fingerprint.clone()).unwrap_or_default();
+            let fingerprint = found.output().map(|answer| answer.fingerprint.clone()).unwrap_or_default();
             if let Some(open) = live(tx, &found)? {
                 return Ok(answer(&open, &org.to_string()));
             }
@@ -65,8 +65,8 @@ impl App {
                 Some(repository) => fix_pull_request::of_failure(tx, repository, &fingerprint, EARLIER_MAX)?,
                 None => Vec::new(),
             };
-            let new = NewPullRequest { branch: pull::branch(&stem, &all), asked_by };
-            let decision = pull::ask(&found, earlier.as_ref(), None, new, tx.now())?;
+            let new = NewAnalysisPullRequest { branch: pull::next_branch(&stem, &all), asked_by };
+            let decision = pull::request(&found, earlier.as_ref(), None, new, tx.now())?;
             let asked = tx.commit(decision)?;
             Ok(answer(&asked, &org.to_string()))
         });
@@ -97,7 +97,7 @@ impl App {
 
 /// Returns the pull request of an analysis. If that one is missing or not live, prefers a live one of another analysis
 /// of the same failure.
-pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
+pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
     let own = fix_pull_request::of_analysis(db, found.id)?;
     let is_good = own.as_ref().is_some_and(|own| own.state.is_live());
     let shared = if is_good { None } else { live(db, found)? };
@@ -105,15 +105,15 @@ pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<
 }
 
 /// Returns the live pull request for the same failure, from any analysis.
-fn live(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
-    match (found.repository, found.answer()) {
+fn live(db: &mut impl Read, found: &Analysis) -> Result<Option<AnalysisPullRequest>, AppError> {
+    match (found.repository, found.output()) {
         (Some(repository), Some(answer)) => Ok(fix_pull_request::live(db, repository, &answer.fingerprint)?),
         _ => Ok(None),
     }
 }
 
 /// 202 while the pull request is being created.
-fn answer(it: &FixPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
+fn answer(it: &AnalysisPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
     let answer = Answer::ok(shown(it));
     if it.state == PullRequestState::Opening {
         let location = format!("/api/v1/organizations/{org}/analyses/{}/pull-request", it.analysis);
@@ -122,7 +122,7 @@ fn answer(it: &FixPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
     answer
 }
 
-pub(super) fn shown(it: &FixPullRequest) -> wire::FixPullRequest {
+pub(super) fn shown(it: &AnalysisPullRequest) -> wire::FixPullRequest {
     wire::FixPullRequest {
         analysis_id: it.analysis.to_string(),
         repository_id: it.repository.to_string(),

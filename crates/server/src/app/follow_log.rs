@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use berth_api::log::{LogEnd, LogGap, LogText};
 use berth_core::access::permit;
-use berth_engine::logs::{LOG_LINE_SHOWN_BYTES_MAX, News, Watch, whole_chars};
+use berth_engine::logs::{LOG_LINE_SHOWN_BYTES_MAX, LogProgress, LogWatch, whole_chars};
 use futures_util::Stream;
 use memchr::memrchr;
 use serde::Serialize;
@@ -36,7 +36,7 @@ impl App {
         let logs = self.services.logs.clone();
         let watched = self.services.log_reads.run(who.org(), move || logs.watch(&found.key)).await?;
         let mut watch = watched.map_err(fault)?;
-        let News { length, ended, .. } = watch.news();
+        let LogProgress { length, ended, .. } = watch.progress();
         // While the log grows, an offset beyond its end is allowed: the client may have received bytes that were lost
         // in a crash. The runner sends them again.
         if offset > length && (ended || found.has_ended) {
@@ -67,7 +67,7 @@ struct Following {
     asked: LogAsked,
     found: LogFound,
     /// `None` while a blocking thread uses it.
-    watch: Option<Watch>,
+    watch: Option<LogWatch>,
     /// Offset of the next byte to send.
     at: u64,
     /// Since when the line at `at` has been incomplete.
@@ -130,7 +130,7 @@ impl Following {
         if self.told == Told::End {
             return Ok(Step::End);
         }
-        let news = self.watch.as_mut().map(Watch::news).unwrap_or_default();
+        let news = self.watch.as_mut().map(LogWatch::progress).unwrap_or_default();
         if self.at < news.length {
             return self.text(news).await;
         }
@@ -147,7 +147,7 @@ impl Following {
     }
 
     /// Sends all complete lines, or part of a line that is too long or stays incomplete.
-    async fn text(&mut self, news: News) -> Result<Step, AppError> {
+    async fn text(&mut self, news: LogProgress) -> Result<Step, AppError> {
         let at = self.at;
         let bytes = self.lent(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX)).await?.map_err(fault)?;
         let is_last = at + bytes.len() as u64 == news.length && (news.ended || self.found.has_ended);
@@ -175,7 +175,7 @@ impl Following {
     /// Runs `work` on a blocking thread, because it reads from disk.
     async fn lent<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&mut Watch) -> T + Send + 'static,
+        work: impl FnOnce(&mut LogWatch) -> T + Send + 'static,
     ) -> Result<T, AppError> {
         let Some(mut watch) = self.watch.take() else { return Err(AppError::bug("a log is read twice")) };
         let done = tokio::task::spawn_blocking(move || (work(&mut watch), watch));
@@ -192,7 +192,7 @@ impl Following {
             biased;
             () = self.right.app.services.shutdown.cancelled() => None,
             () = tokio::time::sleep_until(until) => Some(()),
-            () = watch.changed() => Some(()),
+            () = watch.wait_for_change() => Some(()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use berth_api::insights as wire;
 use berth_core::access::permit;
-use berth_core::insights::{Day, Measures, measure};
+use berth_core::insights::{DayMetrics, DoraMetrics, measure};
 use berth_core::time::Timestamp;
 use berth_store::tables::{pipeline, stage_end};
 
@@ -66,7 +66,7 @@ fn check_range(from: Timestamp, to: Timestamp) -> Result<(), AppError> {
     Ok(())
 }
 
-fn shown(found: &Measures, from: Timestamp, to: Timestamp) -> wire::Insights {
+fn shown(found: &DoraMetrics, from: Timestamp, to: Timestamp) -> wire::Insights {
     wire::Insights {
         from: from.to_string(),
         to: to.to_string(),
@@ -98,7 +98,7 @@ fn shown(found: &Measures, from: Timestamp, to: Timestamp) -> wire::Insights {
     }
 }
 
-fn day(it: &Day) -> wire::Day {
+fn day(it: &DayMetrics) -> wire::Day {
     let mut date = it.start.to_string();
     date.truncate(DATE_CHARS);
     wire::Day {

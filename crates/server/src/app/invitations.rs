@@ -8,10 +8,10 @@
 use berth_api::invitation as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Action, permit};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
 use berth_store::tables::invitation::{self, Invitation};
@@ -43,9 +43,9 @@ pub struct NewInvitation {
 
 /// Acceptance of an invitation with a new account.
 pub struct SignUp {
-    pub link: Redacted,
+    pub link: RedactedString,
     pub name: Option<DisplayName>,
-    pub password: Redacted,
+    pub password: RedactedString,
     pub request_id: String,
 }
 
@@ -127,7 +127,7 @@ impl App {
     }
 
     /// Returns what the invitation page shows to a person who has the link.
-    pub async fn view_offer(&self, link: &Redacted) -> Result<wire::InvitationOffer, AppError> {
+    pub async fn view_offer(&self, link: &RedactedString) -> Result<wire::InvitationOffer, AppError> {
         let link_hash = hash_of_link(link)?;
         self.services
             .store
@@ -191,7 +191,7 @@ impl App {
     pub async fn join_organization(
         &self,
         who: &Principal,
-        link: &Redacted,
+        link: &RedactedString,
     ) -> Result<Answer<berth_api::organization::Organization>, AppError> {
         if !matches!(who.via, Via::SignIn { .. }) {
             let text = "an API token belongs to one organization; log in to the dashboard to join another";
@@ -239,7 +239,7 @@ fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> 
     })
 }
 
-fn hash_of_link(link: &Redacted) -> Result<Vec<u8>, AppError> {
+fn hash_of_link(link: &RedactedString) -> Result<Vec<u8>, AppError> {
     match is_well_formed(TokenKind::Invitation, link.reveal()) {
         true => Ok(hash(link.reveal())),
         false => Err(is_over()),
@@ -282,7 +282,7 @@ fn find(db: &mut impl Read, id: InvitationId) -> Result<Invitation, AppError> {
 }
 
 fn invitation_event(kind: EventKind, invitation: &Invitation) -> NewEvent {
-    NewEvent::new(kind, Subject::new("invitation", invitation.id, Some(invitation.email.as_str())))
+    NewEvent::new(kind, EventSubject::new("invitation", invitation.id, Some(invitation.email.as_str())))
 }
 
 fn to_response(invitation: &Invitation) -> wire::Invitation {

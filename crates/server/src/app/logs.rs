@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use berth_api::log as wire;
 use berth_core::access::permit;
 use berth_core::id::DeploymentId;
-use berth_engine::logs::{Group, GroupState, Line, Log, LogError, LogKey, LogStream, Query};
+use berth_engine::logs::{LineGroup, GroupState, LogLine, LogReader, LogError, LogKey, LogStream, LogQuery};
 use berth_store::Read;
 use berth_store::tables::run::StepLocation;
 use berth_store::tables::{attempt, run};
@@ -44,7 +44,7 @@ pub enum LogPart {
     },
     Tail(u64),
     Search {
-        query: Query,
+        query: LogQuery,
         from: SearchFrom,
         limit: usize,
     },
@@ -100,7 +100,7 @@ impl App {
         let logs = self.services.logs.clone();
         let log =
             self.services.log_reads.run(who.org(), move || logs.open(&found.key)).await?.map_err(fault)?;
-        let length = log.as_ref().map_or(0, Log::length);
+        let length = log.as_ref().map_or(0, LogReader::length);
         if offset > length {
             return Err(beyond(length));
         }
@@ -156,7 +156,7 @@ fn find_step(
     Err(AppError::invalid_parameter("stage", text))
 }
 
-fn shown(found: &LogFound, log: &mut Log, part: &LogPart) -> Result<wire::Log, LogError> {
+fn shown(found: &LogFound, log: &mut LogReader, part: &LogPart) -> Result<wire::Log, LogError> {
     let (lines, next_line, next_offset) = match part {
         LogPart::Lines { from, to } => {
             let answer = log.lines(*from, *to)?;
@@ -176,13 +176,13 @@ fn shown(found: &LogFound, log: &mut Log, part: &LogPart) -> Result<wire::Log, L
         }
     };
     Ok(wire::Log {
-        complete: found.has_ended || log.sealed().is_some(),
+        complete: found.has_ended || log.seal().is_some(),
         bytes: log.length(),
         lines: log.line_count(),
         entries: lines.into_iter().map(entry).collect(),
         next_line,
         next_offset,
-        gap: log.damaged().map(|offset| wire::LogGap { offset }),
+        gap: log.damaged_from().map(|offset| wire::LogGap { offset }),
         ..unwritten(found)
     })
 }
@@ -201,13 +201,13 @@ fn unwritten(found: &LogFound) -> wire::Log {
     }
 }
 
-fn entry(line: Line) -> wire::LogEntry {
-    let Line { number, text, truncated, group } = line;
+fn entry(line: LogLine) -> wire::LogEntry {
+    let LogLine { number, text, truncated, group } = line;
     wire::LogEntry { line: number, text, group: group.map(wire_group), truncated }
 }
 
-fn wire_group(group: Group) -> wire::LogGroup {
-    let Group { title, state } = group;
+fn wire_group(group: LineGroup) -> wire::LogGroup {
+    let LineGroup { title, state } = group;
     let state = match state {
         GroupState::Closed => wire::LogGroupState::Closed,
         GroupState::Open => wire::LogGroupState::Open,
@@ -231,7 +231,7 @@ pub(super) fn beyond(length: u64) -> AppError {
 
 struct Sending {
     right: Right<permit::DeploymentsRead>,
-    log: Option<Log>,
+    log: Option<LogReader>,
     at: u64,
     end: u64,
     _place: Place,

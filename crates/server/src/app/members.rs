@@ -3,7 +3,7 @@
 use berth_api::member as wire;
 use berth_api::problem::Code;
 use berth_core::access::{Role, permit};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 use berth_engine::limits::MEMBERS_PER_ORGANIZATION_MAX;
@@ -171,7 +171,7 @@ fn check_last_owner(tx: &mut Tx<'_>, found: &MemberView) -> Result<(), AppError>
 }
 
 fn about(kind: EventKind, user: UserId, name: &DisplayName) -> NewEvent {
-    NewEvent::new(kind, Subject::new("user", user, Some(name.as_str())))
+    NewEvent::new(kind, EventSubject::new("user", user, Some(name.as_str())))
 }
 
 fn shown(member: &MemberView) -> wire::Member {

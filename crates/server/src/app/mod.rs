@@ -66,12 +66,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use berth_api::Replay;
-use berth_core::access::Permit;
-use berth_engine::admission::Admission;
-use berth_engine::artifacts::Artifacts;
+use berth_core::access::ActionPermit;
+use berth_engine::admission::AdmissionControl;
+use berth_engine::artifacts::ArtifactStore;
 use berth_engine::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use berth_engine::logs::LogStore;
-use berth_engine::vault::Vault;
+use berth_engine::vault::SecretVault;
 use berth_store::idempotency::{self, Earlier, OnceKey, StoredAnswer};
 use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
@@ -97,7 +97,7 @@ pub struct App {
     /// Cache of API tokens and their owners.
     pub(crate) callers: Callers,
     /// Limits concurrent parsing of definitions.
-    pub(crate) parsing: Admission,
+    pub(crate) parsing: AdmissionControl,
     pub(crate) streams: Streams,
     pub(crate) jobs: Arc<Jobs>,
     /// Request metrics.
@@ -109,7 +109,7 @@ pub struct App {
 
 impl App {
     /// Cancelling `shutdown` ends streams and background jobs.
-    pub fn new(store: Store, vault: Vault, config: Config, shutdown: CancellationToken) -> Self {
+    pub fn new(store: Store, vault: SecretVault, config: Config, shutdown: CancellationToken) -> Self {
         let services = Arc::new(Services::new(store, vault, config.services(), shutdown));
         let (rates, config) = (Arc::new(Rates::new(config.request_limit())), Arc::new(config));
         Self {
@@ -118,7 +118,7 @@ impl App {
             rates,
             passwords: Passwords::new(config.password_cost),
             callers: Callers::default(),
-            parsing: Admission::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
+            parsing: AdmissionControl::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
             streams: Streams::new(config.streams_per_token_max),
             requests: Arc::default(),
             tls: None,
@@ -167,7 +167,7 @@ impl App {
         &self.services.store
     }
 
-    pub fn vault(&self) -> &Arc<Vault> {
+    pub fn vault(&self) -> &Arc<SecretVault> {
         &self.services.vault
     }
 
@@ -175,7 +175,7 @@ impl App {
         &self.services.logs
     }
 
-    pub fn artifacts(&self) -> &Artifacts {
+    pub fn artifacts(&self) -> &ArtifactStore {
         &self.services.artifacts
     }
 
@@ -194,7 +194,7 @@ impl App {
         work: impl FnOnce(&mut Tx<'_>, &Standing) -> Result<Answer<T>, AppError> + Send + 'static,
     ) -> Result<Outcome<T>, AppError>
     where
-        P: Permit,
+        P: ActionPermit,
         T: Replay + Send + 'static,
     {
         self.rule(who, once, |tx, standing| work(tx, standing).map(Ruled::Yes)).await
@@ -208,7 +208,7 @@ impl App {
         work: impl FnOnce(&mut Tx<'_>, &Standing) -> Result<Ruled<T>, AppError> + Send + 'static,
     ) -> Result<Outcome<T>, AppError>
     where
-        P: Permit,
+        P: ActionPermit,
         T: Replay + Send + 'static,
     {
         let principal = who.principal().clone();
@@ -301,7 +301,7 @@ enum Ruled<T> {
 fn check_version(current: i64, expected: Option<i64>) -> Result<(), AppError> {
     match expected {
         Some(version) if version != current => {
-            Err(berth_core::decision::Refusal::PreconditionFailed { current }.into())
+            Err(berth_core::decision::CommandRefusal::PreconditionFailed { current }.into())
         }
         _ => Ok(()),
     }

@@ -2,9 +2,9 @@
 
 use berth_api::organization as wire;
 use berth_core::access::{Role, permit};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::name::DisplayName;
-use berth_core::step::Network;
+use berth_core::step::NetworkAccess;
 use berth_store::tables::member;
 use berth_store::tables::organization::{self, Organization};
 
@@ -15,7 +15,7 @@ use crate::error::AppError;
 /// Changes to an organization. `None` keeps the current value.
 pub struct OrganizationChange {
     pub name: Option<DisplayName>,
-    pub default_network: Option<Network>,
+    pub default_network: Option<NetworkAccess>,
 }
 
 impl App {
@@ -111,8 +111,8 @@ impl App {
     }
 }
 
-pub(crate) fn subject(org: &Organization) -> Subject {
-    Subject::new("organization", org.id, Some(org.slug.as_str()))
+pub(crate) fn subject(org: &Organization) -> EventSubject {
+    EventSubject::new("organization", org.id, Some(org.slug.as_str()))
 }
 
 pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {

@@ -2,11 +2,11 @@
 
 use berth_api::auth as wire;
 use berth_api::problem::Code;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::UserId;
 use berth_core::name::Email;
 use berth_core::time::Timestamp;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
 use berth_store::tables::token::{self, TOKENS_PER_USER_MAX};
@@ -25,7 +25,7 @@ use crate::limits::PASSWORD_RESET_HOURS;
 
 /// A password reset token; the link carries it after the `#`.
 pub struct ResetLink {
-    pub token: Redacted,
+    pub token: RedactedString,
     pub expires_at: Timestamp,
 }
 
@@ -34,8 +34,8 @@ impl App {
     pub async fn change_password(
         &self,
         who: &Principal,
-        current: Redacted,
-        new: Redacted,
+        current: RedactedString,
+        new: RedactedString,
         revoke_tokens: bool,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Me>, AppError> {
@@ -68,7 +68,7 @@ impl App {
     }
 
     /// Records that the user of this browser has just confirmed the password, as sensitive actions require.
-    pub async fn confirm_password(&self, who: &Principal, password: Redacted) -> Result<wire::Me, AppError> {
+    pub async fn confirm_password(&self, who: &Principal, password: RedactedString) -> Result<wire::Me, AppError> {
         let Via::SignIn { id } = who.via else {
             let text = "API tokens have no password and never need to confirm one";
             return Err(AppError::new(Code::InvalidState, text));
@@ -88,8 +88,8 @@ impl App {
     /// Sets a new password with a reset link. The link works once; all logins of the account end.
     pub async fn reset_password(
         &self,
-        link: &Redacted,
-        new: Redacted,
+        link: &RedactedString,
+        new: RedactedString,
         revoke_tokens: bool,
         request_id: String,
     ) -> Result<wire::PasswordResetDone, AppError> {
@@ -120,7 +120,7 @@ impl App {
     async fn verify_own_password(
         &self,
         who: &Principal,
-        password: Redacted,
+        password: RedactedString,
         pointer: &str,
     ) -> Result<(User, Try), AppError> {
         let user = self.user(who.user).await?;
@@ -133,7 +133,7 @@ impl App {
         Ok((user, tried))
     }
 
-    async fn hash_new_password(&self, user: &User, new: Redacted, pointer: &str) -> Result<String, AppError> {
+    async fn hash_new_password(&self, user: &User, new: RedactedString, pointer: &str) -> Result<String, AppError> {
         let id = user.id;
         let organizations = self
             .services
@@ -190,7 +190,7 @@ fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
                 }
                 for found in live {
                     token::revoke(tx, found.id)?;
-                    let subject = Subject::new("token", found.id, Some(found.name.as_str()));
+                    let subject = EventSubject::new("token", found.id, Some(found.name.as_str()));
                     tx.record(NewEvent::new(EventKind::TokenRevoked, subject))?;
                     revoked += 1;
                 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use berth_api::pipeline as wire;
 use berth_api::problem::Code;
-use berth_core::access::{Permit, permit};
-use berth_core::deployment::stages::stage::lift;
+use berth_core::access::{ActionPermit, permit};
+use berth_core::deployment::stages::stage::resume_promotion;
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
-use berth_core::pipeline::state::{self, Create, Pipeline, Status};
-use berth_engine::definitions::{check_slug, checked_definition};
+use berth_core::pipeline::state::{self, CreatePipelineCommand, Pipeline, PipelineActivity};
+use berth_engine::definitions::{check_slug, check_definition};
 use berth_engine::stage_deployments;
 use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::OnceKey;
@@ -94,13 +94,13 @@ impl App {
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         check_slug(&new.slug)?;
         let source = new.source.clone();
-        let definition = self.parsing.run(who.org(), move || checked_definition(&source)).await??;
+        let definition = self.parsing.run(who.org(), move || check_definition(&source)).await??;
         let org = who.org();
         self.change(who, once, move |tx, _| {
             let holder = pipeline::by_slug(tx, &new.slug)?;
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
             let environments = definition.environments.clone();
-            let command = Create { id, slug: new.slug, name: new.name, definition };
+            let command = CreatePipelineCommand { id, slug: new.slug, name: new.name, definition };
             let decision = state::create(command, holder.as_ref(), tx.now())?;
             pipeline::put_definition(tx, &decision.answer.definition_hash, &new.source)?;
             let created = tx.commit(decision)?;
@@ -119,7 +119,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         let text = source.clone();
-        let definition = self.parsing.run(who.org(), move || checked_definition(&text)).await??;
+        let definition = self.parsing.run(who.org(), move || check_definition(&text)).await??;
         self.change(who, None, move |tx, _| {
             let environments = definition.environments.clone();
             let found = find(tx, &key)?;
@@ -165,12 +165,12 @@ impl App {
             let decision = state::resume(&find(tx, &key)?, reason.as_ref(), expected, tx.now())?;
             let resumed = tx.commit(decision)?;
             for stage in stage::of_pipeline(tx, resumed.id)? {
-                tx.commit(lift(&stage, reason.as_ref()))?;
+                tx.commit(resume_promotion(&stage, reason.as_ref()))?;
             }
             answer(tx, &resumed)
         });
         let resumed = resumed.await;
-        self.services.nudge();
+        self.services.wake_engine();
         resumed
     }
 
@@ -181,7 +181,7 @@ impl App {
         expected: Option<i64>,
         while_held: bool,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        let (plans, by) = (self.services.engine.plans().clone(), who.principal().actor());
+        let (plans, by) = (self.services.engine.run_cache().clone(), who.principal().actor());
         let deleted = self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
@@ -191,12 +191,12 @@ impl App {
             answer(tx, &deleted)
         });
         let deleted = deleted.await;
-        self.services.nudge();
+        self.services.wake_engine();
         deleted
     }
 
     /// Loads a pipeline, applies `rule` and writes the decision.
-    async fn decide<P: Permit>(
+    async fn decide<P: ActionPermit>(
         &self,
         who: &Authorized<P>,
         key: String,
@@ -205,7 +205,7 @@ impl App {
             &Pipeline,
             &Tx<'_>,
         )
-            -> Result<berth_core::decision::Decision<Pipeline>, berth_core::decision::Refusal>
+            -> Result<berth_core::decision::RuleDecision<Pipeline>, berth_core::decision::CommandRefusal>
         + Send
         + 'static,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
@@ -273,8 +273,8 @@ fn shown(
     let repository = origin(db, pipeline)?;
     let (notifications, warnings) = super::webhooks::named_by(db, pipeline)?;
     let (status, stopped) = match &pipeline.status {
-        Status::Active => (wire::PipelineStatus::Active, None),
-        Status::Stopped { by, at, reason } => {
+        PipelineActivity::Active => (wire::PipelineStatus::Active, None),
+        PipelineActivity::Stopped { by, at, reason } => {
             let reason = reason.as_ref().map(ToString::to_string);
             (wire::PipelineStatus::Stopped, Some(wire::Stopped { by: actor(by), at: at.to_string(), reason }))
         }

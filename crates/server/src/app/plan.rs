@@ -3,15 +3,15 @@
 use berth_api::plan as wire;
 use berth_api::problem::{Code, Problem};
 use berth_core::access::permit;
-use berth_core::deployment::Failure;
-use berth_core::deployment::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
-use berth_core::expression::{Budget, Marks};
+use berth_core::deployment::ExecutionFailure;
+use berth_core::deployment::run::{Plan, StagePlan, StepPlan, StageType, StepActivation};
+use berth_core::expression::{EvaluationBudget, MarkerRenderer};
 use berth_core::name::{CommitId, EnvName};
-use berth_core::pipeline::Definition;
-use berth_core::registry::Offers;
-use berth_core::step::Network;
-use berth_definition::planning::{Facts, Named, PLAN_FUEL_MAX, Target, obstacles, preview};
-use berth_engine::definitions::definition_of;
+use berth_core::pipeline::PipelineDefinition;
+use berth_core::registry::AvailableSteps;
+use berth_core::step::NetworkAccess;
+use berth_definition::planning::{PlanInputs, EntityNames, PLAN_FUEL_MAX, PlanTarget, obstacles, preview};
+use berth_engine::definitions::parse_definition;
 use berth_store::tables::{organization, pipeline, registry};
 
 use super::pipelines::find;
@@ -46,7 +46,7 @@ impl App {
         let read = self.read(who, move |db| {
             let org = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
             let organization =
-                Named { id: org.id.to_string(), slug: org.slug.to_string(), name: org.name.to_string() };
+                EntityNames { id: org.id.to_string(), slug: org.slug.to_string(), name: org.name.to_string() };
             let key = match of {
                 PlanOf::Source(source) => return Ok((organization, org.default_network, None, source)),
                 PlanOf::Pipeline(key) => key,
@@ -55,10 +55,10 @@ impl App {
             let source = pipeline::definition(db, &found.definition_hash)?
                 .ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let (id, slug, name) = (found.id.to_string(), found.slug.to_string(), found.name.to_string());
-            Ok((organization, org.default_network, Some(Named { id, slug, name }), source))
+            Ok((organization, org.default_network, Some(EntityNames { id, slug, name }), source))
         });
         let (organization, default_network, pipeline, source) = read.await?;
-        let definition = self.parsing.run(org, move || definition_of(&source)).await??;
+        let definition = self.parsing.run(org, move || parse_definition(&source)).await??;
         let types = definition.custom_types();
         let looked_up = self
             .read(who, move |db| Ok::<_, AppError>(registry::offers(db, types.iter().map(String::as_str))?));
@@ -79,22 +79,22 @@ impl App {
 /// Inputs of a dry run. Missing ones are replaced by markers.
 #[derive(Default)]
 pub struct PlanFacts {
-    pub organization: Option<Named>,
-    pub pipeline: Option<Named>,
+    pub organization: Option<EntityNames>,
+    pub pipeline: Option<EntityNames>,
     pub commit: Option<CommitId>,
-    pub default_network: Network,
-    pub offers: Offers,
+    pub default_network: NetworkAccess,
+    pub offers: AvailableSteps,
 }
 
 /// Plans a definition, with markers such as `[COMMIT]` in place of unknown values.
 pub fn plan_definition(
-    definition: &Definition,
+    definition: &PipelineDefinition,
     environment: Option<&EnvName>,
     known: PlanFacts,
-) -> Result<wire::Plan, Failure> {
+) -> Result<wire::Plan, ExecutionFailure> {
     let marker =
-        |what: &str, name: String| Named { id: format!("[{what}]"), slug: format!("[{what}]"), name };
-    let facts = Facts {
+        |what: &str, name: String| EntityNames { id: format!("[{what}]"), slug: format!("[{what}]"), name };
+    let facts = PlanInputs {
         organization: known.organization.unwrap_or_else(|| marker("ORGANIZATION", "[ORGANIZATION]".into())),
         pipeline: known.pipeline.unwrap_or_else(|| marker("PIPELINE", definition.name.to_string())),
         commit: known.commit.map_or_else(|| "[COMMIT]".to_owned(), |commit| commit.to_string()),
@@ -105,13 +105,13 @@ pub fn plan_definition(
         default_network: known.default_network,
         offers: known.offers,
     };
-    let target = environment.map_or(Target::Stages, Target::Environment);
+    let target = environment.map_or(PlanTarget::Stages, PlanTarget::Environment);
     preview(definition, &target, &facts).map(|plan| shown(&plan, &facts.offers))
 }
 
 /// Checks the requested environment first, so that a wrong one is reported as an error in the request and not in the
 /// definition.
-fn reachable(definition: &Definition, environment: Option<&EnvName>) -> Result<(), AppError> {
+fn reachable(definition: &PipelineDefinition, environment: Option<&EnvName>) -> Result<(), AppError> {
     if environment.is_some_and(|name| !definition.ephemeral_environments.contains_key(name)) {
         return Err(AppError::invalid_member("/environment", "is not an environment of the definition"));
     }
@@ -122,18 +122,18 @@ fn reachable(definition: &Definition, environment: Option<&EnvName>) -> Result<(
     Ok(())
 }
 
-fn shown(plan: &Plan, offers: &Offers) -> wire::Plan {
-    let nothing = berth_core::expression::Contexts::new();
-    let mut marks = Marks::new(&nothing, Budget::new(PLAN_FUEL_MAX, PLAN_SHOWN_BYTES_MAX));
+fn shown(plan: &Plan, offers: &AvailableSteps) -> wire::Plan {
+    let nothing = berth_core::expression::ExpressionContexts::new();
+    let mut marks = MarkerRenderer::new(&nothing, EvaluationBudget::new(PLAN_FUEL_MAX, PLAN_SHOWN_BYTES_MAX));
     let mut stages = Vec::with_capacity(plan.stages.len());
     for stage in &plan.stages {
         marks = marks.with(&stage.contexts);
         stages.push(wire::PlannedStage {
             name: stage.name.clone(),
             kind: match stage.kind {
-                StageKind::Build => wire::StageKind::Build,
-                StageKind::Stage => wire::StageKind::Stage,
-                StageKind::Environment => wire::StageKind::Environment,
+                StageType::Build => wire::StageKind::Build,
+                StageType::Stage => wire::StageKind::Stage,
+                StageType::Environment => wire::StageKind::Environment,
             },
             steps: stage.steps.iter().map(|step| shown_step(step, stage, &mut marks)).collect(),
         });
@@ -141,11 +141,11 @@ fn shown(plan: &Plan, offers: &Offers) -> wire::Plan {
     wire::Plan { stages, obstacles: obstacles(plan, offers) }
 }
 
-fn shown_step(step: &PlannedStep, stage: &PlannedStage, marks: &mut Marks<'_>) -> wire::PlannedStep {
+fn shown_step(step: &StepPlan, stage: &StagePlan, marks: &mut MarkerRenderer<'_>) -> wire::PlannedStep {
     let (runs, condition) = match &step.when {
-        When::Always => (wire::Runs::Always, None),
-        When::Never => (wire::Runs::Never, None),
-        When::If(condition) => (wire::Runs::If, Some(condition.clone())),
+        StepActivation::Always => (wire::Runs::Always, None),
+        StepActivation::Never => (wire::Runs::Never, None),
+        StepActivation::If(condition) => (wire::Runs::If, Some(condition.clone())),
     };
     let needs = step.needs.iter().filter_map(|place| stage.steps.get(*place));
     wire::PlannedStep {

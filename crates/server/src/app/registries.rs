@@ -9,9 +9,9 @@ use berth_core::event::EventKind;
 use berth_core::id::RegistryId;
 use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::SecretName;
-use berth_core::registry::{Registry, RegistryName, RegistryStatus, Seen, Version};
+use berth_core::registry::{Registry, RegistryName, RegistryStatus, RegistrySyncState, RegistryVersion};
 use berth_core::repository::RemoteUrl;
-use berth_core::secret::Scope;
+use berth_core::secret::ScopePath;
 use berth_engine::events::registry_event;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
@@ -132,7 +132,7 @@ impl App {
                 url: new.url,
                 reference: new.reference,
                 credential: new.credential,
-                seen: Seen { due_at: Some(tx.now()), ..Seen::default() },
+                seen: RegistrySyncState { due_at: Some(tx.now()), ..RegistrySyncState::default() },
                 version: 1,
                 created_at: tx.now(),
                 updated_at: tx.now(),
@@ -206,7 +206,7 @@ impl App {
                 return Err(Problem::new(Code::InvalidState, text).with("usedBy", listed).into());
             }
             let gone = Registry {
-                seen: Seen { due_at: None, ..found.seen.clone() },
+                seen: RegistrySyncState { due_at: None, ..found.seen.clone() },
                 version: found.version + 1,
                 updated_at: tx.now(),
                 deleted_at: Some(tx.now()),
@@ -222,7 +222,7 @@ impl App {
         if let Outcome::Fresh(answer) = &deleted
             && let Ok(id) = answer.body.id.parse()
         {
-            self.services.git.forget_registry(who.org(), id).await;
+            self.services.git.remove_registry_mirror(who.org(), id).await;
             self.jobs.registries.forget(who.org(), id).await;
         }
         Ok(deleted)
@@ -255,7 +255,7 @@ pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Registry, AppError> 
 
 fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), AppError> {
     match name {
-        Some(name) if secret::by_name(tx, name, &Scope::Organization)?.is_none() => {
+        Some(name) if secret::by_name(tx, name, &ScopePath::Organization)?.is_none() => {
             Err(AppError::invalid_member("/credential", "is not a secret of the organization"))
         }
         _ => Ok(()),
@@ -269,7 +269,7 @@ fn answer(db: &mut impl Read, found: &Registry) -> Result<Answer<wire::StepRegis
     Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
 }
 
-fn current(db: &mut impl Read, registry: &Registry) -> Result<Option<Version>, AppError> {
+fn current(db: &mut impl Read, registry: &Registry) -> Result<Option<RegistryVersion>, AppError> {
     match &registry.seen.current {
         Some(commit) => Ok(registry_build::version(db, registry.id, commit)?),
         None => Ok(None),

@@ -3,7 +3,7 @@
 use berth_api::log::LogEntry;
 use berth_api::registry as wire;
 use berth_core::access::permit;
-use berth_core::registry::{Build, BuildStatus};
+use berth_core::registry::{RegistryBuild, BuildStatus};
 use berth_store::pagination::From;
 use berth_store::tables::registry_build;
 
@@ -65,7 +65,7 @@ impl App {
     }
 }
 
-fn shown(build: &Build) -> wire::StepRegistryBuild {
+fn shown(build: &RegistryBuild) -> wire::StepRegistryBuild {
     wire::StepRegistryBuild {
         number: build.number,
         status: match build.status {
@@ -81,7 +81,7 @@ fn shown(build: &Build) -> wire::StepRegistryBuild {
     }
 }
 
-fn lines(build: &Build, bytes: &[u8], part: BuildLogPart) -> wire::StepRegistryBuildLog {
+fn lines(build: &RegistryBuild, bytes: &[u8], part: BuildLogPart) -> wire::StepRegistryBuildLog {
     let text = String::from_utf8_lossy(bytes);
     let all: Vec<&str> = text.lines().collect();
     let count = all.len() as u64;

@@ -7,8 +7,8 @@ use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::pipeline::origin;
-use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, Seen};
-use berth_core::secret::Scope;
+use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, RepositorySyncState};
+use berth_core::secret::ScopePath;
 use berth_engine::events::repository_event;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
@@ -86,7 +86,7 @@ impl App {
                 url: new.url,
                 credential: new.credential,
                 poll_seconds: new.poll_seconds.unwrap_or(POLL_SECONDS_DEFAULT),
-                seen: Seen { due_at: Some(tx.now()), ..Seen::default() },
+                seen: RepositorySyncState { due_at: Some(tx.now()), ..RepositorySyncState::default() },
                 version: 1,
                 created_at: tx.now(),
                 updated_at: tx.now(),
@@ -172,7 +172,7 @@ impl App {
                 tx.commit(origin::detach(&pipeline, now))?;
             }
             let gone = Repository {
-                seen: Seen { due_at: None, ..found.seen.clone() },
+                seen: RepositorySyncState { due_at: None, ..found.seen.clone() },
                 version: found.version + 1,
                 updated_at: tx.now(),
                 deleted_at: Some(tx.now()),
@@ -186,7 +186,7 @@ impl App {
         let deleted = deleted.await?;
         // After the commit, so that a failed deletion leaves the mirror in place.
         if let Ok(id) = id {
-            self.services.git.forget(org, id).await;
+            self.services.git.remove_mirror(org, id).await;
         }
         Ok(deleted)
     }
@@ -235,7 +235,7 @@ fn check_free(tx: &mut Tx<'_>, url: &RemoteUrl) -> Result<(), AppError> {
 
 fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), AppError> {
     match name {
-        Some(name) if secret::by_name(tx, name, &Scope::Organization)?.is_none() => {
+        Some(name) if secret::by_name(tx, name, &ScopePath::Organization)?.is_none() => {
             Err(AppError::invalid_member("/credential", "is not a secret of the organization"))
         }
         _ => Ok(()),

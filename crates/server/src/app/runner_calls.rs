@@ -3,13 +3,13 @@
 use berth_api::problem::Code;
 use berth_api::remote as wire;
 use berth_api::runner::SecretText;
-use berth_core::environment::fence::Witness;
+use berth_core::environment::fence::EpochEvidence;
 use berth_core::event::EventKind;
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
 use berth_engine::events::runner_event;
-use berth_engine::{Far, Left, RunnerCaller, exposed};
+use berth_engine::{RemoteCall, PreviousProcess, RunnerCaller, valid_exposed_paths};
 use berth_store::Context;
 use berth_store::tables::{instance, runner};
 
@@ -105,9 +105,9 @@ impl App {
     }
 
     /// Handles the first request of a runner process.
-    pub(crate) async fn runner_hello(&self, far: &Far, said: wire::Hello) -> Result<wire::Welcome, AppError> {
+    pub(crate) async fn runner_hello(&self, far: &RemoteCall, said: wire::Hello) -> Result<wire::Welcome, AppError> {
         check_protocol(said.protocol, &said.version)?;
-        let labels = narrowed(parse_labels(&said.labels)?, &far.who.runner.allowed_labels)?;
+        let labels = narrowed(parse_labels(&said.labels)?, &far.caller.runner.allowed_labels)?;
         if !(1..=SLOTS_MAX).contains(&said.slots) {
             return Err(AppError::invalid_member("/slots", format!("must be from 1 to {SLOTS_MAX}")));
         }
@@ -121,22 +121,22 @@ impl App {
             program,
             boot: said.boot,
             isolation: berth_engine::wire::isolation(said.isolation).to_owned(),
-            exposed: exposed(&said.exposed),
+            exposed: valid_exposed_paths(&said.exposed),
             lost_ms: times.lost_ms(),
         };
         // Before the runner counts as online, so that no work is granted in a lower epoch than it has seen.
         if let Some(seen) = said.epoch {
-            far.hears(Witness::Epoch(seen)).await?;
+            far.handle_epoch_evidence(EpochEvidence::Epoch(seen)).await?;
         }
-        far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
+        far.hello(hello, said.before.map(|it| PreviousProcess { boot: it.boot, begun: it.begun })).await?;
         // Steps may be waiting for its labels.
-        self.services.nudge();
+        self.services.wake_engine();
         let (now, epoch) =
             self.services.store.read(None, |db| Ok::<_, AppError>((db.now(), instance::epoch(db)?))).await?;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         Ok(wire::Welcome {
-            runner_id: far.who.runner.id.to_string(),
-            name: far.who.runner.name.as_ref().map(ToString::to_string).unwrap_or_default(),
+            runner_id: far.caller.runner.id.to_string(),
+            name: far.caller.runner.name.as_ref().map(ToString::to_string).unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             now_ms: now.as_micros() / 1_000,
             self_stop_ms: ms(times.self_stop),

@@ -9,7 +9,7 @@ use berth_core::access::permit;
 use berth_core::event::EventKind;
 use berth_core::id::RunnerId;
 use berth_core::name::Slug;
-use berth_core::runner::{EMBEDDED, Runner, State, TOKEN_S, Times, marked};
+use berth_core::runner::{EMBEDDED, Runner, RunnerStatus, TOKEN_S, RunnerTimeouts, parse_runner_key};
 use berth_core::time::Timestamp;
 use berth_engine::events::runner_event;
 use berth_store::Read;
@@ -178,21 +178,21 @@ struct Shows {
     labels: Option<Vec<String>>,
     isolation: Option<Isolation>,
     exposed: Vec<String>,
-    times: Times,
+    times: RunnerTimeouts,
 }
 
 impl Shows {
     fn one(&self, it: &Runner, running: &[Running], now: Timestamp) -> wire::Runner {
-        let own = running.iter().filter(|step| marked(&step.runner) == Some(it.id));
+        let own = running.iter().filter(|step| parse_runner_key(&step.runner) == Some(it.id));
         wire::Runner {
             id: it.id.to_string(),
             name: it.name.as_ref().map(ToString::to_string),
             state: match it.state(now, &self.times) {
-                State::Pending => wire::RunnerState::Pending,
-                State::Online => wire::RunnerState::Online,
-                State::Draining => wire::RunnerState::Draining,
-                State::Offline => wire::RunnerState::Offline,
-                State::Lost => wire::RunnerState::Lost,
+                RunnerStatus::Pending => wire::RunnerState::Pending,
+                RunnerStatus::Online => wire::RunnerState::Online,
+                RunnerStatus::Draining => wire::RunnerState::Draining,
+                RunnerStatus::Offline => wire::RunnerState::Offline,
+                RunnerStatus::Lost => wire::RunnerState::Lost,
             },
             is_embedded: false,
             labels: it.labels.iter().map(ToString::to_string).collect(),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use berth_api::problem::{Code, Problem};
 use berth_api::secret as wire;
 use berth_core::access::permit;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{PipelineId, SecretId};
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::{SecretName, StageName};
-use berth_core::secret::{MASKED_BYTES_MIN, Scope, Secret, is_maskable};
-use berth_engine::credential::Redacted;
+use berth_core::secret::{MASKED_BYTES_MIN, ScopePath, Secret, is_maskable};
+use berth_engine::credential::RedactedString;
 use berth_engine::limits::SECRETS_PER_ORGANIZATION_MAX;
-use berth_engine::vault::Vault;
+use berth_engine::vault::SecretVault;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
 use berth_store::tables::{pipeline, secret};
@@ -24,7 +24,7 @@ use crate::error::AppError;
 
 pub struct NewSecret {
     pub name: SecretName,
-    pub value: Redacted,
+    pub value: RedactedString,
     pub description: Option<Reason>,
     pub scope: NewScope,
 }
@@ -38,7 +38,7 @@ pub enum NewScope {
 
 /// Changes to a secret. `None` keeps the current value.
 pub struct SecretChange {
-    pub value: Option<Redacted>,
+    pub value: Option<RedactedString>,
     pub description: Option<Reason>,
 }
 
@@ -188,9 +188,9 @@ fn remove(tx: &mut Tx<'_>, found: &Secret) -> Result<(), AppError> {
 
 fn keep_value(
     tx: &mut Tx<'_>,
-    vault: &Arc<Vault>,
+    vault: &Arc<SecretVault>,
     secret: &Secret,
-    value: &Redacted,
+    value: &RedactedString,
 ) -> Result<(), AppError> {
     let sealed = vault.seal(tx, secret, value)?;
     Ok(secret::put_value(tx, secret.id, secret.version, &sealed)?)
@@ -200,9 +200,9 @@ fn find(db: &mut impl Read, key: &str) -> Result<Secret, AppError> {
     secret::find(db, key)?.ok_or_else(|| AppError::not_found("secret"))
 }
 
-fn scope(db: &mut impl Read, asked: NewScope) -> Result<Scope, AppError> {
+fn scope(db: &mut impl Read, asked: NewScope) -> Result<ScopePath, AppError> {
     let (key, stage) = match asked {
-        NewScope::Organization => return Ok(Scope::Organization),
+        NewScope::Organization => return Ok(ScopePath::Organization),
         NewScope::Pipeline(key) => (key, None),
         NewScope::Stage(key, stage) => (key, Some(stage)),
     };
@@ -210,7 +210,7 @@ fn scope(db: &mut impl Read, asked: NewScope) -> Result<Scope, AppError> {
     let found = found.ok_or_else(|| {
         AppError::invalid_member("/scope/pipelineId", "is not a pipeline of this organization")
     })?;
-    let Some(stage) = stage else { return Ok(Scope::Pipeline(found.id)) };
+    let Some(stage) = stage else { return Ok(ScopePath::Pipeline(found.id)) };
     let outline = &found.outline;
     if !outline.stages.iter().chain(&outline.environments).any(|name| name == stage.as_str()) {
         return Err(AppError::invalid_member(
@@ -218,16 +218,16 @@ fn scope(db: &mut impl Read, asked: NewScope) -> Result<Scope, AppError> {
             "is not a stage or environment of the pipeline",
         ));
     }
-    Ok(Scope::Stage(found.id, stage))
+    Ok(ScopePath::Stage(found.id, stage))
 }
 
 fn about(kind: EventKind, secret: &Secret) -> NewEvent {
-    let event = NewEvent::new(kind, Subject::new("secret", secret.id, Some(secret.name.as_str())));
+    let event = NewEvent::new(kind, EventSubject::new("secret", secret.id, Some(secret.name.as_str())));
     let event = NewEvent {
         subjects: event
             .subjects
             .into_iter()
-            .chain(secret.scope.pipeline().map(|pipeline| Subject::new("pipeline", pipeline, None)))
+            .chain(secret.scope.pipeline().map(|pipeline| EventSubject::new("pipeline", pipeline, None)))
             .collect(),
         ..event
     };
@@ -235,7 +235,7 @@ fn about(kind: EventKind, secret: &Secret) -> NewEvent {
 }
 
 /// `value` is the value in the request, checked for warnings.
-fn shown(db: &mut impl Read, secret: &Secret, value: Option<&Redacted>) -> Result<wire::Secret, AppError> {
+fn shown(db: &mut impl Read, secret: &Secret, value: Option<&RedactedString>) -> Result<wire::Secret, AppError> {
     let users = secret::users(db, secret)?;
     let poor = value.is_some_and(|value| !is_maskable(value.reveal()));
     let warning = || wire::SecretWarning {
@@ -245,9 +245,9 @@ fn shown(db: &mut impl Read, secret: &Secret, value: Option<&Redacted>) -> Resul
         ),
     };
     let (kind, stage) = match &secret.scope {
-        Scope::Organization => (wire::ScopeKind::Organization, None),
-        Scope::Pipeline(_) => (wire::ScopeKind::Pipeline, None),
-        Scope::Stage(_, stage) => (wire::ScopeKind::Stage, Some(stage.to_string())),
+        ScopePath::Organization => (wire::ScopeKind::Organization, None),
+        ScopePath::Pipeline(_) => (wire::ScopeKind::Pipeline, None),
+        ScopePath::Stage(_, stage) => (wire::ScopeKind::Stage, Some(stage.to_string())),
     };
     let pipeline_id = secret.scope.pipeline().map(|pipeline| pipeline.to_string());
     Ok(wire::Secret {

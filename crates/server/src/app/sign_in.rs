@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use berth_api::auth as wire;
 use berth_api::problem::Code;
-use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use berth_core::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_store::tables::token::{self, TokenCaller};
 use berth_store::tables::user::{self, Account, User};
 use berth_store::tables::{member, sign_in};
@@ -22,7 +22,7 @@ use crate::limits::LAST_USED_EVERY_S;
 
 pub struct LoginAttempt {
     pub email: Email,
-    pub password: Redacted,
+    pub password: RedactedString,
     pub address: IpAddr,
     /// Cookie of a browser in which an account has logged in before.
     pub known_browser: Option<String>,
@@ -31,7 +31,7 @@ pub struct LoginAttempt {
 
 pub struct SignedIn {
     /// Value of the session cookie.
-    pub secret: Redacted,
+    pub secret: RedactedString,
     /// Value of the cookie that identifies this browser at the next login.
     pub known_browser: String,
     pub me: wire::Me,
@@ -41,7 +41,7 @@ impl App {
     pub async fn log_in(&self, attempt: LoginAttempt) -> Result<SignedIn, AppError> {
         let sent = attempt.known_browser.as_deref();
         let browser =
-            sent.and_then(|sent| self.services.vault.marks().known_browser_id(&attempt.email.key(), sent));
+            sent.and_then(|sent| self.services.vault.keyed_hashes().verify_browser_cookie(&attempt.email.key(), sent));
         let tried = match browser {
             Some(id) => Try::known_browser(id),
             None => Try::new(&attempt.email, attempt.address),
@@ -73,11 +73,11 @@ impl App {
         &self,
         user: &User,
         id: SignInId,
-        secret: Redacted,
+        secret: RedactedString,
         request_id: String,
     ) -> Result<SignedIn, AppError> {
         let principal = principal(user, Via::SignIn { id }, request_id);
-        let known_browser = self.services.vault.marks().known_browser(&user.email.key());
+        let known_browser = self.services.vault.keyed_hashes().new_browser_cookie(&user.email.key());
         Ok(SignedIn { secret, known_browser, me: self.me(&principal).await? })
     }
 
@@ -111,7 +111,7 @@ impl App {
     pub async fn me(&self, who: &Principal) -> Result<wire::Me, AppError> {
         let user = self.user(who.user).await?;
         let csrf_token = match &who.via {
-            Via::SignIn { id } => Some(self.services.vault.marks().csrf_token(&id.to_string())),
+            Via::SignIn { id } => Some(self.services.vault.keyed_hashes().csrf_token(&id.to_string())),
             Via::Token { .. } => None,
         };
         let generated = matches!(user.account, Account::Person { password_is_generated: true, .. });
@@ -246,11 +246,11 @@ pub(super) fn principal(user: &User, via: Via, request_id: String) -> Principal 
 }
 
 pub(super) fn actor(user: &User) -> Actor {
-    Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None }
+    Actor { kind: ActorType::User, id: Some(user.id), name: user.name.to_string(), token: None }
 }
 
 /// Creates a login and the secret for its cookie. The caller has authenticated the user.
-pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, Redacted), AppError> {
+pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, RedactedString), AppError> {
     let secret = make(TokenKind::SignIn);
     let id = SignInId::from_parts(tx.now(), tx.entropy()?);
     sign_in::begin(tx, id, user.id, &hash(secret.reveal()))?;
@@ -263,7 +263,7 @@ pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, R
 /// later.
 pub(super) fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
     if let Some(org) = member::home(tx, user.id)? {
-        let event = NewEvent::new(kind, Subject::new("user", user.id, Some(user.name.as_str())));
+        let event = NewEvent::new(kind, EventSubject::new("user", user.id, Some(user.name.as_str())));
         tx.within(org, |tx| tx.record(event))?;
     }
     Ok(())

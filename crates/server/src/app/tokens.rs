@@ -3,7 +3,7 @@
 use berth_api::problem::Code;
 use berth_api::token as wire;
 use berth_core::access::{Action, permit};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -127,7 +127,7 @@ pub fn issue(
     user: UserId,
     name: DisplayName,
     expires_at: Option<Timestamp>,
-) -> Result<(Token, berth_engine::credential::Redacted), AppError> {
+) -> Result<(Token, berth_engine::credential::RedactedString), AppError> {
     if token::count_of_user(tx, user, tx.now())? >= TOKENS_PER_USER_MAX {
         let text = format!(
             "a user can have at most {TOKENS_PER_USER_MAX} active tokens in an organization; revoke one first"
@@ -157,7 +157,7 @@ fn find(db: &mut impl Read, id: TokenId, own: UserId, all: bool) -> Result<Token
 }
 
 fn about(kind: EventKind, token: &Token) -> NewEvent {
-    NewEvent::new(kind, Subject::new("token", token.id, Some(token.name.as_str())))
+    NewEvent::new(kind, EventSubject::new("token", token.id, Some(token.name.as_str())))
 }
 
 fn shown(token: &Token) -> wire::ApiToken {

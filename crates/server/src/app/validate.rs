@@ -2,11 +2,11 @@
 
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
-use berth_core::pipeline::Definition;
+use berth_core::pipeline::PipelineDefinition;
 use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
-use berth_core::step::Network;
-use berth_definition::{Severity, diagnostics_at, parse, parse_with};
-use berth_engine::definitions::diagnostic;
+use berth_core::step::NetworkAccess;
+use berth_definition::{DiagnosticSeverity, diagnostics_at, parse, parse_with};
+use berth_engine::definitions::diagnostic_to_api;
 use berth_store::tables::{organization, registry, secret};
 
 use super::approvers::unfulfillable;
@@ -31,7 +31,7 @@ impl App {
                 (source, parsed)
             })
             .await?;
-        let types = parsed.definition.as_ref().map(Definition::custom_types).unwrap_or_default();
+        let types = parsed.definition.as_ref().map(PipelineDefinition::custom_types).unwrap_or_default();
         let mut source = source;
         if !types.is_empty() {
             // Parse again with the parameters of the custom step types that the first pass found.
@@ -45,13 +45,13 @@ impl App {
             });
             (source, parsed) = again.await?;
         }
-        let used = parsed.definition.as_ref().map(Definition::secrets_used).unwrap_or_default();
+        let used = parsed.definition.as_ref().map(PipelineDefinition::secrets_used).unwrap_or_default();
         let definition = parsed.definition.clone();
         let org = who.org();
         let missing = self.read(who, move |db| {
             let cut_off = match organization::by_id(db, org)?.map(|it| it.default_network) {
-                Some(Network::None) => definition.as_ref().map(Definition::requests_by_default),
-                Some(Network::Host) | None => None,
+                Some(NetworkAccess::None) => definition.as_ref().map(PipelineDefinition::requests_by_default),
+                Some(NetworkAccess::Host) | None => None,
             };
             let cut_off =
                 cut_off.unwrap_or_default().into_iter().map(|at| (at, CUT_OFF.to_owned())).collect();
@@ -70,7 +70,7 @@ impl App {
         let unknown = self.read(who, move |db| super::webhooks::unknown(db, &told)).await?;
         let valid = parsed.definition.is_some();
         let placed = self.parsing.run(who.org(), move || {
-            let at = |code, found| diagnostics_at(&source, Severity::Warning, code, found);
+            let at = |code, found| diagnostics_at(&source, DiagnosticSeverity::Warning, code, found);
             let found = [
                 ("missing_secret", missing),
                 ("unfulfillable", nobody),
@@ -80,7 +80,7 @@ impl App {
             found.into_iter().flat_map(|(code, found)| at(code, found)).collect::<Vec<_>>()
         });
         parsed.diagnostics.extend(placed.await?);
-        let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect();
+        let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic_to_api).collect();
         Ok(Answer::ok(wire::Validation { valid, diagnostics }))
     }
 }

@@ -6,15 +6,15 @@ use berth_api::pipeline::{PipelineNotification, PipelineWarning};
 use berth_api::problem::Code;
 use berth_api::webhook as wire;
 use berth_core::access::{Action, permit};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::WebhookId;
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
-use berth_core::pipeline::model::Notification;
+use berth_core::pipeline::model::NotificationRule;
 use berth_core::pipeline::state::Pipeline;
-use berth_core::webhook::{Format, Kinds, OLD_SECRET_S, State, Webhook};
-use berth_engine::credential::Redacted;
-use berth_engine::vault::Vault;
+use berth_core::webhook::{PayloadFormat, EventKindFilter, OLD_SECRET_S, WebhookState, Webhook};
+use berth_engine::credential::RedactedString;
+use berth_engine::vault::SecretVault;
 use berth_store::idempotency::OnceKey;
 use berth_store::pagination::From;
 use berth_store::tables::{delivery, webhook};
@@ -29,8 +29,8 @@ use crate::limits::WEBHOOKS_PER_ORGANIZATION_MAX;
 pub struct NewWebhook {
     pub name: Slug,
     pub url: String,
-    pub kinds: Kinds,
-    pub format: Format,
+    pub kinds: EventKindFilter,
+    pub format: PayloadFormat,
     pub is_active: bool,
 }
 
@@ -38,8 +38,8 @@ pub struct NewWebhook {
 pub struct WebhookChange {
     pub name: Option<Slug>,
     pub url: Option<String>,
-    pub kinds: Option<Kinds>,
-    pub format: Option<Format>,
+    pub kinds: Option<EventKindFilter>,
+    pub format: Option<PayloadFormat>,
     pub is_active: Option<bool>,
 }
 
@@ -93,7 +93,7 @@ impl App {
                 url,
                 kinds: new.kinds,
                 format: new.format,
-                state: if new.is_active { State::Active } else { State::Inactive { since: now, why: None } },
+                state: if new.is_active { WebhookState::Active } else { WebhookState::Inactive { since: now, why: None } },
                 version: 1,
                 created_at: now,
                 updated_at: now,
@@ -124,8 +124,8 @@ impl App {
             super::check_version(found.version, expected)?;
             let now = tx.now();
             let state = match (change.is_active, &found.state) {
-                (Some(true), _) => State::Active,
-                (Some(false), State::Active) => State::Inactive { since: now, why: None },
+                (Some(true), _) => WebhookState::Active,
+                (Some(false), WebhookState::Active) => WebhookState::Inactive { since: now, why: None },
                 _ => found.state.clone(),
             };
             let mut next = Webhook {
@@ -217,10 +217,10 @@ fn check_free(tx: &mut Tx<'_>, name: &Slug) -> Result<(), AppError> {
 
 fn keep_secret(
     tx: &mut Tx<'_>,
-    vault: &Arc<Vault>,
+    vault: &Arc<SecretVault>,
     id: WebhookId,
     version: i64,
-    secret: &Redacted,
+    secret: &RedactedString,
 ) -> Result<(), AppError> {
     let sealed = vault.seal_signing(tx, id, version, secret)?;
     let old_until = tx.now().plus_seconds(OLD_SECRET_S);
@@ -236,7 +236,7 @@ fn keep_position(tx: &mut Tx<'_>, id: WebhookId, read: i64) -> Result<(), AppErr
 
 /// Leaves out the URL, because part of it may be a secret.
 fn about(kind: EventKind, webhook: &Webhook) -> NewEvent {
-    let subject = Subject::new("webhook", webhook.id, Some(webhook.name.as_str()));
+    let subject = EventSubject::new("webhook", webhook.id, Some(webhook.name.as_str()));
     let kinds = serde_json::to_value(&webhook.kinds).unwrap_or_default();
     NewEvent::new(kind, subject).with("kinds", kinds).with("format", webhook.format.as_str())
 }
@@ -251,7 +251,7 @@ fn answer(db: &mut impl Read, found: &Webhook, whole: bool) -> Result<Answer<wir
 fn with_secret(
     db: &mut impl Read,
     found: &Webhook,
-    secret: &Redacted,
+    secret: &RedactedString,
 ) -> Result<wire::WebhookWithSecret, AppError> {
     let record = shown(db, found, true)?;
     Ok(wire::WebhookWithSecret { record, secret: Some(secret.reveal().to_owned()) })
@@ -262,8 +262,8 @@ fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Web
     let cursor = webhook::cursor(db, webhook.id)?;
     let old = webhook::secrets(db, webhook.id)?.into_iter().filter_map(|secret| secret.valid_until).max();
     let deactivated = match &webhook.state {
-        State::Active => None,
-        State::Inactive { since, why } => {
+        WebhookState::Active => None,
+        WebhookState::Inactive { since, why } => {
             Some(wire::WebhookDeactivated { at: since.to_string(), reason: why.clone() })
         }
     };
@@ -273,8 +273,8 @@ fn shown(db: &mut impl Read, webhook: &Webhook, whole: bool) -> Result<wire::Web
         url: if whole { webhook.url.clone() } else { origin(&webhook.url) },
         kinds: webhook.kinds.as_slice().to_vec(),
         format: match webhook.format {
-            Format::Standard => wire::WebhookFormat::Standard,
-            Format::Slack => wire::WebhookFormat::Slack,
+            PayloadFormat::Standard => wire::WebhookFormat::Standard,
+            PayloadFormat::Slack => wire::WebhookFormat::Slack,
         },
         is_active: webhook.state.is_active(),
         deactivated,
@@ -317,7 +317,7 @@ pub(super) fn named_by(
 /// Returns the missing webhooks that a definition refers to, as pairs of JSON pointer and message.
 pub(super) fn unknown(
     db: &mut impl Read,
-    notifications: &[Notification],
+    notifications: &[NotificationRule],
 ) -> Result<Vec<(String, String)>, AppError> {
     let mut unknown = Vec::new();
     for (index, it) in notifications.iter().enumerate() {

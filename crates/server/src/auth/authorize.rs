@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use berth_api::problem::Code;
-use berth_core::access::{Action, Permit, Role};
-use berth_core::event::{Actor, ActorKind};
+use berth_core::access::{Action, ActionPermit, Role};
+use berth_core::event::{Actor, ActorType};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
@@ -43,7 +43,7 @@ pub struct Membership {
 
 impl Principal {
     pub fn actor(&self) -> Actor {
-        let kind = if self.is_service { ActorKind::Service } else { ActorKind::User };
+        let kind = if self.is_service { ActorType::Service } else { ActorType::User };
         Actor { kind, id: Some(self.user), name: self.name.to_string(), token: self.token() }
     }
 
@@ -152,7 +152,7 @@ impl Grant {
     }
 
     /// Fails if a route was registered for a different action than its handler requires.
-    pub fn typed<P: Permit>(self) -> Result<Authorized<P>, AppError> {
+    pub fn typed<P: ActionPermit>(self) -> Result<Authorized<P>, AppError> {
         if self.action != P::ACTION {
             return Err(AppError::bug(format!("route for {} asks for {}", self.action, P::ACTION)));
         }
@@ -183,7 +183,7 @@ impl<P> Authorized<P> {
     }
 
     /// Proof for a second action of the same request.
-    pub fn also<Q: Permit>(&self) -> Result<Authorized<Q>, AppError> {
+    pub fn also<Q: ActionPermit>(&self) -> Result<Authorized<Q>, AppError> {
         authorize(&self.principal, Q::ACTION, Resource::Organization(&self.membership))?.typed()
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use berth_engine::admission::Admission;
-use berth_engine::credential::{Redacted, random_base62};
+use berth_engine::admission::AdmissionControl;
+use berth_engine::credential::{RedactedString, random_base62};
 
 use crate::error::AppError;
 use crate::limits::{
@@ -69,25 +69,25 @@ impl Default for PasswordCost {
 pub struct Passwords {
     cost: PasswordCost,
     /// Separate from hashing, so that logins do not wait for new accounts.
-    verifying: Admission<()>,
-    making: Admission<()>,
+    verifying: AdmissionControl<()>,
+    making: AdmissionControl<()>,
     /// Verified when the account does not exist, so that both cases take the same time.
     decoy: Arc<OnceLock<String>>,
 }
 
 impl Passwords {
     pub fn new(cost: PasswordCost) -> Self {
-        let gate = || Admission::new(PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX);
+        let gate = || AdmissionControl::new(PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX);
         Self { cost, verifying: gate(), making: gate(), decoy: Arc::default() }
     }
 
-    pub async fn hash(&self, password: Redacted) -> Result<String, AppError> {
+    pub async fn hash(&self, password: RedactedString) -> Result<String, AppError> {
         let cost = self.cost;
         Ok(self.making.run((), move || hash(&password, cost)).await?)
     }
 
     /// `stored` is the account's hash, or `None` if there is no such account.
-    pub async fn verify(&self, password: Redacted, stored: Option<String>) -> Result<bool, AppError> {
+    pub async fn verify(&self, password: RedactedString, stored: Option<String>) -> Result<bool, AppError> {
         let exists = stored.is_some();
         let (decoy, cost) = (self.decoy.clone(), self.cost);
         let matches = self
@@ -101,16 +101,16 @@ impl Passwords {
     }
 }
 
-pub fn generate() -> Redacted {
-    Redacted::new(random_base62(GENERATED_CHARS))
+pub fn generate() -> RedactedString {
+    RedactedString::new(random_base62(GENERATED_CHARS))
 }
 
-pub fn hash(password: &Redacted, cost: PasswordCost) -> String {
+pub fn hash(password: &RedactedString, cost: PasswordCost) -> String {
     let hashed = hasher(cost).hash_password(password.reveal().as_bytes());
     hashed.unwrap_or_else(|_| unreachable!("the parameters are constants and valid")).to_string()
 }
 
-fn verify(password: &Redacted, stored: &str) -> bool {
+fn verify(password: &RedactedString, stored: &str) -> bool {
     PasswordHash::new(stored).is_ok_and(|parsed| {
         hasher(PasswordCost::default()).verify_password(password.reveal().as_bytes(), &parsed).is_ok()
     })

@@ -5,7 +5,7 @@
 
 use aws_lc_rs::digest;
 
-use berth_engine::credential::{BASE62, Redacted, random_base62};
+use berth_engine::credential::{BASE62, RedactedString, random_base62};
 
 const RANDOM_CHARS: usize = 30;
 const CHECKSUM_CHARS: usize = 6;
@@ -40,12 +40,12 @@ impl TokenKind {
     }
 }
 
-pub fn make(kind: TokenKind) -> Redacted {
+pub fn make(kind: TokenKind) -> RedactedString {
     // 43 characters are 256 bits for a cookie; 30 are enough for a token that users copy.
     let chars = if kind == TokenKind::SignIn { 43 } else { RANDOM_CHARS };
     let body = format!("{}{}", kind.prefix(), random_base62(chars));
     let sum = checksum(&body);
-    Redacted::new(body + &sum)
+    RedactedString::new(body + &sum)
 }
 
 /// Whether a text has the format and checksum of a token of this kind. Does not check its validity.
@@ -67,7 +67,7 @@ pub fn hash(token: &str) -> Vec<u8> {
 }
 
 /// The first characters of a token, for display.
-pub fn shown_prefix(token: &Redacted) -> String {
+pub fn shown_prefix(token: &RedactedString) -> String {
     token.reveal().chars().take(TokenKind::Api.prefix().len() + PREFIX_RANDOM_CHARS).collect()
 }
 

@@ -48,7 +48,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
         let bytes = read(request).await?;
         let body = parse(&bytes)?;
         let once = key.zip(caller).map(|(key, caller)| {
-            let marks = app.services.vault.marks();
+            let marks = app.services.vault.keyed_hashes();
             // Only the hash is stored, since it is only compared. Clients may use sensitive values as keys.
             let key = hex(&marks.request_hash(key.as_bytes()));
             OnceKey::new(&caller, &operation, &key, marks.request_hash(&bytes))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use berth_api::problem::{Code, Problem};
-use berth_core::access::Permit;
-use berth_engine::{Far, RunnerCaller};
+use berth_core::access::ActionPermit;
+use berth_engine::{RemoteCall, RunnerCaller};
 use http::Method;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
@@ -115,7 +115,7 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
     {
         check_same_origin(app, headers)?;
         let sent = headers.get("x-berth-csrf").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !app.services.vault.marks().is_csrf_token(&id.to_string(), sent) {
+        if !app.services.vault.keyed_hashes().is_csrf_token(&id.to_string(), sent) {
             let text = "a change made with a cookie needs the header X-Berth-CSRF with the csrfToken of GET /api/v1/me";
             return Err(AppError::new(Code::Forbidden, text));
         }
@@ -208,7 +208,7 @@ pub(super) fn origin(extensions: &http::Extensions) -> Result<&Origin, AppError>
 /// Extractor for the proof of authorization that a use case requires.
 pub(super) struct Allowed<P>(pub(super) Authorized<P>);
 
-impl<P: Permit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
+impl<P: ActionPermit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
@@ -230,7 +230,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 /// Extractor for an authenticated runner.
-pub(super) struct RunnerRequest(pub(super) Far);
+pub(super) struct RunnerRequest(pub(super) RemoteCall);
 
 impl FromRequestParts<Arc<App>> for RunnerRequest {
     type Rejection = AppError;
@@ -238,6 +238,6 @@ impl FromRequestParts<Arc<App>> for RunnerRequest {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, AppError> {
         let who = parts.extensions.get::<RunnerCaller>().cloned();
         let who = who.ok_or_else(|| AppError::bug("a route of runners without a guard"))?;
-        Ok(Self(Far { services: app.services.clone(), who }))
+        Ok(Self(RemoteCall { services: app.services.clone(), caller: who }))
     }
 }

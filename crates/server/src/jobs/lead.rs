@@ -101,7 +101,7 @@ async fn take(jobs: &Jobs) -> Result<bool, AppError> {
 pub(super) async fn listen(services: Arc<Services>) {
     let Some(mut nudged) = services.store.nudged() else { return };
     while let Some(Ok(())) = services.shutdown.run_until_cancelled(nudged.changed()).await {
-        services.nudge();
+        services.wake_engine();
         // Debounce: commits of a short period are handled together.
         services.shutdown.run_until_cancelled(tokio::time::sleep(LISTEN_PAUSE)).await;
     }

@@ -29,14 +29,14 @@ impl Job for SealLogs {
     }
 
     async fn wait(&self) {
-        self.0.logs.has_ended().await;
+        self.0.logs.wait_for_ended().await;
         tokio::time::sleep(SEAL_PAUSE).await;
     }
 }
 
 async fn seal_left(services: &Services) -> Result<(), AppError> {
     let logs = services.logs.clone();
-    let found = tokio::task::spawn_blocking(move || logs.unsealed()).await;
+    let found = tokio::task::spawn_blocking(move || logs.list_unsealed()).await;
     let found = found.map_err(|_| AppError::bug("looking for logs broke"))?;
     for key in found.map_err(|error| AppError::bug(error.to_string()))? {
         let read = services.store.read(Some(key.org), move |db| {

@@ -39,7 +39,7 @@ impl Job for StopDeployments {
 }
 
 pub(super) async fn stop(services: &Services) -> Result<(), AppError> {
-    berth_engine::cancel_told(services).await?;
+    berth_engine::propagate_cancellations(services).await?;
     Ok(berth_engine::reap(services).await?)
 }
 
@@ -61,7 +61,7 @@ impl Job for StartDeployments {
     async fn turn(&self) -> Result<Turn, AppError> {
         self.nudges.clear().await;
         let services = &self.services;
-        berth_engine::gates::pass_time(services).await?;
+        berth_engine::gates::process_due_gates(services).await?;
         berth_engine::recount(services).await?;
         drop(berth_engine::begin_environment_deployments(services).await?);
         drop(berth_engine::begin_stage_deployments(services).await?);
@@ -76,7 +76,7 @@ impl Job for StartDeployments {
 
 /// Starts deployments and waits for them, for tests.
 pub(super) async fn start_and_wait(services: &Arc<Services>) -> Result<(), AppError> {
-    berth_engine::gates::pass_time(services).await?;
+    berth_engine::gates::process_due_gates(services).await?;
     finished(berth_engine::begin_environment_deployments(services).await?).await?;
     finished(berth_engine::begin_stage_deployments(services).await?).await?;
     Ok(berth_engine::enter_stages(services).await?)
@@ -94,7 +94,7 @@ struct Nudges(Mutex<watch::Receiver<()>>);
 
 impl Nudges {
     fn of(services: &Services) -> Self {
-        Self(Mutex::new(services.engine.nudges()))
+        Self(Mutex::new(services.engine.subscribe_wakes()))
     }
 
     async fn clear(&self) {

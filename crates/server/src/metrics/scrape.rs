@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use berth_core::runner::State;
+use berth_core::runner::RunnerStatus;
 use berth_store::commit_stats::{BOUNDS_US, Counted};
 use berth_store::tables::gauges;
 use berth_store::tables::gauges::InstanceGauges;
@@ -20,12 +20,12 @@ use crate::error::AppError;
 use crate::jobs::Jobs;
 
 /// All states, so that a state without runners is exported as 0.
-const RUNNER_STATES: [(State, &str); 5] = [
-    (State::Pending, "pending"),
-    (State::Online, "online"),
-    (State::Draining, "draining"),
-    (State::Offline, "offline"),
-    (State::Lost, "lost"),
+const RUNNER_STATES: [(RunnerStatus, &str); 5] = [
+    (RunnerStatus::Pending, "pending"),
+    (RunnerStatus::Online, "online"),
+    (RunnerStatus::Draining, "draining"),
+    (RunnerStatus::Offline, "offline"),
+    (RunnerStatus::Lost, "lost"),
 ];
 
 /// Renders the metrics in the OpenMetrics text format.

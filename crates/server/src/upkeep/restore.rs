@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use berth_core::id::OrgId;
-use berth_engine::vault::{Vault, WhenMissing, is_being_rotated};
+use berth_engine::vault::{SecretVault, WhenMissing, is_being_rotated};
 use berth_store::Store;
 use berth_store::admin::read_only::ReadOnly;
 use berth_store::audit::Head;
@@ -77,7 +77,7 @@ fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<Restored, UpkeepEr
     let database = staging.join(DATABASE);
     let mut store = Store::open_sqlite(&database)?;
     // Check the key and the audit log before any change.
-    let vault = Vault::open(&store, key, WhenMissing::Refuse)?;
+    let vault = SecretVault::open(&store, key, WhenMissing::Refuse)?;
     let secrets = vault.check_sample(&store)?;
     let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &heads(&manifest))?;
     let settled = settle(&mut store, given)?;

@@ -3,12 +3,12 @@
 //! The epoch is raised, so that new fences are higher than any issued before. Sessions and tickets end, running
 //! attempts become unknown, and pipelines and webhooks stay stopped until an admin resumes them.
 
-use berth_core::environment::restored::restored;
-use berth_core::event::{Actor, EventKind, NewEvent, Subject};
+use berth_core::environment::restored::reset_after_restore;
+use berth_core::event::{Actor, EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, PipelineId, WebhookId};
 use berth_core::name::Reason;
 use berth_core::pipeline::state;
-use berth_core::webhook::{State, Webhook};
+use berth_core::webhook::{WebhookState, Webhook};
 use berth_engine;
 use berth_store::tables::{environment, organization, pipeline, webhook};
 use berth_store::{Context, Store};
@@ -86,7 +86,7 @@ fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usiz
             *seen += 1;
             let was_held = store.transact_blocking(Context::system(Some(org)), move |tx| {
                 let Some(lock) = environment::by_id(tx, id)? else { return Ok(false) };
-                let decision = restored(&lock, &tx.moment()?);
+                let decision = reset_after_restore(&lock, &tx.moment()?);
                 tx.commit(decision)?;
                 Ok::<_, AppError>(lock.session.is_some())
             })?;
@@ -107,14 +107,14 @@ fn silence_webhooks(store: &Store) -> Result<usize, AppError> {
         after = last.to_string();
         for (org, id) in page {
             let was_active = store.transact_blocking(Context::system(Some(org)), move |tx| {
-                let Some(found) = webhook::by_id(tx, id)?.filter(|it| it.state == State::Active) else {
+                let Some(found) = webhook::by_id(tx, id)?.filter(|it| it.state == WebhookState::Active) else {
                     return Ok(false);
                 };
                 let now = tx.now();
-                let state = State::Inactive { since: now, why: Some(WHY.to_owned()) };
+                let state = WebhookState::Inactive { since: now, why: Some(WHY.to_owned()) };
                 let next = Webhook { state, version: found.version + 1, updated_at: now, ..found };
                 webhook::put(tx, &next)?;
-                let subject = Subject::new("webhook", next.id, Some(next.name.as_str()));
+                let subject = EventSubject::new("webhook", next.id, Some(next.name.as_str()));
                 tx.record(NewEvent::new(EventKind::WebhookDeactivated, subject).with("reason", WHY))?;
                 Ok::<_, AppError>(true)
             })?;

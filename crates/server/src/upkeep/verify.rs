@@ -6,7 +6,7 @@ use std::path::Path;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use berth_core::id::OrgId;
-use berth_engine::artifacts::Artifacts;
+use berth_engine::artifacts::ArtifactStore;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
 use berth_store::admin::integrity::{self, Looked};
 use berth_store::admin::read_only::ReadOnly;
@@ -59,8 +59,8 @@ pub fn verify(
         found.note(error.to_string());
     }
     let files = Files {
-        logs: LogStore::shared(data_dir.join("logs")),
-        artifacts: Artifacts::new(data_dir.join("artifacts")),
+        logs: LogStore::new_shared(data_dir.join("logs")),
+        artifacts: ArtifactStore::new(data_dir.join("artifacts")),
     };
     let (mut after, mut seen) = (None, BTreeSet::new());
     loop {
@@ -102,7 +102,7 @@ pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<Verif
 
 struct Files {
     logs: LogStore,
-    artifacts: Artifacts,
+    artifacts: ArtifactStore,
 }
 
 /// Verifies the hash chain of an organization's audit log; false if it has a problem.
@@ -178,7 +178,7 @@ fn check_log(logs: &LogStore, key: &LogKey) -> Result<Option<&'static str>, LogE
         at += bytes.len() as u64;
     }
     let is_other = |sha256: [u8; 32]| digest.finish().as_ref() != sha256;
-    Ok(log.sealed().and_then(|sealed| is_other(sealed.sha256).then_some("it has another digest")))
+    Ok(log.seal().and_then(|sealed| is_other(sealed.sha256).then_some("it has another digest")))
 }
 
 fn artifacts(

@@ -1,6 +1,6 @@
 //! Creates finished analyses through the rules, without running an analyser.
 
-use berth_core::analysis::{Analysis, Answer, NewAnalysis, NewPullRequest, SuggestedFix, pull};
+use berth_core::analysis::{Analysis, AnalysisOutput, NewAnalysis, NewAnalysisPullRequest, SuggestedFix, pull};
 use berth_core::event::Actor;
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::StepId;
@@ -44,7 +44,7 @@ pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
         let queued = tx.commit(Analysis::request(new, now))?;
         let running = tx.commit(queued.begin(now).unwrap())?;
         let summary = "Make deploy.sh executable @everyone".to_owned();
-        let answer = Answer {
+        let answer = AnalysisOutput {
             analyser: "rules".into(),
             fingerprint: failure.fingerprint,
             result: json!({
@@ -67,9 +67,9 @@ pub(crate) async fn proposed_in_vain(world: &World, id: &str) {
     let (org, id) = (history::org(world).await, id.parse().unwrap());
     let failed = world.app.store().transact(Context::system(Some(org)), move |tx| {
         let (now, found) = (tx.now(), analysis::by_id(tx, id)?.unwrap());
-        let new = NewPullRequest { branch: "berth/fix-0".into(), asked_by: Actor::system() };
-        let asked = tx.commit(pull::ask(&found, None, None, new, now).unwrap())?;
-        tx.commit(pull::failed(&asked, "the forge was away".into(), now)).map(drop)
+        let new = NewAnalysisPullRequest { branch: "berth/fix-0".into(), asked_by: Actor::system() };
+        let asked = tx.commit(pull::request(&found, None, None, new, now).unwrap())?;
+        tx.commit(pull::mark_failed(&asked, "the forge was away".into(), now)).map(drop)
     });
     failed.await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_engine::Embedded;
+use berth_engine::EmbeddedLink;
 use berth_runner::{Confinement, RunnerOptions, SandboxMode, StepRunner};
 use berth_server::app::App;
 use berth_server::jobs;
@@ -34,7 +34,7 @@ impl AtWork {
 
 /// A runner without a sandbox, for tests that do not test isolation.
 pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> StepRunner {
-    let link = Arc::new(Embedded::new(app.services().clone()));
+    let link = Arc::new(EmbeddedLink::new(app.services().clone()));
     let confinement = Confinement::choose(SandboxMode::Off, &[], &[]).unwrap();
     let settings = RunnerOptions {
         labels: vec!["linux".into()],

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, RepositoryId};
-use berth_core::repository::{RemoteUrl, Repository, Seen};
+use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_engine::limits::DEFINITIONS_AT_ONCE;
 use berth_server::jobs;
 use berth_store::tables::{attempt, repository};
@@ -82,14 +82,14 @@ async fn add_due(world: &World, org: OrgId, urls: Vec<RemoteUrl>) -> RepositoryI
                 url,
                 credential: None,
                 poll_seconds: POLL_S.cast_signed(),
-                seen: Seen { due_at: Some(now), ..Seen::default() },
+                seen: RepositorySyncState { due_at: Some(now), ..RepositorySyncState::default() },
                 version: 1,
                 created_at: now,
                 updated_at: now,
                 deleted_at: None,
             };
             repository::put(tx, &made)?;
-            tx.record(NewEvent::new(EventKind::RepositoryCreated, Subject::new("repository", id, None)))?;
+            tx.record(NewEvent::new(EventKind::RepositoryCreated, EventSubject::new("repository", id, None)))?;
             last = Some(id);
         }
         Ok::<_, StoreError>(last.unwrap())

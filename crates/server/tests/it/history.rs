@@ -1,6 +1,6 @@
 //! Export and verification of the audit log.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::OrgId;
 use berth_store::audit::{Head, export};
 use berth_store::{Context, StoreError};
@@ -19,7 +19,7 @@ pub(crate) async fn org(world: &World) -> OrgId {
 pub(crate) async fn record(world: &World, org: OrgId, count: i64) {
     let recorded = world.app.store().transact(Context::system(Some(org)), move |tx| {
         for number in 0..count {
-            let event = NewEvent::new(EventKind::AccessDenied, Subject::new("user", number, Some("ü\u{7}")));
+            let event = NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, Some("ü\u{7}")));
             tx.record(event.with("path", "/x").with("list", json!([{"b": 1, "a": null}])))?;
         }
         Ok::<_, StoreError>(())

@@ -263,7 +263,7 @@ async fn expired(world: &World) -> String {
         };
         token::insert(tx, &record, &hashed)?;
         let kind = berth_core::event::EventKind::TokenCreated;
-        let subject = berth_core::event::Subject::new("token", record.id, None);
+        let subject = berth_core::event::EventSubject::new("token", record.id, None);
         tx.record(berth_core::event::NewEvent::new(kind, subject))?;
         Ok::<_, StoreError>(())
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_core::id::{OrgId, PipelineId};
 use berth_core::pipeline::grammar::{SecretName, StageName};
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_engine::vault::KeyError;
 use berth_store::Context;
 use berth_store::tables::secret;
@@ -37,7 +37,7 @@ async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Optio
         let Some(found) = secret::nearest(tx, &name, pipeline, Some(&stage))? else { return Ok(None) };
         vault.reveal(tx, &found, found.version).map(Some)
     });
-    let value: Result<Option<Redacted>, KeyError> = read.await;
+    let value: Result<Option<RedactedString>, KeyError> = read.await;
     value.map(|value| value.map(|value| value.reveal().to_owned())).map_err(|error| error.to_string())
 }
 

@@ -1,6 +1,6 @@
 //! Writes steps and attempts directly into the database, in the form that the engine leaves them.
 
-use berth_core::deployment::run::{StageKind, StageRun, StageStatus};
+use berth_core::deployment::run::{StageType, StageRun, StageRunStatus};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::time::Timestamp;
 use berth_engine::logs::{LogKey, LogStream};
@@ -23,8 +23,8 @@ impl Steps {
         db.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         let stages = ["staging", "production"].map(|name| StageRun {
             name: name.to_owned(),
-            kind: StageKind::Stage,
-            status: StageStatus::Running,
+            kind: StageType::Stage,
+            status: StageRunStatus::Running,
             tries: 1,
             started_at: None,
             finished_at: None,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Acquire, Link};
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel::cancel;
-use berth_core::environment::claim::{Claim, Claimed, claim};
-use berth_core::environment::{Condition, SessionStatus, State, TicketCause, TicketStatus, Wish};
+use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
+use berth_core::environment::{EnvironmentCondition, SessionState, EnvironmentStatus, TicketCause, TicketState, ClaimTerms};
 use berth_core::id::{DeploymentId, OrgId};
-use berth_engine::Embedded;
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::EmbeddedLink;
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::jobs;
@@ -28,8 +28,8 @@ use super::yard::{Yard, holder, opened};
 const HANG: &str = "  steps:\n    - {name: Deploy, type: dummy, on_lost: fail, params: {outcome: hang}}\n";
 const QUICK: &str = "  steps:\n    - {name: Deploy, type: dummy}\n";
 
-fn wish(ttl_seconds: Option<i64>) -> Wish {
-    Wish { ttl_seconds, ..Wish::default() }
+fn wish(ttl_seconds: Option<i64>) -> ClaimTerms {
+    ClaimTerms { ttl_seconds, ..ClaimTerms::default() }
 }
 
 #[tokio::test]
@@ -39,17 +39,17 @@ async fn sweep_expires_a_session_and_grants_the_next_ticket() {
     yard.pipeline(&world, "shop", QUICK).await;
     let running = yard.go_to_work();
     let by = yard.ada.clone();
-    let first = Claim { by: by.clone(), token: None, wish: wish(Some(1)), wait_seconds: None };
+    let first = ClaimCommand { by: by.clone(), token: None, terms: wish(Some(1)), wait_seconds: None };
     let session = yard.decide("shop", move |lock, moment| claim(lock, &first, moment)).await;
     let session = opened(session.unwrap()).session;
-    let second = Claim { by, token: None, wish: wish(None), wait_seconds: Some(60) };
+    let second = ClaimCommand { by, token: None, terms: wish(None), wait_seconds: Some(60) };
     yard.decide("shop", move |lock, moment| claim(lock, &second, moment)).await.unwrap();
 
     let ended = yard.hear(&["session_expired"]).await;
     let late = ended.occurred_at.as_micros() - session.expires_at.unwrap().as_micros();
     assert!((0..2_000_000).contains(&late), "{late} µs late");
     yard.hear(&["ticket_granted"]).await;
-    assert_eq!(yard.session(session.id).await.status(), SessionStatus::Expired);
+    assert_eq!(yard.session(session.id).await.status(), SessionState::Expired);
     assert!(yard.lock("shop").await.session.is_some_and(|next| next.id != session.id));
     expect![[r#"
         session_claimed
@@ -73,11 +73,11 @@ async fn sweep_removes_the_ticket_of_a_revoked_token() {
     let token = made.body["data"]["id"].as_str().unwrap().to_owned();
 
     let by = yard.ada.clone();
-    let hold = Claim { by: by.clone(), token: None, wish: wish(None), wait_seconds: None };
+    let hold = ClaimCommand { by: by.clone(), token: None, terms: wish(None), wait_seconds: None };
     yard.decide("shop", move |lock, moment| claim(lock, &hold, moment)).await.unwrap();
-    let wait = Claim { by, token: Some(token.parse().unwrap()), wish: wish(None), wait_seconds: Some(3_600) };
+    let wait = ClaimCommand { by, token: Some(token.parse().unwrap()), terms: wish(None), wait_seconds: Some(3_600) };
     let waits = yard.decide("shop", move |lock, moment| claim(lock, &wait, moment)).await.unwrap();
-    let Claimed::Ticket(waiting) = waits else { panic!("{waits:?}") };
+    let ClaimOutcome::Ticket(waiting) = waits else { panic!("{waits:?}") };
     jobs::tick(yard.app.jobs()).await.unwrap();
     assert_eq!(yard.lock("shop").await.tickets.len(), 1);
 
@@ -86,7 +86,7 @@ async fn sweep_removes_the_ticket_of_a_revoked_token() {
     jobs::tick(yard.app.jobs()).await.unwrap();
     let found = yard.app.store().read(Some(yard.org), move |db| ticket::by_id(db, waiting.id)).await;
     let status = found.unwrap().unwrap().status;
-    assert!(matches!(status, TicketStatus::Cancelled { cause: TicketCause::Revoked, .. }), "{status:?}");
+    assert!(matches!(status, TicketState::Cancelled { cause: TicketCause::Revoked, .. }), "{status:?}");
     assert_eq!(yard.lock("shop").await.environment.agenda.due_at, None);
 }
 
@@ -96,18 +96,18 @@ async fn sweep_does_not_repeat_for_an_environment_without_due_work() {
     let yard = Yard::new(&world).await;
     yard.pipeline(&world, "shop", QUICK).await;
     let by = yard.ada.clone();
-    let hold = Claim { by: by.clone(), token: None, wish: wish(None), wait_seconds: None };
+    let hold = ClaimCommand { by: by.clone(), token: None, terms: wish(None), wait_seconds: None };
     yard.decide("shop", move |lock, moment| claim(lock, &hold, moment)).await.unwrap();
-    let wait = Claim { by: by.clone(), token: None, wish: wish(None), wait_seconds: Some(3_600) };
+    let wait = ClaimCommand { by: by.clone(), token: None, terms: wish(None), wait_seconds: Some(3_600) };
     yard.decide("shop", move |lock, moment| claim(lock, &wait, moment)).await.unwrap();
     let before = yard.lock("shop").await;
 
     let ada = by.id;
     yard.transact(move |tx| environment::hasten_lines_of(tx, ada)).await;
     assert!(yard.lock("shop").await.environment.agenda.due_at < before.environment.agenda.due_at);
-    let refused = Claim { by, token: None, wish: wish(None), wait_seconds: None };
+    let refused = ClaimCommand { by, token: None, terms: wish(None), wait_seconds: None };
     let refused = yard.decide("shop", move |lock, moment| claim(lock, &refused, moment)).await;
-    assert!(matches!(refused, Err(Refusal::EnvironmentLocked(_))), "{refused:?}");
+    assert!(matches!(refused, Err(CommandRefusal::EnvironmentLocked(_))), "{refused:?}");
 
     jobs::tick(yard.app.jobs()).await.unwrap();
     assert_eq!(yard.lock("shop").await, before);
@@ -165,7 +165,7 @@ async fn dummy_steps_follow_their_params() {
     }
     let environment = yard.lock("all").await.environment;
     assert_eq!(environment.deployed_commit.unwrap().as_str(), "4f2a1c9");
-    assert_eq!(environment.condition, Condition::Dirty);
+    assert_eq!(environment.condition, EnvironmentCondition::Dirty);
     running.end().await;
 }
 
@@ -183,7 +183,7 @@ async fn cancelled_deployment_ends_once_its_step_has_stopped() {
     yard.decide("shop", move |lock, moment| cancel(lock, &found, by, None, moment)).await.unwrap();
     assert_eq!(yard.outcome(id).await, "cancelling");
     assert_eq!(yard.end_of(id).await, "cancelled");
-    assert_eq!(yard.lock("shop").await.environment.condition, Condition::Dirty);
+    assert_eq!(yard.lock("shop").await.environment.condition, EnvironmentCondition::Dirty);
     running.end().await;
 }
 
@@ -218,11 +218,11 @@ async fn takeover_starts_new_work_once_the_old_has_stopped() {
     yard.hear(&["deployment_started"]).await;
     yard.begun().await;
     let opened = yard.take_over("shop").await;
-    assert_eq!(yard.lock("shop").await.state(), State::Contested);
+    assert_eq!(yard.lock("shop").await.state(), EnvironmentStatus::Contested);
 
     yard.hear(&["environment_drained"]).await;
     yard.hear(&["deployment_started"]).await;
-    assert_eq!(yard.lock("shop").await.state(), State::Dirty);
+    assert_eq!(yard.lock("shop").await.state(), EnvironmentStatus::Dirty);
     let drain = yard.session(opened.session.id).await.drain.unwrap();
     let took = drain.completed_at.unwrap().as_micros() - opened.session.claimed_at.as_micros();
     assert!(took >= 2_000_000, "the old work took {took} µs to stop");
@@ -283,7 +283,7 @@ async fn shutdown_interrupts_running_steps() {
     assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
     let outcome = yard.outcome(id).await;
     assert_eq!(outcome, "lost: its runner was lost; the outcome is unknown");
-    assert_eq!(yard.lock("shop").await.state(), State::Unknown);
+    assert_eq!(yard.lock("shop").await.state(), EnvironmentStatus::Unknown);
 }
 
 /// Simulates a crash: drops the runtime and everything that runs in it.
@@ -297,7 +297,7 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
         jobs::tick(yard.app.jobs()).await.unwrap();
         let app = yard.app.clone();
         let granted = tokio::task::spawn_blocking(move || {
-            let link = Embedded::new(app.services().clone());
+            let link = EmbeddedLink::new(app.services().clone());
             let boot = link.boot().to_owned();
             let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec![] };
             link.acquire(&asked, Duration::ZERO).unwrap().len()
@@ -312,7 +312,7 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
 
 fn opened_again(path: &Path) -> App {
     let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
-    let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+    let vault = SecretVault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
     let config = Config::local(([127, 0, 0, 1], 8080).into());
     App::new(store, vault, Config { data_dir: path.to_owned(), ..config }, CancellationToken::new())
 }
@@ -330,7 +330,7 @@ fn crash_loses_running_attempts_and_the_next_deployment_starts() {
         let running = yard.go_to_work();
         let lost = yard.end_of(id).await;
         assert_eq!(lost, "lost: its runner was lost; the outcome is unknown");
-        assert_eq!(yard.lock("shop").await.state(), State::Unknown);
+        assert_eq!(yard.lock("shop").await.state(), EnvironmentStatus::Unknown);
         let next = yard.take_over("shop").await;
         let started = yard.hear(&["deployment_started"]).await;
         assert_eq!(started.subjects[0].id, next.deployment.unwrap().to_string());
@@ -340,8 +340,8 @@ fn crash_loses_running_attempts_and_the_next_deployment_starts() {
 
 #[tokio::test]
 async fn session_runs_one_deployment_at_a_time_and_then_the_next() {
-    use berth_core::environment::Named;
-    use berth_core::environment::deploy::{Deploy, OnConflict, deploy};
+    use berth_core::environment::NamedSession;
+    use berth_core::environment::deploy::{DeployCommand, ConflictMode, deploy};
     use berth_core::name::CommitId;
 
     let world = World::new().await;
@@ -349,15 +349,15 @@ async fn session_runs_one_deployment_at_a_time_and_then_the_next() {
     yard.pipeline(&world, "shop", QUICK).await;
     let first = yard.deploy("shop").await;
     let (by, session) = (yard.ada.clone(), yard.lock("shop").await.session.unwrap());
-    let cmd = Deploy {
+    let cmd = DeployCommand {
         by: holder(by.id, "ada"),
         commit: CommitId::parse("77aa001").unwrap(),
         context: None,
-        on_conflict: OnConflict::Queue,
+        on_conflict: ConflictMode::Queue,
         override_drain: None,
     };
     let second = yard.decide("shop", move |lock, moment| {
-        deploy(lock, &Named { session: &session, expected: None }, &cmd, moment)
+        deploy(lock, &NamedSession { session: &session, expected: None }, &cmd, moment)
     });
     let second = second.await.unwrap().id;
     let running = yard.go_to_work();

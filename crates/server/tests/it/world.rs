@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use berth_core::name::{Email, Slug};
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
@@ -74,7 +74,7 @@ impl World {
         let to = dir.path().to_owned();
         let opened = tokio::task::spawn_blocking(move || {
             let store = open_store(&to, Some(&url));
-            let vault = Vault::open(&store, &from.join("root.key"), WhenMissing::Refuse).unwrap();
+            let vault = SecretVault::open(&store, &from.join("root.key"), WhenMissing::Refuse).unwrap();
             (store, vault)
         });
         let (store, vault) = opened.await.unwrap();
@@ -194,7 +194,7 @@ const TEMPLATE_DATABASE: &str = "postgres-template";
 const TEMPLATE_ACCOUNTS: &str = "accounts.json";
 
 /// Migrates and fills one database per test run, and copies it for each test.
-fn from_template(path: &Path) -> (Store, Vault, [Account; 2], Option<Scratch>) {
+fn from_template(path: &Path) -> (Store, SecretVault, [Account; 2], Option<Scratch>) {
     let server = Scratch::is_wanted().then(Scratch::shared_server).flatten();
     if Scratch::is_wanted() && server.is_none() {
         let postgres = Scratch::if_wanted();
@@ -225,9 +225,9 @@ fn open(
     path: &Path,
     postgres: Option<Scratch>,
     accounts: [Account; 2],
-) -> (Store, Vault, [Account; 2], Option<Scratch>) {
+) -> (Store, SecretVault, [Account; 2], Option<Scratch>) {
     let store = open_store(path, postgres.as_ref().map(Scratch::url).as_deref());
-    let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Refuse).unwrap();
+    let vault = SecretVault::open(&store, &path.join("root.key"), WhenMissing::Refuse).unwrap();
     (store, vault, accounts, postgres)
 }
 
@@ -249,7 +249,7 @@ fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
         }
     };
     let accounts = [account("acme", "ada@acme.test"), account("globex", "hank@globex.test")];
-    Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+    SecretVault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
     accounts
 }
 

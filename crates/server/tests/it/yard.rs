@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_core::decision::Decision;
-use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment};
-use berth_core::environment::claim::{Claim, Claimed, Opened, claim};
-use berth_core::environment::force::{Force, Mode, force};
-use berth_core::environment::{Holder, Lock, Moment, Session, Wish};
-use berth_core::event::{ActorKind, Event};
+use berth_core::decision::RuleDecision;
+use berth_core::deployment::{DeploymentState, EnvironmentDeployment};
+use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, OpenedSession, claim};
+use berth_core::environment::force::{ForceClaimCommand, TakeoverMode, force_claim};
+use berth_core::environment::{LockHolder, Lock, DecisionContext, Session, ClaimTerms};
+use berth_core::event::{ActorType, Event};
 use berth_core::id::{DeploymentId, OrgId, SessionId, UserId};
 use berth_core::name::{CommitId, Email, EnvName};
 use berth_core::time::Timestamp;
@@ -29,7 +29,7 @@ pub(crate) struct Yard {
     pub(crate) app: Arc<App>,
     pub(crate) org: OrgId,
     /// The owner of the organization.
-    pub(crate) ada: Holder,
+    pub(crate) ada: LockHolder,
     events: Follower,
     /// Events received so far.
     pub(crate) heard: Vec<Event>,
@@ -71,7 +71,7 @@ impl Yard {
     pub(crate) async fn decide<A: Send + 'static>(
         &self,
         pipeline: &str,
-        rule: impl FnOnce(&Lock, &Moment) -> Decision<A> + Send + 'static,
+        rule: impl FnOnce(&Lock, &DecisionContext) -> RuleDecision<A> + Send + 'static,
     ) -> A {
         let pipeline = pipeline.to_owned();
         let decided = self.app.store().transact(Context::system(Some(self.org)), move |tx| {
@@ -85,17 +85,17 @@ impl Yard {
     /// Claims as Ada and deploys at once.
     pub(crate) async fn deploy(&self, pipeline: &str) -> DeploymentId {
         let (by, wish) = (self.ada.clone(), deployed("4f2a1c9"));
-        let cmd = Claim { by, token: None, wish, wait_seconds: None };
+        let cmd = ClaimCommand { by, token: None, terms: wish, wait_seconds: None };
         let claimed = self.decide(pipeline, move |lock, moment| claim(lock, &cmd, moment)).await;
         opened(claimed.unwrap()).deployment.unwrap()
     }
 
     /// Takes over as Gil and deploys.
-    pub(crate) async fn take_over(&self, pipeline: &str) -> Opened {
+    pub(crate) async fn take_over(&self, pipeline: &str) -> OpenedSession {
         let by = holder(UserId::from_parts(Timestamp::from_micros(1), [7; 10]), "gil");
         let cmd =
-            Force { by, token: None, wish: deployed("9b0d3e7"), why: None, mode: Mode::Now, expected: None };
-        opened(self.decide(pipeline, move |lock, moment| force(lock, &cmd, moment)).await.unwrap())
+            ForceClaimCommand { by, token: None, terms: deployed("9b0d3e7"), why: None, mode: TakeoverMode::Now, expected: None };
+        opened(self.decide(pipeline, move |lock, moment| force_claim(lock, &cmd, moment)).await.unwrap())
     }
 
     pub(crate) async fn lock(&self, pipeline: &str) -> Lock {
@@ -116,7 +116,7 @@ impl Yard {
     /// The status of a deployment; for a failed one its cause and detail.
     pub(crate) async fn outcome(&self, id: DeploymentId) -> String {
         match self.deployment(id).await.status {
-            DeploymentStatus::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
+            DeploymentState::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
             status => status.as_str().to_owned(),
         }
     }
@@ -166,14 +166,14 @@ impl Yard {
     }
 }
 
-pub(crate) fn holder(id: UserId, name: &str) -> Holder {
-    Holder { kind: ActorKind::User, id, name: name.into() }
+pub(crate) fn holder(id: UserId, name: &str) -> LockHolder {
+    LockHolder { kind: ActorType::User, id, name: name.into() }
 }
 
-pub(crate) fn opened(claimed: Claimed) -> Opened {
+pub(crate) fn opened(claimed: ClaimOutcome) -> OpenedSession {
     match claimed {
-        Claimed::Session(opened) => opened,
-        Claimed::Ticket(ticket) => panic!("a ticket: {ticket:?}"),
+        ClaimOutcome::Session(opened) => opened,
+        ClaimOutcome::Ticket(ticket) => panic!("a ticket: {ticket:?}"),
     }
 }
 
@@ -181,6 +181,6 @@ fn qa_1() -> EnvName {
     EnvName::parse("qa-1").unwrap()
 }
 
-fn deployed(commit: &str) -> Wish {
-    Wish { commit: Some(CommitId::parse(commit).unwrap()), deploy: true, ..Wish::default() }
+fn deployed(commit: &str) -> ClaimTerms {
+    ClaimTerms { commit: Some(CommitId::parse(commit).unwrap()), deploy: true, ..ClaimTerms::default() }
 }

@@ -121,7 +121,7 @@ pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreEr
             head
         }
     };
-    event.id = event.id.numbered(before.sequence + 1);
+    event.id = event.id.with_number(before.sequence + 1);
     let head = audit::seal(before, std::slice::from_mut(&mut event))?;
     events::insert(tx, &event)?;
     terms::put(tx, &event)?;

@@ -7,7 +7,7 @@
 use std::str::FromStr;
 
 use aws_lc_rs::digest;
-use berth_core::event::{ActorKind, Event};
+use berth_core::event::{ActorType, Event};
 use berth_core::id::{EventId, OrgId, TokenId, UserId};
 use serde::Serialize;
 use serde::ser::Error as _;
@@ -156,7 +156,7 @@ struct ActorForm<'a> {
     name: &'a str,
     token_id: Option<TokenId>,
     #[serde(rename = "type")]
-    kind: ActorKind,
+    kind: ActorType,
 }
 
 #[derive(Serialize)]

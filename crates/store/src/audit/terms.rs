@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::event::{Actor, Event, Subject};
+use berth_core::event::{Actor, Event, EventSubject};
 
 use crate::error::StoreError;
 use crate::sql::statements;
@@ -38,7 +38,7 @@ pub(crate) fn term(kind: &str, value: &str) -> String {
     [kind, ":", value].concat()
 }
 
-pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[Subject]) -> BTreeSet<String> {
+pub(crate) fn terms_of(kind: &str, actor: &Actor, subjects: &[EventSubject]) -> BTreeSet<String> {
     let mut terms = BTreeSet::from([term("kind", kind)]);
     terms.extend(actor.id.map(|id| term("actor", &id.to_string())));
     let searched = subjects.iter().filter(|subject| SUBJECTS.contains(&subject.kind.as_str()));

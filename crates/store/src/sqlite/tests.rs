@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{EndReason, TicketCause, TicketStatus};
+use berth_core::environment::{SessionEndReason, TicketCause, TicketState};
 use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
 
@@ -206,7 +206,7 @@ fn ended_session_does_not_change() {
     let mut tx = Ground::tx(&mut conn, &mut state);
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
-    ended.end.as_mut().unwrap().reason = EndReason::Released;
+    ended.end.as_mut().unwrap().reason = SessionEndReason::Released;
     check_lost(session::put(&mut tx, &ended));
     ended.end = None;
     check_lost(session::put(&mut tx, &ended));
@@ -214,7 +214,7 @@ fn ended_session_does_not_change() {
     let mut expired =
         ticket::by_id(&mut tx, "tkt_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
     expired.status =
-        TicketStatus::Cancelled { at: Timestamp::from_micros(99), cause: TicketCause::Requested };
+        TicketState::Cancelled { at: Timestamp::from_micros(99), cause: TicketCause::Requested };
     check_lost(ticket::put(&mut tx, &expired));
 
     let id = "dep_00000000000000000000000001".parse().unwrap();

@@ -1,6 +1,6 @@
 //! Analyses of failed steps, and the exact requests that were sent to models for them.
 
-use berth_core::analysis::{Analysis, Answer, State, SuggestedFix, Usage};
+use berth_core::analysis::{Analysis, AnalysisOutput, AnalysisState, SuggestedFix, TokenUsage};
 use berth_core::deployment::run::StageRun;
 use berth_core::id::{AnalysisId, DeploymentId, OrgId, PipelineId, StepRunId};
 use berth_core::pipeline::grammar::StepId;
@@ -30,7 +30,7 @@ table!(Org Sent in analysis_requests of analysis_id {
     key: [number],
     insert: [analyser, url, body, hash, status, error, usage: (input_tokens, output_tokens), sent_at],
 });
-column_group!(Usage { input_tokens, output_tokens });
+column_group!(TokenUsage { input_tokens, output_tokens });
 json_columns!(serde_json::Value, Vec<StageRun>);
 
 statements! {
@@ -89,7 +89,7 @@ pub struct Sent {
     /// HTTP status of the response, if there was one.
     pub status: Option<i64>,
     pub error: Option<String>,
-    pub usage: Usage,
+    pub usage: TokenUsage,
     pub sent_at: Timestamp,
 }
 
@@ -101,16 +101,16 @@ pub struct Good {
     pub attempt: u32,
 }
 
-impl FromRow for State {
+impl FromRow for AnalysisState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let status: String = row.take()?;
         let state = match status.as_str() {
-            "queued" => State::Queued,
-            "running" => State::Running,
+            "queued" => AnalysisState::Queued,
+            "running" => AnalysisState::Running,
             "failed" => {
                 row.skip(9);
                 let (error, at) = row.take()?;
-                return Ok(State::Failed { at, error });
+                return Ok(AnalysisState::Failed { at, error });
             }
             "succeeded" => {
                 let (fingerprint, analyser, result) = row.take()?;
@@ -119,10 +119,10 @@ impl FromRow for State {
                 let (note, reused_from) = row.take()?;
                 let usage: (Option<i64>, Option<i64>) = row.take()?;
                 let usage = usage.0.zip(usage.1);
-                let usage = usage.map(|(input_tokens, output_tokens)| Usage { input_tokens, output_tokens });
+                let usage = usage.map(|(input_tokens, output_tokens)| TokenUsage { input_tokens, output_tokens });
                 row.skip(1);
-                let answer = Answer { analyser, fingerprint, result, fix, note, reused_from, usage };
-                return Ok(State::Succeeded { at: row.take()?, answer: Box::new(answer) });
+                let answer = AnalysisOutput { analyser, fingerprint, result, fix, note, reused_from, usage };
+                return Ok(AnalysisState::Succeeded { at: row.take()?, answer: Box::new(answer) });
             }
             other => return Err(StoreError::Bug(format!("unknown status {other}"))),
         };
@@ -131,12 +131,12 @@ impl FromRow for State {
     }
 }
 
-impl ToParams for State {
+impl ToParams for AnalysisState {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         let (answer, error, at) = match self {
-            State::Queued | State::Running => (None, None, None),
-            State::Succeeded { at, answer } => (Some(answer), None, Some(at)),
-            State::Failed { at, error } => (None, Some(error), Some(at)),
+            AnalysisState::Queued | AnalysisState::Running => (None, None, None),
+            AnalysisState::Succeeded { at, answer } => (Some(answer), None, Some(at)),
+            AnalysisState::Failed { at, error } => (None, Some(error), Some(at)),
         };
         let fix = answer.and_then(|answer| answer.fix.as_ref());
         let usage = answer.and_then(|answer| answer.usage);

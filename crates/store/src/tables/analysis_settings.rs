@@ -1,27 +1,27 @@
 //! Analysis settings of an organization: whether models are used, and which.
 
-use berth_core::analysis::{Limits, Model, Settings};
+use berth_core::analysis::{ModelLimits, AnalysisModel, AnalyzerSettings};
 
 use crate::error::StoreError;
 use crate::sql::{TableRow as _, json_columns, statements, table};
 use crate::tx::{Read, Tx};
 
-table!(Org Settings in analysis_settings {
+table!(Org AnalyzerSettings in analysis_settings {
     key: [],
     update: [model, limits, permits_definition, version, updated_at],
 });
-json_columns!(Limits, Model);
+json_columns!(ModelLimits, AnalysisModel);
 
 statements! {
-    Org Read LOAD => Settings::TABLE.select("WHERE org_id = $1 {for_update}");
-    Org Write PUT => Settings::TABLE.upsert("WHERE analysis_settings.version = excluded.version - 1");
+    Org Read LOAD => AnalyzerSettings::TABLE.select("WHERE org_id = $1 {for_update}");
+    Org Write PUT => AnalyzerSettings::TABLE.upsert("WHERE analysis_settings.version = excluded.version - 1");
 }
 
 /// The stored settings, or the defaults.
-pub fn load(db: &mut impl Read) -> Result<Settings, StoreError> {
+pub fn load(db: &mut impl Read) -> Result<AnalyzerSettings, StoreError> {
     Ok(db.fetch_optional(&LOAD, &[])?.unwrap_or_default())
 }
 
-pub fn put(tx: &mut Tx<'_>, settings: &Settings) -> Result<(), StoreError> {
+pub fn put(tx: &mut Tx<'_>, settings: &AnalyzerSettings) -> Result<(), StoreError> {
     tx.put(&PUT, settings)
 }

@@ -1,8 +1,8 @@
 //! Approvals and the votes on them.
 
-use berth_core::approval::{Approval, Lapse, Status, Vote};
+use berth_core::approval::{Approval, LapseCause, ApprovalState, RecordedVote};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
-use berth_core::pipeline::model::Requires;
+use berth_core::pipeline::model::ApprovalPolicy;
 use berth_core::time::Timestamp;
 
 use super::first_after;
@@ -22,8 +22,8 @@ const TABLE: Table = Table {
     insert: "deployment_id,pipeline_id,stage,step_id,rule,message,digest,requested_at,expires_at,",
     read: "",
 };
-json_columns!(Requires, Vec<Vote>);
-word_columns!(Lapse: Lapse::ALL);
+json_columns!(ApprovalPolicy, Vec<RecordedVote>);
+word_columns!(LapseCause: LapseCause::ALL);
 
 const fn select(first: &str, condition: &str) -> SqlText {
     let number = "(SELECT d.number FROM deployments d WHERE d.org_id = a.org_id AND d.id = a.deployment_id)";
@@ -61,7 +61,7 @@ impl FromRow for Approval {
         let (id, votes, status, ended_at, version) = row.take()?;
         let needed: Option<u32> = row.take()?;
         let (deployment, pipeline, stage, step) = row.take()?;
-        let (rule, message, digest): (Requires, _, _) = row.take()?;
+        let (rule, message, digest): (ApprovalPolicy, _, _) = row.take()?;
         let (requested_at, expires_at, number) = row.take()?;
         let needed = needed.unwrap_or(rule.approvals);
         Ok(Approval {
@@ -94,23 +94,23 @@ impl ToParams for Approval {
     }
 }
 
-impl FromRow for Status {
+impl FromRow for ApprovalState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
-        let (status, lapse): (String, Option<Lapse>) = row.take()?;
+        let (status, lapse): (String, Option<LapseCause>) = row.take()?;
         Ok(match (status.as_str(), lapse) {
-            ("pending", _) => Status::Pending,
-            ("approved", _) => Status::Approved,
-            ("rejected", _) => Status::Rejected,
-            ("expired", _) => Status::Expired,
-            ("lapsed", Some(why)) => Status::Lapsed(why),
+            ("pending", _) => ApprovalState::Pending,
+            ("approved", _) => ApprovalState::Approved,
+            ("rejected", _) => ApprovalState::Rejected,
+            ("expired", _) => ApprovalState::Expired,
+            ("lapsed", Some(why)) => ApprovalState::Lapsed(why),
             _ => return Err(StoreError::Bug(format!("unknown status {status}"))),
         })
     }
 }
 
-impl ToParams for Status {
+impl ToParams for ApprovalState {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
-        let lapse = if let Status::Lapsed(why) = self { Some(*why) } else { None };
+        let lapse = if let ApprovalState::Lapsed(why) = self { Some(*why) } else { None };
         (self.as_str(), lapse).to_params(params)
     }
 }

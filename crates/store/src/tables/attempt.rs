@@ -1,8 +1,8 @@
 //! Attempts to execute steps.
 
-use berth_core::deployment::run::{Attempt, AttemptEnd, Outcome, RunChange};
+use berth_core::deployment::run::{Attempt, AttemptEnd, AttemptOutcome, RunChange};
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
-use berth_core::step::Network;
+use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 
 use super::run::statement_for;
@@ -18,7 +18,7 @@ table!(Org Attempt in attempts of deployment_id {
     update: [runner, nonce, lost_ms, calls, parked_at, end: (ended_at, outcome)],
     insert: [granted_at],
 });
-json_columns!(Outcome);
+json_columns!(AttemptOutcome);
 
 const fn select_live(condition: &str) -> SqlText {
     sql("SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts WHERE ")
@@ -92,7 +92,7 @@ impl FromRow for AttemptReport {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AttemptDetails {
     pub isolation: &'static str,
-    pub network: Option<Network>,
+    pub network: Option<NetworkAccess>,
     pub exposed: Vec<String>,
     pub log_bytes: i64,
 }
@@ -208,7 +208,7 @@ pub fn set_details(
         i64::from(number).into(),
         details.isolation.into(),
         details.log_bytes.into(),
-        details.network.map(Network::as_str).into(),
+        details.network.map(NetworkAccess::as_str).into(),
         exposed.into(),
     ];
     tx.execute(&SET_DETAILS, &params).map(drop)

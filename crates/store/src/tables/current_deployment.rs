@@ -1,6 +1,6 @@
 //! The deployment that each stage and environment currently has.
 
-use berth_core::deployment::stages::stage::Pause;
+use berth_core::deployment::stages::stage::PromotionPause;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::name::CommitId;
@@ -45,7 +45,7 @@ pub struct StageOverview {
     /// Increases with every change of the stage.
     pub version: i64,
     pub current: Option<CurrentDeployment>,
-    pub pause: Option<Pause>,
+    pub pause: Option<PromotionPause>,
 }
 
 /// The stages of the pipeline's definition, in order.

@@ -3,7 +3,7 @@
 use berth_core::event::Event;
 use berth_core::id::{DeliveryId, OrgId, WebhookId};
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Delivery, DeliveryStatus, Tried};
+use berth_core::webhook::{Delivery, DeliveryState, DeliveryResult};
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_bounded_count, fetch_page};
@@ -25,7 +25,7 @@ table!(Org Attempt in webhook_attempts of delivery_id {
     key: [number],
     insert: [at, duration_ms, status, error],
 });
-word_columns!(DeliveryStatus: DeliveryStatus::ALL);
+word_columns!(DeliveryState: DeliveryState::ALL);
 
 statements! {
     Org Read BY_ID => Delivery::TABLE.select("WHERE org_id = $1 AND id = $2 {for_update}");
@@ -136,7 +136,7 @@ pub fn put(tx: &mut Tx<'_>, delivery: &Delivery, attempts: i64) -> Result<bool, 
 }
 
 /// Logs an attempt, and drops the oldest one above [`ATTEMPTS_KEPT_MAX`].
-pub fn log(tx: &mut Tx<'_>, id: DeliveryId, number: i64, tried: &Tried) -> Result<(), StoreError> {
+pub fn log(tx: &mut Tx<'_>, id: DeliveryId, number: i64, tried: &DeliveryResult) -> Result<(), StoreError> {
     let (status, error) = (tried.status.map(i64::from), tried.error.clone());
     let attempt = Attempt { number, at: tx.now(), duration_ms: tried.duration_ms, status, error };
     let mut params = vec![text(id)];
@@ -181,7 +181,7 @@ pub fn fresh(id: DeliveryId, webhook: WebhookId, event: &Event, now: Timestamp) 
         event: event.id,
         sequence: event.sequence,
         kind: event.kind.clone(),
-        status: DeliveryStatus::Pending,
+        status: DeliveryState::Pending,
         tries: 0,
         attempts: 0,
         next_try_at: Some(now),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use berth_core::deployment::{
-    Bypass, Cancel, Deployment, DeploymentAttempt, DeploymentStatus, EnvironmentDeployment,
-    EnvironmentTarget, Failure, StagesDeployment, StagesTarget, Target, Trigger, Work,
+    GateBypass, CancelRequest, Deployment, DeploymentAttempt, DeploymentState, EnvironmentDeployment,
+    EnvironmentTarget, ExecutionFailure, StagesDeployment, StagesTarget, DeploymentTarget, StartTrigger, DeploymentPurpose,
 };
 use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
@@ -29,7 +29,7 @@ pub(super) struct DeploymentRow {
     resolved_commit: Option<String>,
     reason: Option<Reason>,
     requested_by: Actor,
-    status: DeploymentStatus,
+    status: DeploymentState,
     created_at: Timestamp,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
@@ -41,9 +41,9 @@ pub(super) struct DeploymentRow {
     attempt: Option<DeploymentAttempt>,
     retry_of: Option<DeploymentId>,
     overrides_drain: Option<Reason>,
-    trigger: Option<Trigger>,
+    trigger: Option<StartTrigger>,
     retried_by: BTreeSet<UserId>,
-    bypass: Option<Bypass>,
+    bypass: Option<GateBypass>,
 }
 
 table!(Org DeploymentRow in deployments {
@@ -57,7 +57,7 @@ table!(Org DeploymentRow in deployments {
         commit: commit_id, requested_by, created_at, resolved_commit, reason, retry_of, trigger: cause_kind, bypass,
     ],
 });
-json_columns!(Bypass, Cancel, Failure, Trigger);
+json_columns!(GateBypass, CancelRequest, ExecutionFailure, StartTrigger);
 sparse_json_columns!(BTreeSet<UserId>);
 
 statements! {
@@ -79,29 +79,29 @@ statements! {
     Org Upkeep SET_LAST_NUMBER = "UPDATE pipelines SET deployments = $3 WHERE org_id = $1 AND id = $2";
 }
 
-impl FromRow for DeploymentStatus {
+impl FromRow for DeploymentState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
-        let (status, cancel, failure, superseded_by): (String, Option<Cancel>, Option<Failure>, _) =
+        let (status, cancel, failure, superseded_by): (String, Option<CancelRequest>, Option<ExecutionFailure>, _) =
             row.take()?;
         let without = |detail: &str| StoreError::Bug(format!("a {status} deployment without {detail}"));
         Ok(match status.as_str() {
-            "queued" => DeploymentStatus::Queued,
-            "running" => DeploymentStatus::Running,
-            "waiting" => DeploymentStatus::Waiting,
-            "cancelling" => DeploymentStatus::Cancelling(cancel.ok_or_else(|| without("its cancellation"))?),
-            "succeeded" => DeploymentStatus::Succeeded,
-            "failed" => DeploymentStatus::Failed(failure.ok_or_else(|| without("its failure"))?),
-            "cancelled" => DeploymentStatus::Cancelled(cancel.ok_or_else(|| without("its cancellation"))?),
+            "queued" => DeploymentState::Queued,
+            "running" => DeploymentState::Running,
+            "waiting" => DeploymentState::Waiting,
+            "cancelling" => DeploymentState::Cancelling(cancel.ok_or_else(|| without("its cancellation"))?),
+            "succeeded" => DeploymentState::Succeeded,
+            "failed" => DeploymentState::Failed(failure.ok_or_else(|| without("its failure"))?),
+            "cancelled" => DeploymentState::Cancelled(cancel.ok_or_else(|| without("its cancellation"))?),
             "superseded" => {
                 let by: Option<DeploymentId> = superseded_by;
-                DeploymentStatus::Superseded { by: by.ok_or_else(|| without("its successor"))? }
+                DeploymentState::Superseded { by: by.ok_or_else(|| without("its successor"))? }
             }
             unknown => return Err(StoreError::Bug(format!("unknown status {unknown}"))),
         })
     }
 }
 
-impl ToParams for DeploymentStatus {
+impl ToParams for DeploymentState {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         (self.as_str(), self.cancel(), self.failure(), self.superseded_by()).to_params(params)
     }
@@ -124,7 +124,7 @@ impl ToParams for Option<DeploymentAttempt> {
 }
 
 impl DeploymentRow {
-    fn from_deployment<T: Clone + Into<Target>>(it: &Deployment<T>) -> Self {
+    fn from_deployment<T: Clone + Into<DeploymentTarget>>(it: &Deployment<T>) -> Self {
         let mut row = Self {
             id: it.id,
             number: it.number,
@@ -150,8 +150,8 @@ impl DeploymentRow {
             bypass: None,
         };
         match it.target.clone().into() {
-            Target::Environment(target) => row.set_environment(target),
-            Target::Stages(StagesTarget { trigger, retried_by, bypass }) => {
+            DeploymentTarget::Environment(target) => row.set_environment(target),
+            DeploymentTarget::Stages(StagesTarget { trigger, retried_by, bypass }) => {
                 row.trigger = Some(trigger);
                 row.retried_by = retried_by;
                 row.bypass = bypass;
@@ -163,9 +163,9 @@ impl DeploymentRow {
     fn set_environment(&mut self, target: EnvironmentTarget) {
         self.environment = Some(target.environment);
         self.stage = target.name.to_string();
-        self.session = match target.work {
-            Work::Session(session) => Some(session),
-            Work::Reset => None,
+        self.session = match target.purpose {
+            DeploymentPurpose::Session(session) => Some(session),
+            DeploymentPurpose::Reset => None,
         };
         self.fence = Some(target.fence);
         self.attempt = target.attempt;
@@ -176,16 +176,16 @@ impl DeploymentRow {
     pub(super) fn into_deployment(self) -> Result<Deployment, StoreError> {
         let incomplete = || StoreError::Bug("a deployment without the columns of its target".into());
         let target = match self.environment {
-            Some(environment) => Target::Environment(EnvironmentTarget {
+            Some(environment) => DeploymentTarget::Environment(EnvironmentTarget {
                 environment,
                 name: self.stage.try_into().map_err(|_| incomplete())?,
-                work: self.session.map_or(Work::Reset, Work::Session),
+                purpose: self.session.map_or(DeploymentPurpose::Reset, DeploymentPurpose::Session),
                 fence: self.fence.ok_or_else(incomplete)?,
                 attempt: self.attempt,
                 retry_of: self.retry_of,
                 overrides_drain: self.overrides_drain,
             }),
-            None => Target::Stages(StagesTarget {
+            None => DeploymentTarget::Stages(StagesTarget {
                 trigger: self.trigger.ok_or_else(incomplete)?,
                 retried_by: self.retried_by,
                 bypass: self.bypass,
@@ -274,7 +274,7 @@ pub fn next_number(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<i64, StoreEr
     Ok(next)
 }
 
-pub(crate) fn put<T: Clone + Into<Target>>(tx: &mut Tx<'_>, it: &Deployment<T>) -> Result<(), StoreError> {
+pub(crate) fn put<T: Clone + Into<DeploymentTarget>>(tx: &mut Tx<'_>, it: &Deployment<T>) -> Result<(), StoreError> {
     tx.put(&PUT, &DeploymentRow::from_deployment(it))
 }
 

@@ -1,10 +1,10 @@
 //! Environments, and the [`Lock`]: an environment with everything that decisions about it need.
 
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Agenda, Condition, Environment, Lock, Session};
+use berth_core::environment::{LockAgenda, EnvironmentCondition, Environment, Lock, Session};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, UserId};
 use berth_core::name::{CommitId, EnvName, Slug};
-use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
+use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction};
 use berth_core::time::Timestamp;
 
 use super::deployment;
@@ -26,7 +26,7 @@ table!(Org Environment in environments {
     ],
     insert: [definition_hash, is_declared, configuration, id, created_at],
 });
-column_group!(Agenda { waiting, unfinished, holder, due_at, startable });
+column_group!(LockAgenda { waiting, unfinished, holder, due_at, startable });
 json_columns!(Configuration);
 
 /// An environment, the status of its pipeline and its open session in one row.
@@ -81,22 +81,22 @@ statements! {
     Org Read IDS_AFTER = "SELECT id FROM environments WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3";
 }
 
-impl FromValue for Condition {
+impl FromValue for EnvironmentCondition {
     fn from_value(value: Value) -> Result<Self, String> {
         Ok(match String::from_value(value)?.as_str() {
-            "clean" => Condition::Clean,
-            "dirty" => Condition::Dirty,
-            _ => Condition::Unknown,
+            "clean" => EnvironmentCondition::Clean,
+            "dirty" => EnvironmentCondition::Dirty,
+            _ => EnvironmentCondition::Unknown,
         })
     }
 }
 
-impl ToValue for Condition {
+impl ToValue for EnvironmentCondition {
     fn to_value(&self) -> Result<Value, StoreError> {
         let word = match self {
-            Condition::Clean => "clean",
-            Condition::Dirty => "dirty",
-            Condition::Unknown => "unknown",
+            EnvironmentCondition::Clean => "clean",
+            EnvironmentCondition::Dirty => "dirty",
+            EnvironmentCondition::Unknown => "unknown",
         };
         Ok(word.into())
     }
@@ -115,8 +115,8 @@ fn lock(db: &mut impl Read, row: Row) -> Result<Lock, StoreError> {
         Vec::new()
     };
     let tracked = match environment.configuration.on_release {
-        OnRelease::DeployTracked => tracked_commit(db, environment.pipeline)?,
-        OnRelease::None => None,
+        ReleaseAction::DeployTracked => tracked_commit(db, environment.pipeline)?,
+        ReleaseAction::None => None,
     };
     Ok(Lock { environment, session, tickets, deployments, is_paused: status == "stopped", tracked })
 }

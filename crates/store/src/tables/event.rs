@@ -1,6 +1,6 @@
 //! The audit log: newest first for users, oldest first for followers, exports and verification.
 
-use berth_core::event::{Event, Subject};
+use berth_core::event::{Event, EventSubject};
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
 
@@ -17,7 +17,7 @@ table!(Org Event in events {
     insert: [sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash],
     read: [org: org_id],
 });
-json_columns!(Vec<Subject>);
+json_columns!(Vec<EventSubject>);
 from_row!(Head { sequence, hash });
 
 /// Positions of columns that verification reads as they are stored.

@@ -3,7 +3,7 @@
 //! An event announces each removal before it happens. Verification requires that announcement where the log does not start
 //! with the first event, so a truncation by anything else is found.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::time::Timestamp;
 
 use super::event;
@@ -60,7 +60,7 @@ pub fn announce(tx: &mut Tx<'_>, through: i64, days: i64) -> Result<Announced, S
     let start = event::kept_after(tx)?.sequence;
     let last = event::after(tx, through - 1, through, 1)?.pop();
     let last = last.ok_or_else(|| StoreError::Bug(format!("there is no event {through} to remove")))?;
-    let event = NewEvent::new(EventKind::EventsRemoved, Subject::new("organization", last.org, None));
+    let event = NewEvent::new(EventKind::EventsRemoved, EventSubject::new("organization", last.org, None));
     let event = event.with("from", start + 1).with("through", through);
     tx.record(event.with("hash", last.hash).with("days", days))?;
     Ok(Announced { through })

@@ -1,6 +1,6 @@
 //! Pull requests with suggested fixes.
 
-use berth_core::analysis::{FixPullRequest, PullRequestState};
+use berth_core::analysis::{AnalysisPullRequest, PullRequestState};
 use berth_core::id::{AnalysisId, OrgId, RepositoryId};
 
 use super::first_after;
@@ -10,7 +10,7 @@ use crate::sql::value::text;
 use crate::sql::{TableRow as _, statements, table, word_columns};
 use crate::tx::{Read, Tx};
 
-table!(Org FixPullRequest in fix_pull_requests {
+table!(Org AnalysisPullRequest in fix_pull_requests {
     key: [analysis: analysis_id],
     update: [state, branch, commit: commit_id, number, url, error, ended_at, asked_by, updated_at, version],
     insert: [repository: repository_id, fingerprint, created_at],
@@ -18,12 +18,12 @@ table!(Org FixPullRequest in fix_pull_requests {
 word_columns!(PullRequestState: PullRequestState::ALL);
 
 statements! {
-    Org Read OF_ANALYSIS => FixPullRequest::TABLE.select("WHERE org_id = $1 AND analysis_id = $2 {for_update}");
-    Org Read LIVE => FixPullRequest::TABLE.select("WHERE org_id = $1 AND repository_id = $2 AND fingerprint = $3
+    Org Read OF_ANALYSIS => AnalysisPullRequest::TABLE.select("WHERE org_id = $1 AND analysis_id = $2 {for_update}");
+    Org Read LIVE => AnalysisPullRequest::TABLE.select("WHERE org_id = $1 AND repository_id = $2 AND fingerprint = $3
         AND state IN ('opening', 'open', 'pushed') {for_update}");
-    Org Read OF_FAILURE => FixPullRequest::TABLE.select(
+    Org Read OF_FAILURE => AnalysisPullRequest::TABLE.select(
         "WHERE org_id = $1 AND repository_id = $2 AND fingerprint = $3 ORDER BY updated_at DESC LIMIT $4");
-    Org Write PUT => FixPullRequest::TABLE.upsert("WHERE fix_pull_requests.version = excluded.version - 1");
+    Org Write PUT => AnalysisPullRequest::TABLE.upsert("WHERE fix_pull_requests.version = excluded.version - 1");
     Instance Read OPENING = "SELECT org_id, analysis_id FROM (SELECT org_id, analysis_id, updated_at,
             ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY updated_at, analysis_id) AS place
           FROM fix_pull_requests WHERE state = 'opening') AS ranked
@@ -32,7 +32,7 @@ statements! {
         WHERE state IN ('open', 'pushed') AND analysis_id > $1 ORDER BY analysis_id LIMIT $2";
 }
 
-pub fn of_analysis(db: &mut impl Read, analysis: AnalysisId) -> Result<Option<FixPullRequest>, StoreError> {
+pub fn of_analysis(db: &mut impl Read, analysis: AnalysisId) -> Result<Option<AnalysisPullRequest>, StoreError> {
     db.fetch_optional(&OF_ANALYSIS, &[text(analysis)])
 }
 
@@ -41,7 +41,7 @@ pub fn live(
     db: &mut impl Read,
     repository: RepositoryId,
     fingerprint: &str,
-) -> Result<Option<FixPullRequest>, StoreError> {
+) -> Result<Option<AnalysisPullRequest>, StoreError> {
     db.fetch_optional(&LIVE, &[text(repository), fingerprint.into()])
 }
 
@@ -51,11 +51,11 @@ pub fn of_failure(
     repository: RepositoryId,
     fingerprint: &str,
     limit: i64,
-) -> Result<Vec<FixPullRequest>, StoreError> {
+) -> Result<Vec<AnalysisPullRequest>, StoreError> {
     db.fetch_all(&OF_FAILURE, &[text(repository), fingerprint.into(), limit.into()])
 }
 
-pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &FixPullRequest) -> Result<(), StoreError> {
+pub(crate) fn put(tx: &mut Tx<'_>, pull_request: &AnalysisPullRequest) -> Result<(), StoreError> {
     tx.put(&PUT, pull_request)
 }
 

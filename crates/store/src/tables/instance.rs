@@ -1,6 +1,6 @@
 //! The installation: the epoch of its fences, its incarnation, and jumps of its clock.
 
-use berth_core::environment::fence::{EPOCH_MAX, Heard, Witness, heard_epoch, raised_epoch};
+use berth_core::environment::fence::{EPOCH_MAX, EvidenceVerdict, EpochEvidence, judge_evidence, next_epoch};
 
 use crate::error::StoreError;
 use crate::sql::{Conn, statements};
@@ -37,16 +37,16 @@ pub fn epoch(db: &mut impl Read) -> Result<i64, StoreError> {
 /// Raises the epoch above every fence that may have been issued. `given` is an epoch known from outside.
 pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.fetch_count(&EPOCH, &[])?;
-    let epoch = raised_epoch(before, given, tx.now());
+    let epoch = next_epoch(before, given, tx.now());
     set_epoch(tx, epoch)
 }
 
 /// Processes an epoch or a fence that a runner has seen. If the installation has lost it, the epoch is raised: every
 /// transaction that begins later issues fences in the new epoch, on every server. Locks the whole installation.
-pub fn heard(tx: &mut Tx<'_>, witness: Witness) -> Result<Heard, StoreError> {
+pub fn heard(tx: &mut Tx<'_>, witness: EpochEvidence) -> Result<EvidenceVerdict, StoreError> {
     let own = tx.fetch_count(&EPOCH, &[])?;
-    let heard = heard_epoch(own, witness, tx.now());
-    if let Heard::Above(next) = heard {
+    let heard = judge_evidence(own, witness, tx.now());
+    if let EvidenceVerdict::Above(next) = heard {
         set_epoch(tx, next)?;
     }
     Ok(heard)

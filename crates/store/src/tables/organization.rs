@@ -2,7 +2,7 @@
 
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Slug};
-use berth_core::step::Network;
+use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after};
@@ -19,7 +19,7 @@ table!(Instance Organization in organizations {
     update: [name, version, default_network],
     insert: [slug, created_at],
 });
-word_columns!(Network: Network::ALL);
+word_columns!(NetworkAccess: NetworkAccess::ALL);
 
 statements! {
     Instance Read BY_ID => Organization::TABLE.select("WHERE id = $1");
@@ -38,7 +38,7 @@ pub struct Organization {
     pub version: i64,
     pub created_at: Timestamp,
     /// Network of the steps that do not declare one.
-    pub default_network: Network,
+    pub default_network: NetworkAccess,
 }
 
 pub fn by_id(db: &mut impl Read, id: OrgId) -> Result<Option<Organization>, StoreError> {

@@ -3,8 +3,8 @@
 use berth_core::event::Actor;
 use berth_core::id::{PipelineId, RepositoryId};
 use berth_core::name::{Reason, Slug};
-use berth_core::pipeline::origin::Origin;
-use berth_core::pipeline::state::{Outline, Pipeline, Status};
+use berth_core::pipeline::origin::DefinitionOrigin;
+use berth_core::pipeline::state::{DefinitionOutline, Pipeline, PipelineActivity};
 use berth_core::time::Timestamp;
 
 use super::{PAGE_ROWS, first_after, registry, secret};
@@ -24,7 +24,7 @@ table!(Org Pipeline in pipelines {
     insert: [slug, created_at],
     read: [head],
 });
-json_columns!(Outline);
+json_columns!(DefinitionOutline);
 
 statements! {
     Org Read BY_ID => Pipeline::TABLE.select("WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL {for_update}");
@@ -58,35 +58,35 @@ pub struct Filter {
     pub search: Option<String>,
 }
 
-impl FromRow for Status {
+impl FromRow for PipelineActivity {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let status: String = row.take()?;
         if status != "stopped" {
             row.skip(3);
-            return Ok(Status::Active);
+            return Ok(PipelineActivity::Active);
         }
         let (by, at, reason) = row.take()?;
-        Ok(Status::Stopped { by, at, reason })
+        Ok(PipelineActivity::Stopped { by, at, reason })
     }
 }
 
-impl ToParams for Status {
+impl ToParams for PipelineActivity {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         match self {
-            Status::Active => ("active", None::<Actor>, None::<Timestamp>, None::<Reason>).to_params(params),
-            Status::Stopped { by, at, reason } => ("stopped", by, at, reason).to_params(params),
+            PipelineActivity::Active => ("active", None::<Actor>, None::<Timestamp>, None::<Reason>).to_params(params),
+            PipelineActivity::Stopped { by, at, reason } => ("stopped", by, at, reason).to_params(params),
         }
     }
 }
 
-impl FromRow for Option<Origin> {
+impl FromRow for Option<DefinitionOrigin> {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (repository, path): (Option<_>, Option<_>) = row.take()?;
-        Ok(repository.zip(path).map(|(repository, path)| Origin { repository, path }))
+        Ok(repository.zip(path).map(|(repository, path)| DefinitionOrigin { repository, path }))
     }
 }
 
-impl ToParams for Option<Origin> {
+impl ToParams for Option<DefinitionOrigin> {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         let origin = self.as_ref();
         (origin.map(|origin| origin.repository), origin.map(|origin| &origin.path)).to_params(params)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::run::Plan;
-use berth_core::deployment::run::begin::{Built, Left};
+use berth_core::deployment::run::begin::{BuildResults, BuildStepResults};
 use berth_core::id::{DeploymentId, PipelineId};
 
 use crate::error::StoreError;
@@ -25,7 +25,7 @@ statements! {
 }
 
 /// Outputs and artifacts of the steps of a build, by their index in it.
-type Steps = BTreeMap<usize, Left>;
+type Steps = BTreeMap<usize, BuildStepResults>;
 json_columns!(Plan, Steps);
 
 /// Identifies a build: one commit with one definition.
@@ -37,7 +37,7 @@ pub struct BuildKey<'a> {
 }
 
 pub enum Build {
-    Done(Built),
+    Done(BuildResults),
     /// Started by another deployment, which may have failed since.
     Begun(DeploymentId),
 }
@@ -54,7 +54,7 @@ pub fn build(db: &mut impl Read, key: BuildKey<'_>) -> Result<Option<Build>, Sto
     let params = [text(key.pipeline), key.commit.into(), key.definition_hash.into()];
     let found: Option<(_, Option<Steps>)> = db.fetch_optional(&BUILD, &params)?;
     Ok(found.map(|(by, steps)| match steps {
-        Some(steps) => Build::Done(Built { by, steps }),
+        Some(steps) => Build::Done(BuildResults { by, steps }),
         None => Build::Begun(by),
     }))
 }

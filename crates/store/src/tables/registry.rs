@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_core::id::{OrgId, PipelineId, RegistryId};
 use berth_core::name::Slug;
 use berth_core::registry::{
-    Offers, Registry, RegistryName, RegistryStatus, Seen, TypeRef, Version, Wanted, resolve,
+    AvailableSteps, Registry, RegistryName, RegistryStatus, RegistrySyncState, TypeRef, RegistryVersion, VersionQuery, resolve,
 };
 use berth_core::time::Timestamp;
 
@@ -31,7 +31,7 @@ table!(Org Registry in registries {
     ],
     insert: [name, created_at],
 });
-column_group!(Seen { status, commit, current, failed_commit, synced_at, error, failures, due_at });
+column_group!(RegistrySyncState { status, commit, current, failed_commit, synced_at, error, failures, due_at });
 word_columns!(RegistryStatus: RegistryStatus::ALL);
 
 statements! {
@@ -119,7 +119,7 @@ pub fn put(tx: &mut Tx<'_>, registry: &Registry) -> Result<(), StoreError> {
 }
 
 /// Stores the result of a poll. The version of the record stays the same.
-pub fn saw(tx: &mut Tx<'_>, id: RegistryId, seen: &Seen) -> Result<(), StoreError> {
+pub fn saw(tx: &mut Tx<'_>, id: RegistryId, seen: &RegistrySyncState) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)
@@ -131,10 +131,10 @@ pub fn hasten(tx: &mut Tx<'_>, id: RegistryId, due_at: Timestamp) -> Result<(), 
 }
 
 /// Resolves step types to what the registries offer for them; the keys are the types as written.
-pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> Result<Offers, StoreError> {
-    let (mut found, mut registries) = (Offers::new(), None);
+pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> Result<AvailableSteps, StoreError> {
+    let (mut found, mut registries) = (AvailableSteps::new(), None);
     // A type without a registry is looked up in each, so current versions are read once.
-    let mut current: BTreeMap<RegistryId, Vec<Version>> = BTreeMap::new();
+    let mut current: BTreeMap<RegistryId, Vec<RegistryVersion>> = BTreeMap::new();
     for written in types {
         if found.contains_key(written) {
             continue;
@@ -144,7 +144,7 @@ pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> R
             None => registries.insert(db.fetch_all(&ALL, &[REGISTRIES_MAX.into()])?),
         };
         let offer = resolve(written, known, |registry, wanted| match wanted {
-            Wanted::Commit(_) => match current.get(&registry.id) {
+            VersionQuery::Commit(_) => match current.get(&registry.id) {
                 Some(read) => Ok(read.clone()),
                 None => {
                     let read = versions(db, registry.id, wanted)?;

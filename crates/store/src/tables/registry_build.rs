@@ -1,7 +1,7 @@
 //! Builds of registries, and the versions that they produced.
 
 use berth_core::id::RegistryId;
-use berth_core::registry::{Build, BuildStatus, InputMode, StepMetadata, Version, Wanted};
+use berth_core::registry::{RegistryBuild, BuildStatus, InputMode, StepMetadata, RegistryVersion, VersionQuery};
 
 use super::PAGE_ROWS;
 use crate::error::StoreError;
@@ -15,12 +15,12 @@ use crate::tx::{Read, Tx};
 /// Refs listed for one version.
 const REFS_LISTED_MAX: i64 = 100;
 
-table!(Org Build in registry_builds {
+table!(Org RegistryBuild in registry_builds {
     key: [registry: registry_id, number],
     update: [status, finished_at, error],
     insert: [commit: commit_id, started_at],
 });
-table!(Org Version in registry_versions {
+table!(Org RegistryVersion in registry_versions {
     key: [registry: registry_id, commit: commit_id],
     insert: [number, digest, start, input, steps, built_at],
 });
@@ -30,26 +30,26 @@ json_columns!(Vec<StepMetadata>);
 statements! {
     Org Upkeep COUNT = "UPDATE registries SET builds = builds + 1 WHERE org_id = $1 AND id = $2";
     Org Read COUNTED = "SELECT builds FROM registries WHERE org_id = $1 AND id = $2";
-    Org Read BY_NUMBER => Build::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND number = $3");
-    Org Read LIST => Build::TABLE.select(
+    Org Read BY_NUMBER => RegistryBuild::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND number = $3");
+    Org Read LIST => RegistryBuild::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND number < $3 ORDER BY number DESC LIMIT $4 OFFSET $5");
     Org Read COUNT_LIST = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM registry_builds
         WHERE org_id = $1 AND registry_id = $2 LIMIT $3) AS counted";
-    Org Read UNDER_WAY => Build::TABLE.select(
+    Org Read UNDER_WAY => RegistryBuild::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND status = 'building' ORDER BY number LIMIT $3");
     // Needs no event: the registry records how a build ends.
-    Org Upkeep PUT => Build::TABLE.upsert("");
+    Org Upkeep PUT => RegistryBuild::TABLE.upsert("");
     Org Upkeep FORGET = "DELETE FROM registry_builds WHERE org_id = $1 AND registry_id = $2 AND number <= $3";
-    Org Read BY_COMMIT => Version::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3");
+    Org Read BY_COMMIT => RegistryVersion::TABLE.select("WHERE org_id = $1 AND registry_id = $2 AND commit_id = $3");
     // Commit hashes are hexadecimal: `g` is greater than every digit.
-    Org Read BY_PREFIX => Version::TABLE.select(
+    Org Read BY_PREFIX => RegistryVersion::TABLE.select(
         "WHERE org_id = $1 AND registry_id = $2 AND commit_id >= $3 AND commit_id < $4 ORDER BY commit_id LIMIT 2");
-    Org Read BY_REF => sql("SELECT ").columns(&Version::TABLE, "v").then(" FROM registry_refs r JOIN registry_versions v
+    Org Read BY_REF => sql("SELECT ").columns(&RegistryVersion::TABLE, "v").then(" FROM registry_refs r JOIN registry_versions v
           ON v.org_id = r.org_id AND v.registry_id = r.registry_id AND v.commit_id = r.commit_id
         WHERE r.org_id = $1 AND r.registry_id = $2 AND r.name = $3");
     Org Read VERSIONS_AFTER = "SELECT registry_id, commit_id, digest FROM registry_versions
         WHERE org_id = $1 AND (registry_id, commit_id) > ($2, $3) ORDER BY registry_id, commit_id LIMIT $4";
-    Org Write PUT_VERSION => Version::TABLE.insert("");
+    Org Write PUT_VERSION => RegistryVersion::TABLE.insert("");
     Org Upkeep TAG = "INSERT INTO registry_refs (org_id, registry_id, name, is_tag, commit_id) VALUES ($1, $2, $3, 1, $4)
         ON CONFLICT (org_id, registry_id, name) DO NOTHING";
     Org Upkeep BRANCH = "INSERT INTO registry_refs (org_id, registry_id, name, is_tag, commit_id) VALUES ($1, $2, $3, 0, $4)
@@ -90,7 +90,7 @@ pub fn next_number(tx: &mut Tx<'_>, registry: RegistryId) -> Result<i64, StoreEr
     Ok(tx.fetch_optional(&COUNTED, &[text(registry)])?.unwrap_or(1))
 }
 
-pub fn by_number(db: &mut impl Read, registry: RegistryId, number: i64) -> Result<Option<Build>, StoreError> {
+pub fn by_number(db: &mut impl Read, registry: RegistryId, number: i64) -> Result<Option<RegistryBuild>, StoreError> {
     db.fetch_optional(&BY_NUMBER, &[text(registry), number.into()])
 }
 
@@ -100,18 +100,18 @@ pub fn builds(
     registry: RegistryId,
     from: &From,
     limit: i64,
-) -> Result<Slice<Build>, StoreError> {
+) -> Result<Slice<RegistryBuild>, StoreError> {
     let filter = [text(registry)];
     let total = fetch_bounded_count(db, &COUNT_LIST, &filter)?;
     Ok(fetch_page(db, &LIST, &filter, from.by_number(), limit)?.with_total(total))
 }
 
 /// Unfinished builds of a registry.
-pub fn under_way(db: &mut impl Read, registry: RegistryId, limit: i64) -> Result<Vec<Build>, StoreError> {
+pub fn under_way(db: &mut impl Read, registry: RegistryId, limit: i64) -> Result<Vec<RegistryBuild>, StoreError> {
     db.fetch_all(&UNDER_WAY, &[text(registry), limit.into()])
 }
 
-pub fn put(tx: &mut Tx<'_>, build: &Build) -> Result<(), StoreError> {
+pub fn put(tx: &mut Tx<'_>, build: &RegistryBuild) -> Result<(), StoreError> {
     tx.put(&PUT, build)
 }
 
@@ -124,7 +124,7 @@ pub fn version(
     db: &mut impl Read,
     registry: RegistryId,
     commit: &str,
-) -> Result<Option<Version>, StoreError> {
+) -> Result<Option<RegistryVersion>, StoreError> {
     db.fetch_optional(&BY_COMMIT, &[text(registry), commit.into()])
 }
 
@@ -132,14 +132,14 @@ pub fn version(
 pub(crate) fn versions(
     db: &mut impl Read,
     registry: RegistryId,
-    wanted: Wanted<'_>,
-) -> Result<Vec<Version>, StoreError> {
+    wanted: VersionQuery<'_>,
+) -> Result<Vec<RegistryVersion>, StoreError> {
     match wanted {
-        Wanted::Commit(commit) => Ok(version(db, registry, commit)?.into_iter().collect()),
-        Wanted::Prefix(prefix) => {
+        VersionQuery::Commit(commit) => Ok(version(db, registry, commit)?.into_iter().collect()),
+        VersionQuery::Prefix(prefix) => {
             db.fetch_all(&BY_PREFIX, &[text(registry), prefix.into(), format!("{prefix}g").into()])
         }
-        Wanted::Named(name) => db.fetch_all(&BY_REF, &[text(registry), name.into()]),
+        VersionQuery::Named(name) => db.fetch_all(&BY_REF, &[text(registry), name.into()]),
     }
 }
 
@@ -149,7 +149,7 @@ pub fn built(db: &mut impl Read, after: Option<&Built>) -> Result<Vec<Built>, St
     db.fetch_all(&VERSIONS_AFTER, &[registry.into(), commit.into(), PAGE_ROWS.into()])
 }
 
-pub fn put_version(tx: &mut Tx<'_>, version: &Version) -> Result<(), StoreError> {
+pub fn put_version(tx: &mut Tx<'_>, version: &RegistryVersion) -> Result<(), StoreError> {
     tx.put(&PUT_VERSION, version)
 }
 

@@ -1,7 +1,7 @@
 //! Repositories, and the results of their syncs.
 
 use berth_core::id::{OrgId, RepositoryId};
-use berth_core::repository::{RemoteUrl, Repository, Seen, SyncProblem};
+use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState, SyncProblem};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
@@ -18,7 +18,7 @@ table!(Org Repository in repositories {
     ],
     insert: [created_at],
 });
-column_group!(Seen { default_branch, head, synced_at, error, failures, problems, due_at });
+column_group!(RepositorySyncState { default_branch, head, synced_at, error, failures, problems, due_at });
 json_columns!(Vec<SyncProblem>);
 
 statements! {
@@ -73,7 +73,7 @@ pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
 }
 
 /// Stores the result of a sync. The version of the record stays the same.
-pub fn saw(tx: &mut Tx<'_>, id: RepositoryId, seen: &Seen) -> Result<(), StoreError> {
+pub fn saw(tx: &mut Tx<'_>, id: RepositoryId, seen: &RepositorySyncState) -> Result<(), StoreError> {
     let mut params = vec![text(id)];
     seen.to_params(&mut params)?;
     tx.execute_one(&SAW, &params)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::deployment::run::{Attempt, Memory, Run, RunChange, StageRun, StepRun, StepStatus};
+use berth_core::deployment::run::{Attempt, CustomStepState, Run, RunChange, StageRun, StepRun, StepRunStatus};
 use berth_core::id::{DeploymentId, StepRunId};
 
 use super::attempt;
@@ -19,7 +19,7 @@ table!(Org Run in runs {
     key: [deployment: deployment_id],
     update: [stages, version],
     derived: [
-        ready_at = |it| it.ready_at(),
+        ready_at = |it| it.next_ready_at(),
         queued_for = |it| it.queued_for().map(|(_, stage)| stage.to_owned()),
         wakes_at = |it| it.wakes_at(),
     ],
@@ -35,9 +35,9 @@ table!(Org StepRun in step_runs of deployment_id {
     insert: [id, step],
     unset: [live],
 });
-json_columns!(Memory);
+json_columns!(CustomStepState);
 sparse_json_columns!(BTreeMap<String, String>);
-word_columns!(StepStatus: StepStatus::ALL);
+word_columns!(StepRunStatus: StepRunStatus::ALL);
 
 statements! {
     Org Read BY_ID => Run::TABLE.select("WHERE org_id = $1 AND deployment_id = $2 {for_update}");
@@ -93,7 +93,7 @@ pub fn find_steps(
     deployment: DeploymentId,
     name: &str,
 ) -> Result<Vec<StepLocation>, StoreError> {
-    let rows: Vec<(_, _, StepStatus)> = db.fetch_all(&FIND_STEPS, &[text(deployment), name.into()])?;
+    let rows: Vec<(_, _, StepRunStatus)> = db.fetch_all(&FIND_STEPS, &[text(deployment), name.into()])?;
     Ok(rows
         .into_iter()
         .map(|(id, stage, status)| StepLocation { id, stage, is_final: status.is_final() })
@@ -104,11 +104,11 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
     let run = &change.run;
     let mut params = Vec::new();
     run.to_params(&mut params)?;
-    if change.since > 0 {
+    if change.previous_version > 0 {
         params.truncate(Run::TABLE.update_params());
-        params.push(change.since.into());
+        params.push(change.previous_version.into());
     }
-    tx.execute_one(&statement_for(change, if change.since == 0 { &INSERT } else { &UPDATE }), &params)?;
+    tx.execute_one(&statement_for(change, if change.previous_version == 0 { &INSERT } else { &UPDATE }), &params)?;
     for &index in &change.steps {
         put_step(tx, change, &run.steps[index])?;
     }
@@ -124,7 +124,7 @@ pub(super) const fn statement_for(change: &RunChange, statement: &Statement) -> 
 fn put_step(tx: &mut Tx<'_>, change: &RunChange, step: &StepRun) -> Result<(), StoreError> {
     let mut params = vec![text(change.run.deployment)];
     step.to_params(&mut params)?;
-    if change.since == 0 {
+    if change.previous_version == 0 {
         return tx.execute_one(&statement_for(change, &INSERT_STEP), &params);
     }
     tx.execute_one(&statement_for(change, &UPDATE_STEP), &params[..=StepRun::TABLE.update_params()])

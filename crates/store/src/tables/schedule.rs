@@ -1,8 +1,8 @@
 //! Deployments that the scheduler can move on: to plan, to let into a stage, to grant steps of, to wake or to stop.
 
-use berth_core::deployment::run::enter::Contender;
-use berth_core::deployment::run::{StageRun, StageStatus};
-use berth_core::deployment::{StagesDeployment, Trigger};
+use berth_core::deployment::run::enter::StageContender;
+use berth_core::deployment::run::{StageRun, StageRunStatus};
+use berth_core::deployment::{StagesDeployment, StartTrigger};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId};
 use berth_core::time::Timestamp;
 
@@ -130,13 +130,13 @@ pub fn contenders(
     pipeline: PipelineId,
     stage: &str,
     without: DeploymentId,
-) -> Result<Vec<Contender>, StoreError> {
-    let rows: Vec<(DeploymentId, i64, Vec<StageRun>, Trigger)> =
+) -> Result<Vec<StageContender>, StoreError> {
+    let rows: Vec<(DeploymentId, i64, Vec<StageRun>, StartTrigger)> =
         db.fetch_all(&CONTENDERS, &[text(pipeline)])?;
     let contenders = rows.into_iter().filter(|(deployment, ..)| *deployment != without);
     let contenders = contenders.map(|(deployment, number, stages, trigger)| {
-        let status = stages.iter().find(|it| it.name == stage).map_or(StageStatus::Pending, |it| it.status);
-        Contender { deployment, number, status, is_rollback: trigger.rollback_of().is_some() }
+        let status = stages.iter().find(|it| it.name == stage).map_or(StageRunStatus::Pending, |it| it.status);
+        StageContender { deployment, number, status, is_rollback: trigger.rollback_of().is_some() }
     });
     Ok(contenders.collect())
 }

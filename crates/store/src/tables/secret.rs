@@ -3,7 +3,7 @@
 use berth_core::id::{DataKeyId, PipelineId, SecretId};
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::{SecretName, StageName};
-use berth_core::secret::{Scope, Secret};
+use berth_core::secret::{ScopePath, Secret};
 
 use crate::error::StoreError;
 use crate::pagination::{From, Slice, fetch_page};
@@ -60,13 +60,13 @@ pub struct SecretUser {
 }
 from_row!(SecretUser { pipeline, slug });
 
-impl FromValue for Scope {
+impl FromValue for ScopePath {
     fn from_value(value: Value) -> Result<Self, String> {
         String::from_value(value)?.parse().map_err(|_| "not the scope of a secret".to_owned())
     }
 }
 
-impl ToValue for Scope {
+impl ToValue for ScopePath {
     fn to_value(&self) -> Result<Value, StoreError> {
         Ok(text(self))
     }
@@ -76,7 +76,7 @@ pub fn by_id(db: &mut impl Read, id: SecretId) -> Result<Option<Secret>, StoreEr
     db.fetch_optional(&BY_ID, &[text(id)])
 }
 
-pub fn by_name(db: &mut impl Read, name: &SecretName, scope: &Scope) -> Result<Option<Secret>, StoreError> {
+pub fn by_name(db: &mut impl Read, name: &SecretName, scope: &ScopePath) -> Result<Option<Secret>, StoreError> {
     db.fetch_optional(&BY_NAME, &[text(name), text(scope)])
 }
 
@@ -85,7 +85,7 @@ pub fn find(db: &mut impl Read, key: &str) -> Result<Option<Secret>, StoreError>
     if let Ok(id) = key.parse() {
         return by_id(db, id);
     }
-    SecretName::parse(key).map_or(Ok(None), |name| by_name(db, &name, &Scope::Organization))
+    SecretName::parse(key).map_or(Ok(None), |name| by_name(db, &name, &ScopePath::Organization))
 }
 
 /// Whether there is a secret of this name in any scope.
@@ -100,7 +100,7 @@ pub fn nearest(
     pipeline: PipelineId,
     stage: Option<&StageName>,
 ) -> Result<Option<Secret>, StoreError> {
-    for scope in Scope::seen_from(pipeline, stage) {
+    for scope in ScopePath::visible_scopes(pipeline, stage) {
         if let Some(found) = by_name(db, name, &scope)? {
             return Ok(Some(found));
         }
@@ -125,7 +125,7 @@ pub fn users(db: &mut impl Read, secret: &Secret) -> Result<Vec<SecretUser>, Sto
 
 /// Secrets of a pipeline and of its stages.
 pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId, limit: i64) -> Result<Vec<Secret>, StoreError> {
-    let own = Scope::Pipeline(pipeline);
+    let own = ScopePath::Pipeline(pipeline);
     // The range of texts that begin with `stage/<pipeline>/`: `0` is the character after `/`.
     let (first, last) = (format!("stage/{pipeline}/"), format!("stage/{pipeline}0"));
     db.fetch_all(&OF_PIPELINE, &[text(own), first.into(), last.into(), limit.into()])

@@ -1,6 +1,6 @@
 //! Sessions of environments. Rows are never deleted.
 
-use berth_core::environment::{Drain, End, EndReason, Holder, Session};
+use berth_core::environment::{SessionDrain, SessionEnd, SessionEndReason, LockHolder, Session};
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, EnvironmentId, SessionId};
 use berth_core::time::Timestamp;
@@ -22,8 +22,8 @@ table!(Org Session in sessions {
     ],
     insert: [environment: environment_id, number, fence, holder, context, claimed_at, ttl_seconds, idle_seconds],
 });
-json_columns!(Actor, Holder, StoredDrain);
-word_columns!(EndReason: EndReason::ALL);
+json_columns!(Actor, LockHolder, StoredDrain);
+word_columns!(SessionEndReason: SessionEndReason::ALL);
 
 statements! {
     Org Read BY_ID => Session::TABLE.select("WHERE org_id = $1 AND id = $2");
@@ -43,7 +43,7 @@ struct StoredDrain {
     completed_at: Option<i64>,
 }
 
-impl FromValue for Drain {
+impl FromValue for SessionDrain {
     fn from_value(value: Value) -> Result<Self, String> {
         let StoredDrain { pending, deadline, completed_at } = StoredDrain::from_value(value)?;
         let completed_at = completed_at.map(Timestamp::from_micros);
@@ -51,7 +51,7 @@ impl FromValue for Drain {
     }
 }
 
-impl ToValue for Drain {
+impl ToValue for SessionDrain {
     fn to_value(&self) -> Result<Value, StoreError> {
         let completed_at = self.completed_at.map(Timestamp::as_micros);
         StoredDrain { pending: self.pending.clone(), deadline: self.deadline.as_micros(), completed_at }
@@ -59,18 +59,18 @@ impl ToValue for Drain {
     }
 }
 
-impl FromRow for Option<End> {
+impl FromRow for Option<SessionEnd> {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let Some(at) = row.take()? else {
             row.skip(4);
             return Ok(None);
         };
         let (reason, by, why, successor) = row.take()?;
-        Ok(Some(End { at, reason, by, why, successor }))
+        Ok(Some(SessionEnd { at, reason, by, why, successor }))
     }
 }
 
-impl ToParams for Option<End> {
+impl ToParams for Option<SessionEnd> {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         let end = self.as_ref();
         let why = end.and_then(|end| end.why.as_ref());

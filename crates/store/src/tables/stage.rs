@@ -1,6 +1,6 @@
 //! The state of stages across deployments.
 
-use berth_core::deployment::stages::stage::{Pause, Stage};
+use berth_core::deployment::stages::stage::{PromotionPause, Stage};
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::time::Timestamp;
 
@@ -35,14 +35,14 @@ impl ToParams for Option<(DeploymentId, Timestamp)> {
     }
 }
 
-impl FromRow for Option<Pause> {
+impl FromRow for Option<PromotionPause> {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (by, at, reason, rollback): (Option<_>, Option<_>, _, Option<_>) = row.take()?;
-        Ok(by.zip(at).zip(rollback).map(|((by, at), rollback)| Pause { by, at, reason, rollback }))
+        Ok(by.zip(at).zip(rollback).map(|((by, at), rollback)| PromotionPause { by, at, reason, rollback }))
     }
 }
 
-impl ToParams for Option<Pause> {
+impl ToParams for Option<PromotionPause> {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         let pause = self.as_ref();
         let reason = pause.and_then(|it| it.reason.as_ref());

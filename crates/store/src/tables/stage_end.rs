@@ -1,8 +1,8 @@
 //! Ends of stages: how each try of a deployment in a stage ended. Rows are never changed.
 
-use berth_core::deployment::stages::stage::{Past, StageEnd};
+use berth_core::deployment::stages::stage::{PastStageEnd, StageEnd};
 use berth_core::id::{DeploymentId, PipelineId};
-use berth_core::insights::Seen;
+use berth_core::insights::LastStageEnd;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
@@ -12,10 +12,10 @@ use crate::tx::{Read, Tx};
 
 table!(Org StageEnd in stage_ends {
     key: [pipeline: pipeline_id, stage, deployment: deployment_id, tries],
-    insert: [is_success, at: ended_at, origin: origin_id, of: of_id, committed_at, is_last],
+    insert: [is_success, at: ended_at, origin: origin_id, rolled_back: of_id, committed_at, is_last],
 });
-from_row!(Past { end, is_taken_back });
-from_row!(Seen { past, created_at });
+from_row!(PastStageEnd { end, is_rolled_back });
+from_row!(LastStageEnd { past, created_at });
 
 /// The columns of a [`Past`]: the end, and the number of rollbacks of it.
 const fn select_past(rest: &str) -> SqlText {
@@ -58,7 +58,7 @@ pub fn list_of_stage(
     pipeline: PipelineId,
     stage: &str,
     limit: i64,
-) -> Result<Vec<Past>, StoreError> {
+) -> Result<Vec<PastStageEnd>, StoreError> {
     db.fetch_all(&PAST, &[text(pipeline), stage.into(), limit.into()])
 }
 
@@ -79,11 +79,11 @@ pub fn list_last_stages(
     from: Timestamp,
     to: Timestamp,
     limit: i64,
-) -> Result<Vec<Seen>, StoreError> {
+) -> Result<Vec<LastStageEnd>, StoreError> {
     let mut params = vec![from.into(), to.into(), limit.into()];
     params.extend(pipeline.map(text));
     let statement = if pipeline.is_some() { &LAST_STAGES_OF_PIPELINE } else { &LAST_STAGES };
-    let mut ends: Vec<Seen> = db.fetch_all(statement, &params)?;
+    let mut ends: Vec<LastStageEnd> = db.fetch_all(statement, &params)?;
     ends.reverse();
     Ok(ends)
 }

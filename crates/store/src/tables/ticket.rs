@@ -1,7 +1,7 @@
 //! Tickets: places in the queue of an environment.
 
 use berth_core::access::{Action, Role};
-use berth_core::environment::{Takeover, Ticket, TicketCause, TicketStatus, Wish};
+use berth_core::environment::{PendingTakeover, Ticket, TicketCause, TicketState, ClaimTerms};
 use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
@@ -21,12 +21,12 @@ table!(Org Ticket in tickets {
     update: [status: (status, ended_at, cause, session_id, deployment_id)],
     derived: [user_id = |it| it.holder.id],
     insert: [
-        id, holder, token: token_id, wish: (commit_id, context, ttl_seconds, deploy), created_at, expires_at,
+        id, holder, token: token_id, terms: (commit_id, context, ttl_seconds, deploy), created_at, expires_at,
         takeover: (takeover_target, takeover_at, takeover_why), group: group_id,
     ],
     unset: [is_entitled],
 });
-column_group!(Wish { commit, context, ttl_seconds, deploy });
+column_group!(ClaimTerms { commit, context, ttl_seconds, deploy });
 word_columns!(Role: Role::ALL, TicketCause: [
     TicketCause::Requested, TicketCause::Revoked, TicketCause::Restored, TicketCause::GrantedElsewhere,
     TicketCause::EnvironmentDeleted,
@@ -56,44 +56,44 @@ statements! {
 }
 
 /// Columns: status, ended_at, cause, session_id, deployment_id.
-impl FromRow for TicketStatus {
+impl FromRow for TicketState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let status: String = row.take()?;
         if status == "waiting" {
             row.skip(4);
-            return Ok(TicketStatus::Waiting);
+            return Ok(TicketState::Waiting);
         }
         let (at, cause): (Timestamp, Option<TicketCause>) = row.take()?;
         let (session, deployment) = row.take()?;
         Ok(match (status.as_str(), session, cause) {
-            ("granted", Some(session), _) => TicketStatus::Granted { at, session, deployment },
-            ("cancelled", _, Some(cause)) => TicketStatus::Cancelled { at, cause },
-            ("expired", ..) => TicketStatus::Expired { at },
+            ("granted", Some(session), _) => TicketState::Granted { at, session, deployment },
+            ("cancelled", _, Some(cause)) => TicketState::Cancelled { at, cause },
+            ("expired", ..) => TicketState::Expired { at },
             _ => return Err(StoreError::Bug(format!("a ticket is not {status} as its columns say"))),
         })
     }
 }
 
-impl ToParams for TicketStatus {
+impl ToParams for TicketState {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         let (ended_at, cause, session, deployment) = match self {
-            TicketStatus::Waiting => (None, None, None, None),
-            TicketStatus::Granted { at, session, deployment } => (Some(at), None, Some(session), *deployment),
-            TicketStatus::Cancelled { at, cause } => (Some(at), Some(*cause), None, None),
-            TicketStatus::Expired { at } => (Some(at), None, None, None),
+            TicketState::Waiting => (None, None, None, None),
+            TicketState::Granted { at, session, deployment } => (Some(at), None, Some(session), *deployment),
+            TicketState::Cancelled { at, cause } => (Some(at), Some(*cause), None, None),
+            TicketState::Expired { at } => (Some(at), None, None, None),
         };
         (self.as_str(), ended_at, cause, session, deployment).to_params(params)
     }
 }
 
-impl FromRow for Option<Takeover> {
+impl FromRow for Option<PendingTakeover> {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (target, at, why): (Option<_>, _, _) = row.take()?;
-        Ok(target.map(|target| Takeover { target, at, why }))
+        Ok(target.map(|target| PendingTakeover { target, at, why }))
     }
 }
 
-impl ToParams for Option<Takeover> {
+impl ToParams for Option<PendingTakeover> {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         let takeover = self.as_ref();
         let why = takeover.and_then(|it| it.why.as_ref());

@@ -3,7 +3,7 @@
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::Slug;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Format, Kinds, SECRETS_PER_WEBHOOK_MAX, State, Webhook};
+use berth_core::webhook::{PayloadFormat, EventKindFilter, SECRETS_PER_WEBHOOK_MAX, WebhookState, Webhook};
 
 use super::event;
 use crate::error::StoreError;
@@ -19,8 +19,8 @@ table!(Org Webhook in webhooks {
     update: [name, url, kinds, format, state: (inactive_since, inactive_why), version, updated_at],
     insert: [created_at],
 });
-json_columns!(Kinds);
-word_columns!(Format: Format::ALL);
+json_columns!(EventKindFilter);
+word_columns!(PayloadFormat: PayloadFormat::ALL);
 
 statements! {
     Org Read BY_ID => Webhook::TABLE.select("WHERE org_id = $1 AND id = $2 {for_update}");
@@ -84,18 +84,18 @@ pub struct Behind {
 }
 from_row!(Behind { org, webhook, sequence, head });
 
-impl FromRow for State {
+impl FromRow for WebhookState {
     fn from_row(row: &mut RowReader) -> Result<Self, StoreError> {
         let (since, why): (Option<_>, _) = row.take()?;
-        Ok(since.map_or(State::Active, |since| State::Inactive { since, why }))
+        Ok(since.map_or(WebhookState::Active, |since| WebhookState::Inactive { since, why }))
     }
 }
 
-impl ToParams for State {
+impl ToParams for WebhookState {
     fn to_params(&self, params: &mut Vec<Value>) -> Result<(), StoreError> {
         match self {
-            State::Active => (None::<Timestamp>, None::<String>).to_params(params),
-            State::Inactive { since, why } => (since, why).to_params(params),
+            WebhookState::Active => (None::<Timestamp>, None::<String>).to_params(params),
+            WebhookState::Inactive { since, why } => (since, why).to_params(params),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The access generation: cached permissions are valid until it changes.
 
 use berth_core::access::Role;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::name::{DisplayName, Email};
 use berth_core::time::Timestamp;
@@ -61,7 +61,7 @@ fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, Tok
 
 /// Records an event, because every write must.
 fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
-    tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
+    tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))
 }
 
 fn lower(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {

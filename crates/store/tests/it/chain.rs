@@ -1,6 +1,6 @@
 //! Verification of the hash chain finds every change to stored events, and where it is.
 
-use berth_core::event::{Actor, ActorKind, Event, EventKind, NewEvent, Subject};
+use berth_core::event::{Actor, ActorType, Event, EventKind, NewEvent, EventSubject};
 use berth_core::id::{TokenId, UserId};
 use berth_core::time::Timestamp;
 use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict, export};
@@ -21,7 +21,7 @@ fn ground() -> (Ground, Connection) {
     let at = Timestamp::from_micros(7);
     for number in 2..=EVENTS {
         let actor = Actor {
-            kind: ActorKind::User,
+            kind: ActorType::User,
             id: Some(UserId::from_parts(at, [1; 10])),
             name: "Ada \"the first\"\n".into(),
             token: (number % 2 == 0).then(|| TokenId::from_parts(at, [2; 10])),
@@ -30,7 +30,7 @@ fn ground() -> (Ground, Connection) {
         let context = Context { org: Some(ground.org), actor, request_id, access: None };
         let record = move |tx: &mut berth_store::Tx<'_>| {
             let subject =
-                Subject::new("pipeline", format!("pl_{number}"), (number % 5 > 0).then_some("späti"));
+                EventSubject::new("pipeline", format!("pl_{number}"), (number % 5 > 0).then_some("späti"));
             let event = NewEvent::new(EventKind::PipelineUpdated, subject);
             tx.record(event.with("z", number).with("a", json!({"y": [1, null], "b": "\u{1f}é"})))
         };

@@ -1,6 +1,6 @@
 //! The WAL is checkpointed and restarted while it is written.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 
 use super::Ground;
 
@@ -20,7 +20,7 @@ fn write(ground: &Ground) {
     let text = "x".repeat(8 * 1024);
     let written = ground.transact(move |tx| {
         (0..EVENTS).try_for_each(|_| {
-            let subject = Subject::new("pipeline", "p", None);
+            let subject = EventSubject::new("pipeline", "p", None);
             tx.record(NewEvent::new(EventKind::PipelineUpdated, subject).with("text", text.as_str()))
         })
     });

@@ -1,10 +1,10 @@
 //! Retention removes the oldest events. The rest is a valid chain with a start, and an unannounced removal is found.
 
-use berth_core::event::{Event, EventKind, NewEvent, Subject};
+use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
 use berth_core::id::{EventId, WebhookId};
 use berth_core::name::Slug;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Format, Kinds, State, Webhook};
+use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState, Webhook};
 use berth_store::audit::{self, Head, Reason, StoredCheck, Verdict, export};
 use berth_store::pagination::From;
 use berth_store::tables::event::{self, Filter};
@@ -25,7 +25,7 @@ const DAYS: i64 = 30;
 fn record(ground: &Ground, count: i64) {
     let work = move |tx: &mut Tx<'_>| {
         for number in 0..count {
-            let subject = Subject::new("pipeline", format!("p{}", number % 2), None);
+            let subject = EventSubject::new("pipeline", format!("p{}", number % 2), None);
             tx.record(NewEvent::new(EventKind::PipelineUpdated, subject))?;
         }
         Ok(())
@@ -152,16 +152,16 @@ fn event_retention_keeps_events_that_a_webhook_has_not_read() {
             id: WebhookId::from_parts(tx.now(), tx.entropy()?),
             name: Slug::parse("ops").unwrap(),
             url: "https://hooks.acme.test/".into(),
-            kinds: Kinds::parse(&["*".to_owned()]).unwrap(),
-            format: Format::Standard,
-            state: State::Active,
+            kinds: EventKindFilter::parse(&["*".to_owned()]).unwrap(),
+            format: PayloadFormat::Standard,
+            state: WebhookState::Active,
             version: 1,
             created_at: tx.now(),
             updated_at: tx.now(),
         };
         webhook::put(tx, &made)?;
         webhook::begin(tx, made.id)?;
-        tx.record(NewEvent::new(EventKind::WebhookCreated, Subject::new("webhook", made.id, None)))?;
+        tx.record(NewEvent::new(EventKind::WebhookCreated, EventSubject::new("webhook", made.id, None)))?;
         Ok(made)
     });
     let made = made.unwrap();
@@ -173,10 +173,10 @@ fn event_retention_keeps_events_that_a_webhook_has_not_read() {
     pass(&ground, 40).unwrap();
     assert_eq!(due_now(&ground, between), None);
     assert_eq!(all(&ground)[0].sequence, 41);
-    let off = Webhook { state: State::Inactive { since: between, why: None }, version: 2, ..made };
+    let off = Webhook { state: WebhookState::Inactive { since: between, why: None }, version: 2, ..made };
     let switched = ground.transact(move |tx| {
         webhook::put(tx, &off)?;
-        tx.record(NewEvent::new(EventKind::WebhookUpdated, Subject::new("webhook", off.id, None)))
+        tx.record(NewEvent::new(EventKind::WebhookUpdated, EventSubject::new("webhook", off.id, None)))
     });
     switched.unwrap();
     assert_eq!(due_now(&ground, between), Some(THROUGH + 1), "an inactive webhook does not hold events back");
@@ -268,7 +268,7 @@ fn event_is_found_by_id_until_retention_removes_it() {
     for event in all(&ground) {
         assert_eq!(by_id(&ground, event.id), Some(event.sequence));
         assert_eq!(event.id.number(), event.sequence);
-        assert_eq!(by_id(&ground, event.id.numbered(event.sequence + 1)), None);
+        assert_eq!(by_id(&ground, event.id.with_number(event.sequence + 1)), None);
     }
 
     let old = all(&ground);

@@ -1,6 +1,6 @@
 //! The feed publishes committed events in order, to the followers of their organization only.
 
-use berth_core::event::{Event, EventKind, NewEvent, Subject};
+use berth_core::event::{Event, EventKind, NewEvent, EventSubject};
 use berth_store::feed::{Follower, Heard};
 use berth_store::{Context, StoreError};
 
@@ -27,7 +27,7 @@ async fn follower_receives_committed_events_in_order() {
     let mut second = store.follow(org);
     for number in 0..20 {
         let refused = store.transact(Context::system(Some(org)), |tx| {
-            tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))?;
+            tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
             Err::<(), _>(StoreError::Bug("on purpose".into()))
         });
         refused.await.unwrap_err();
@@ -61,7 +61,7 @@ async fn slow_follower_is_notified_of_its_lag() {
     let mut quick = ground.store.follow(ground.org);
     let many = ground.store.transact(Context::system(Some(ground.org)), |tx| {
         for number in 0..2_000 {
-            tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", number, None)))?;
+            tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", number, None)))?;
         }
         Ok::<_, StoreError>(())
     });

@@ -1,6 +1,6 @@
 //! Search in the audit log by terms.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_store::StoreError;
 use berth_store::admin::integrity;
 use berth_store::pagination::From;
@@ -16,7 +16,7 @@ const LIMIT: i64 = 7;
 fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     let work = move |tx: &mut berth_store::Tx<'_>| {
         for number in numbers {
-            let subject = Subject::new("pipeline", format!("p{}", number % PIPELINES), None);
+            let subject = EventSubject::new("pipeline", format!("p{}", number % PIPELINES), None);
             tx.record(NewEvent::new(EventKind::PipelineUpdated, subject).with("number", number as u64))?;
         }
         Ok(())
@@ -72,7 +72,7 @@ fn event_list_has_every_event_once_in_order() {
         check(&ground, recorded);
         // A rolled back event is not found, and a restart changes nothing.
         let undone = ground.transact(|tx| {
-            tx.record(NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", "p0", None)))?;
+            tx.record(NewEvent::new(EventKind::PipelineUpdated, EventSubject::new("pipeline", "p0", None)))?;
             Err::<(), _>(StoreError::Unavailable("undone".into()))
         });
         undone.unwrap_err();
@@ -88,12 +88,12 @@ fn event_list_has_every_event_once_in_order() {
 fn mixed(number: u64) -> NewEvent {
     let kind = if number.is_multiple_of(5) { EventKind::PipelineUpdated } else { EventKind::SessionClaimed };
     let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    let event = NewEvent::new(kind, Subject::new("pipeline", format!("p{}", at % 4), None));
-    let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
+    let event = NewEvent::new(kind, EventSubject::new("pipeline", format!("p{}", at % 4), None));
+    let event = event.with_subject(EventSubject::new("environment", format!("e{}", at / 4 % 3), None));
     // An event with a duplicate subject is found once.
-    let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
-    let rare = Subject::new("deployment", format!("d{}", number / 97), None);
-    if number.is_multiple_of(97) { event.about(rare) } else { event }
+    let event = event.with_subject(EventSubject::new("environment", format!("e{}", at / 4 % 3), None));
+    let rare = EventSubject::new("deployment", format!("d{}", number / 97), None);
+    if number.is_multiple_of(97) { event.with_subject(rare) } else { event }
 }
 
 #[test]

@@ -21,11 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 
 use berth_core::access::Role;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, PipelineId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
-use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
-use berth_core::step::Network;
+use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition, DefinitionOutline, Pipeline};
+use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
 use berth_store::tables::member::{self, Member};
 use berth_store::tables::organization::{self, Organization};
@@ -129,7 +129,7 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
                 name: name.clone(),
                 version: 1,
                 created_at: tx.now(),
-                default_network: Network::Host,
+                default_network: NetworkAccess::Host,
             };
             organization::put(tx, &org)?;
             let account = Account::Person { password_hash: "x".into(), password_is_generated: true };
@@ -139,7 +139,7 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
                 member::put(tx, &Member { user, role: Role::Owner, version: 1, created_at: tx.now() })?;
                 tx.record(NewEvent::new(
                     EventKind::OrganizationCreated,
-                    Subject::new("organization", id, None),
+                    EventSubject::new("organization", id, None),
                 ))
             })?;
             Ok::<_, StoreError>(id)
@@ -154,7 +154,7 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
 
 /// Creates a pipeline that uses these types of custom steps.
 fn create_with(tx: &mut Tx<'_>, slug: &str, at: Timestamp, types: &[&str]) -> Result<Pipeline, StoreError> {
-    let outline = Outline {
+    let outline = DefinitionOutline {
         name: DisplayName::parse(slug).unwrap(),
         tracks: None,
         paths: vec![],
@@ -164,11 +164,11 @@ fn create_with(tx: &mut Tx<'_>, slug: &str, at: Timestamp, types: &[&str]) -> Re
         notifications: vec![],
         custom_types: types.iter().map(ToString::to_string).collect(),
     };
-    let command = Create {
+    let command = CreatePipelineCommand {
         id: PipelineId::from_parts(at, tx.entropy()?),
         slug: Slug::parse(slug).unwrap(),
         name: None,
-        definition: Defined { hash: "h".into(), outline, environments: BTreeMap::new() },
+        definition: CheckedDefinition { hash: "h".into(), outline, environments: BTreeMap::new() },
     };
     pipeline::put_definition(tx, "h", "version: 1")?;
     let decision = state::create(command, None, tx.now()).unwrap();

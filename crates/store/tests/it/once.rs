@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use berth_core::decision::Effect;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::decision::OutboxEffect;
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_store::idempotency::{self, Earlier, IDEMPOTENCY_KEPT_S, OnceKey, StoredAnswer};
 use berth_store::{StoreError, Tx, outbox};
 use rusqlite::Connection;
@@ -15,8 +15,8 @@ fn outbox_keeps_an_effect_until_it_is_done() {
     let ground = Ground::new();
     ground
         .transact(|tx| {
-            tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))?;
-            tx.enqueue(&Effect { kind: "ping".into(), payload: serde_json::json!({"n": 1}) })
+            tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
+            tx.enqueue(&OutboxEffect { kind: "ping".into(), payload: serde_json::json!({"n": 1}) })
         })
         .unwrap();
     let ground = ground.reopened();

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::RegistryId;
 use berth_core::registry::{
-    InputMode, Registry, RegistryName, RegistryStatus, Seen, StepMetadata, Version, step_key,
+    InputMode, Registry, RegistryName, RegistryStatus, RegistrySyncState, StepMetadata, RegistryVersion, step_key,
 };
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
@@ -24,14 +24,14 @@ fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
         url: RemoteUrl::parse("/srv/tools").unwrap(),
         reference: None,
         credential: None,
-        seen: Seen { due_at: Some(tx.now()), ..Seen::default() },
+        seen: RegistrySyncState { due_at: Some(tx.now()), ..RegistrySyncState::default() },
         version: 1,
         created_at: tx.now(),
         updated_at: tx.now(),
         deleted_at: None,
     };
     registry::put(tx, &made)?;
-    tx.record(NewEvent::new(EventKind::RegistryCreated, Subject::new("registry", made.id, Some(name))))?;
+    tx.record(NewEvent::new(EventKind::RegistryCreated, EventSubject::new("registry", made.id, Some(name))))?;
     Ok(made)
 }
 
@@ -47,7 +47,7 @@ fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result
         schema: serde_json::json!({"type": "object"}),
     };
     let number = registry_build::next_number(tx, of.id)?;
-    let version = Version {
+    let version = RegistryVersion {
         registry: of.id,
         commit: commit.into(),
         number,
@@ -58,8 +58,8 @@ fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result
         built_at: tx.now(),
     };
     registry_build::put_version(tx, &version)?;
-    tx.record(NewEvent::new(EventKind::RegistryBuilt, Subject::new("registry", of.id, None)))?;
-    let seen = Seen { status: RegistryStatus::Ready, current: Some(commit.into()), ..of.seen.clone() };
+    tx.record(NewEvent::new(EventKind::RegistryBuilt, EventSubject::new("registry", of.id, None)))?;
+    let seen = RegistrySyncState { status: RegistryStatus::Ready, current: Some(commit.into()), ..of.seen.clone() };
     registry::saw(tx, of.id, &seen)
 }
 

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use berth_core::analysis::{Analysis, FixPullRequest, NewAnalysis, PullRequestState};
-use berth_core::decision::{Change, Decision, Record};
-use berth_core::deployment::{Deployment, DeploymentStatus, StagesTarget, Trigger, stages};
-use berth_core::environment::declare::{Declare, declare};
+use berth_core::analysis::{Analysis, AnalysisPullRequest, NewAnalysis, PullRequestState};
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
+use berth_core::deployment::{Deployment, DeploymentState, StagesTarget, StartTrigger, stages};
+use berth_core::environment::declare::{DeclareCommand, declare};
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Agenda, Environment};
-use berth_core::event::{Actor, EventKind, NewEvent, Subject};
+use berth_core::environment::{LockAgenda, Environment};
+use berth_core::event::{Actor, EventKind, NewEvent, EventSubject};
 use berth_core::id::{AnalysisId, DeploymentId, EnvironmentId, OrgId, RegistryId, RepositoryId, StepRunId};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::grammar::StepId;
-use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
+use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction};
 use berth_core::registry::{Registry, RegistryName};
-use berth_core::repository::{RemoteUrl, Repository, Seen};
+use berth_core::repository::{RemoteUrl, Repository, RepositorySyncState};
 use berth_core::time::Timestamp;
 use berth_store::pagination::Batch;
 use berth_store::tables::{
@@ -57,14 +57,14 @@ fn add_repository(tx: &mut Tx<'_>, at: i64) -> Result<RepositoryId, StoreError> 
         url: RemoteUrl::parse(&format!("/srv/{id}")).unwrap(),
         credential: None,
         poll_seconds: 60,
-        seen: Seen { due_at: Some(second(at)), ..Seen::default() },
+        seen: RepositorySyncState { due_at: Some(second(at)), ..RepositorySyncState::default() },
         version: 1,
         created_at: second(at),
         updated_at: second(at),
         deleted_at: None,
     };
     repository::put(tx, &made)?;
-    tx.record(NewEvent::new(EventKind::RepositoryCreated, Subject::new("repository", made.id, None)))?;
+    tx.record(NewEvent::new(EventKind::RepositoryCreated, EventSubject::new("repository", made.id, None)))?;
     Ok(made.id)
 }
 
@@ -79,14 +79,14 @@ fn add_named_registry(tx: &mut Tx<'_>, name: &str, at: i64) -> Result<RegistryId
         url: RemoteUrl::parse("/srv/tools").unwrap(),
         reference: None,
         credential: None,
-        seen: berth_core::registry::Seen { due_at: Some(second(at)), ..Default::default() },
+        seen: berth_core::registry::RegistrySyncState { due_at: Some(second(at)), ..Default::default() },
         version: 1,
         created_at: second(at),
         updated_at: second(at),
         deleted_at: None,
     };
     registry::put(tx, &made)?;
-    tx.record(NewEvent::new(EventKind::RegistryCreated, Subject::new("registry", made.id, None)))?;
+    tx.record(NewEvent::new(EventKind::RegistryCreated, EventSubject::new("registry", made.id, None)))?;
     Ok(made.id)
 }
 
@@ -101,25 +101,25 @@ fn add_rollout(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
         resolved_commit: None,
         reason: None,
         requested_by: Actor::system(),
-        status: DeploymentStatus::Queued,
+        status: DeploymentState::Queued,
         created_at: second(at),
         started_at: None,
         finished_at: None,
-        target: StagesTarget { trigger: Trigger::Api, retried_by: BTreeSet::new(), bypass: None },
+        target: StagesTarget { trigger: StartTrigger::Api, retried_by: BTreeSet::new(), bypass: None },
     });
     Ok(tx.commit(decision)?.id)
 }
 
 fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
     let pipeline = create(tx, &format!("p-{at}"), second(at))?;
-    let cmd = Declare {
+    let cmd = DeclareCommand {
         id: EnvironmentId::from_parts(second(at), tx.entropy()?),
         pipeline: pipeline.id,
         name: EnvName::parse("qa-1").unwrap(),
         configuration: Configuration {
             triggers: vec![],
             release: vec![],
-            on_release: OnRelease::None,
+            on_release: ReleaseAction::None,
             ttl: None,
             labels: vec![],
             vars: BTreeMap::new(),
@@ -129,15 +129,15 @@ fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
         last_fence: Fence::default(),
     };
     let startable = DeploymentId::from_parts(second(at), tx.entropy()?);
-    let agenda = Agenda { startable: Some(startable), ..Agenda::default() };
+    let agenda = LockAgenda { startable: Some(startable), ..LockAgenda::default() };
     let made = Environment { agenda, ..declare(cmd, second(at)).answer };
-    put(tx, Record::Environment(Box::new(made)))?;
+    put(tx, DomainRecord::Environment(Box::new(made)))?;
     Ok(startable)
 }
 
-fn put(tx: &mut Tx<'_>, record: Record) -> Result<(), StoreError> {
-    tx.commit(Decision { changes: vec![Change::Put(record)], ..Decision::calm(()) })?;
-    tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
+fn put(tx: &mut Tx<'_>, record: DomainRecord) -> Result<(), StoreError> {
+    tx.commit(RuleDecision { changes: vec![RecordChange::Put(record)], ..RuleDecision::without_changes(()) })?;
+    tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))
 }
 
 fn add_analysis(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
@@ -159,7 +159,7 @@ fn add_analysis(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
 
 fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
     let (analysis, repository) = (add_analysis(tx, at)?, add_repository(tx, at)?);
-    let asked = FixPullRequest {
+    let asked = AnalysisPullRequest {
         analysis,
         repository,
         fingerprint: format!("f-{at}"),
@@ -175,7 +175,7 @@ fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
         updated_at: second(at),
         version: 1,
     };
-    put(tx, Record::FixPullRequest(Box::new(asked)))?;
+    put(tx, DomainRecord::FixPullRequest(Box::new(asked)))?;
     Ok(analysis)
 }
 

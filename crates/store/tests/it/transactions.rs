@@ -1,6 +1,6 @@
 //! Transactions are atomic, record events and are isolated by organization.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::name::Slug;
 use berth_core::pipeline::state;
 use berth_store::pagination::From;
@@ -105,7 +105,7 @@ fn concurrent_writers_number_events_without_gaps() {
                     let slug = format!("p-{writer}-{number}");
                     ground.transact(move |tx| create(tx, &slug, tx.now())).unwrap();
                     let refused = ground.transact(|tx| {
-                        tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))?;
+                        tx.record(NewEvent::new(EventKind::AccessDenied, EventSubject::new("user", "x", None)))?;
                         Err::<(), _>(StoreError::Bug("on purpose".into()))
                     });
                     refused.unwrap_err();

@@ -1,14 +1,14 @@
 //! Checks the responses to people and runners: a success took effect, a refusal has a reason and names the holder.
 
-use berth_core::decision::Refusal;
-use berth_core::deployment::environment::report::Order;
-use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
-use berth_core::environment::claim::Claimed;
-use berth_core::environment::deploy::OnConflict;
-use berth_core::environment::force::Mode;
+use berth_core::decision::CommandRefusal;
+use berth_core::deployment::environment::report::RunnerOrder;
+use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::environment::claim::ClaimOutcome;
+use berth_core::environment::deploy::ConflictMode;
+use berth_core::environment::force::TakeoverMode;
 use berth_core::environment::limits::{DEPLOYMENTS_UNFINISHED_MAX, TICKETS_WAITING_MAX};
-use berth_core::environment::release::Released;
-use berth_core::environment::{EndReason, Lock, Session, Ticket};
+use berth_core::environment::release::ReleaseOutcome;
+use berth_core::environment::{SessionEndReason, Lock, Session, Ticket};
 
 use super::clock::is_busy;
 use super::moves::StepChanges;
@@ -38,7 +38,7 @@ pub(super) fn check(
             Ok(())
         }
         (LockRequest::Cancel { .. }, LockAnswer::Deployment(it)) => {
-            let fine = it.status.is_final() || matches!(it.status, DeploymentStatus::Cancelling(_));
+            let fine = it.status.is_final() || matches!(it.status, DeploymentState::Cancelling(_));
             ensure!(fine, "E9", "deployment {} is {} after its cancellation", it.number, it.status.as_str());
             Ok(())
         }
@@ -62,12 +62,12 @@ fn holds(lock: &Lock, session: &Session) -> bool {
 fn check_claimed(
     before: &Lock,
     ask: &LockRequest,
-    claimed: &Claimed,
+    claimed: &ClaimOutcome,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
 ) -> Checked {
     match claimed {
-        Claimed::Session(opened) => {
+        ClaimOutcome::Session(opened) => {
             ensure!(
                 holds(seen.after, &opened.session),
                 "L3",
@@ -87,12 +87,12 @@ fn check_claimed(
                 let mut taken = moves.ended_sessions();
                 let fine = taken.any(|it| {
                     it.fence == expected
-                        && it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden)
+                        && it.end.as_ref().is_some_and(|end| end.reason == SessionEndReason::Overridden)
                 });
                 ensure!(fine, "L5", "a forced claim for fence {expected} took something else");
             }
         }
-        Claimed::Ticket(ticket) => check_queued(before, ask, ticket, seen)?,
+        ClaimOutcome::Ticket(ticket) => check_queued(before, ask, ticket, seen)?,
     }
     Ok(())
 }
@@ -118,9 +118,9 @@ fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &Observ
             ensure!(expected.is_none_or(|it| it == holder.fence), "L5", "a takeover ignores its fence");
             let runs = is_live(before, holder);
             let fine = match mode {
-                Mode::Now => false,
-                Mode::Grace { seconds } => plan.at == Some(now.plus_seconds(*seconds)),
-                Mode::AfterCurrentDeployment => plan.at.is_none() && runs,
+                TakeoverMode::Now => false,
+                TakeoverMode::Grace { seconds } => plan.at == Some(now.plus_seconds(*seconds)),
+                TakeoverMode::AfterCurrentDeployment => plan.at.is_none() && runs,
             };
             ensure!(fine, "L5", "a takeover {mode:?} is planned for {:?}", plan.at);
         }
@@ -131,13 +131,13 @@ fn check_queued(before: &Lock, ask: &LockRequest, ticket: &Ticket, seen: &Observ
 
 fn is_live(lock: &Lock, session: &Session) -> bool {
     let mut all = lock.deployments.iter();
-    all.any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some())
+    all.any(|it| it.target.purpose == DeploymentPurpose::Session(session.id) && it.attempt().is_some())
 }
 
 /// L4: the session ended now, or had ended before and stays unchanged.
 fn check_released(
     memory: &EnvironmentMemory,
-    released: &Released,
+    released: &ReleaseOutcome,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
 ) -> Checked {
@@ -148,7 +148,7 @@ fn check_released(
     let ended_now = moves.ended_sessions().find(|it| it.id == named.id);
     let reason = ended_now.and_then(|it| it.end.as_ref()).map(|end| end.reason);
     ensure!(
-        released.released == (reason == Some(EndReason::Released)),
+        released.released == (reason == Some(SessionEndReason::Released)),
         "L4",
         "released is {} and the end is {reason:?}",
         released.released
@@ -188,7 +188,7 @@ fn check_session(
 fn check_deploy(
     before: &Lock,
     by: u8,
-    on_conflict: OnConflict,
+    on_conflict: ConflictMode,
     deployment: &EnvironmentDeployment,
     seen: &ObservedStep<'_>,
 ) -> Checked {
@@ -197,7 +197,7 @@ fn check_deploy(
         return Ok(());
     };
     let named = seen.step.subject.session.as_ref().map(|it| it.id);
-    let fine = named == Some(session.id) && deployment.target.work == Work::Session(session.id);
+    let fine = named == Some(session.id) && deployment.target.purpose == DeploymentPurpose::Session(session.id);
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
     ensure!(session.holder.id == cast::person(by).id, "holder", "a person other than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
@@ -207,10 +207,10 @@ fn check_deploy(
         "the session names another commit"
     );
     let busy = is_busy(before, session.id);
-    ensure!(on_conflict != OnConflict::Reject || !busy, "deploy", "a conflict was not rejected");
-    let own = seen.after.deployments.iter().filter(|it| it.target.work == deployment.target.work);
-    let waiting = own.filter(|it| it.status == DeploymentStatus::Queued && it.id != deployment.id).count();
-    ensure!(on_conflict != OnConflict::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
+    ensure!(on_conflict != ConflictMode::Reject || !busy, "deploy", "a conflict was not rejected");
+    let own = seen.after.deployments.iter().filter(|it| it.target.purpose == deployment.target.purpose);
+    let waiting = own.filter(|it| it.status == DeploymentState::Queued && it.id != deployment.id).count();
+    ensure!(on_conflict != ConflictMode::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
     Ok(())
 }
 
@@ -218,7 +218,7 @@ fn check_deploy(
 fn check_report(
     before: &Lock,
     outcome: ReportedOutcome,
-    order: Order,
+    order: RunnerOrder,
     moves: &StepChanges<'_>,
     seen: &ObservedStep<'_>,
 ) -> Checked {
@@ -228,38 +228,38 @@ fn check_report(
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
     let stored = moves.deployments.iter().find(|(_, it)| it.id == named.id).map(|(_, it)| &it.status);
     if !is_right {
-        let fine = order == Order::Stale
+        let fine = order == RunnerOrder::Stale
             && stored
-                .is_none_or(|it| !matches!(it, DeploymentStatus::Succeeded | DeploymentStatus::Failed(_)));
+                .is_none_or(|it| !matches!(it, DeploymentState::Succeeded | DeploymentState::Failed(_)));
         ensure!(fine, "L10", "a report without the right nonce was heard");
         return Ok(());
     }
-    let is_over = stored.is_some_and(DeploymentStatus::is_final);
+    let is_over = stored.is_some_and(DeploymentState::is_final);
     ensure!(is_over, "drain", "{outcome:?} was reported of deployment {}, which continues", named.number);
-    let counted = matches!(stored, Some(DeploymentStatus::Succeeded | DeploymentStatus::Failed(_)));
-    let fine = (order == Order::Continue) == counted;
+    let counted = matches!(stored, Some(DeploymentState::Succeeded | DeploymentState::Failed(_)));
+    let fine = (order == RunnerOrder::Continue) == counted;
     ensure!(fine, "L10", "a report got {order:?}; stored: {counted}");
     let runs = before
         .deployments
         .iter()
-        .any(|it| it.id == named.id && matches!(it.status, DeploymentStatus::Running));
+        .any(|it| it.id == named.id && matches!(it.status, DeploymentState::Running));
     ensure!(runs || !counted, "E9", "deployment {} was told to stop, and {outcome:?} counted", named.number);
     Ok(())
 }
 
-fn check_beat(before: &Lock, order: Order, seen: &ObservedStep<'_>) -> Checked {
+fn check_beat(before: &Lock, order: RunnerOrder, seen: &ObservedStep<'_>) -> Checked {
     let subject = &seen.step.subject;
     let Some(named) = &subject.deployment else { return Ok(()) };
     let attempt = named.attempt();
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
-    let is_current = match named.target.work {
-        Work::Reset => true,
-        Work::Session(id) => before.session.as_ref().is_some_and(|it| it.id == id),
+    let is_current = match named.target.purpose {
+        DeploymentPurpose::Reset => true,
+        DeploymentPurpose::Session(id) => before.session.as_ref().is_some_and(|it| it.id == id),
     };
     let expected = match &named.status {
-        _ if !is_right => Order::Stale,
-        DeploymentStatus::Running if is_current => Order::Continue,
-        _ => Order::Cancel,
+        _ if !is_right => RunnerOrder::Stale,
+        DeploymentState::Running if is_current => RunnerOrder::Continue,
+        _ => RunnerOrder::Cancel,
     };
     ensure!(order == expected, "L10", "a heartbeat got {order:?} instead of {expected:?}");
     Ok(())
@@ -268,14 +268,14 @@ fn check_beat(before: &Lock, order: Order, seen: &ObservedStep<'_>) -> Checked {
 fn check_refusal(
     memory: &EnvironmentMemory,
     before: &Lock,
-    refusal: &Refusal,
+    refusal: &CommandRefusal,
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let (ask, lock) = (&seen.step.ask, seen.after);
     let by = ask.person().map(|person| cast::person(person).id);
     let named = seen.step.subject.session.as_ref();
     match refusal {
-        Refusal::EnvironmentLocked(locked) => {
+        CommandRefusal::EnvironmentLocked(locked) => {
             let facts = |it: &Session| (it.id, it.fence, it.holder.clone(), it.commit.clone(), it.expires_at);
             let fine = lock.session.as_ref().map(facts) == Some(facts(&locked.session));
             ensure!(fine, "L3", "a refusal does not name the holder");
@@ -288,7 +288,7 @@ fn check_refusal(
                 "refused, and would have waited"
             );
         }
-        Refusal::SessionNotActive(told) => {
+        CommandRefusal::SessionNotActive(told) => {
             let is_over = named.is_some_and(|named| !holds(lock, named) && told.session.id == named.id);
             ensure!(is_over, "L8", "an active session is called ended");
             let record = memory.ended.get(&told.session.id);
@@ -296,7 +296,7 @@ fn check_refusal(
             ensure!(fine, "L8", "a refusal does not tell how the session ended");
             ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal has the wrong fence");
         }
-        Refusal::NotSessionHolder(holder) => {
+        CommandRefusal::NotSessionHolder(holder) => {
             let owner = match ask {
                 LockRequest::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
                 _ => named.filter(|named| holds(lock, named)).map(|it| &it.holder),
@@ -308,7 +308,7 @@ fn check_refusal(
             let fine = owner == Some(holder) && by != Some(holder.id) && !may_force;
             ensure!(fine, "holder", "{} was refused as a stranger", ask);
         }
-        Refusal::FenceMoved { current } => {
+        CommandRefusal::FenceMoved { current } => {
             let holds = lock.session.as_ref().map(|session| session.fence);
             let fine = *current == holds && seen.step.subject.expected != holds;
             ensure!(
@@ -318,7 +318,7 @@ fn check_refusal(
                 seen.step.subject.expected
             );
         }
-        Refusal::InvalidState(text) => check_invalid(before, text, seen)?,
+        CommandRefusal::InvalidState(text) => check_invalid(before, text, seen)?,
         other => ensure!(false, "answers", "an unexpected refusal: {other}"),
     }
     Ok(())
@@ -336,19 +336,19 @@ fn check_invalid(before: &Lock, text: &str, seen: &ObservedStep<'_>) -> Checked 
                 |it: &Ticket| it.takeover.as_ref().is_some_and(|plan| Some(plan.target) == active);
             !lock.environment.is_declared
                 || lock.tickets.len() >= TICKETS_WAITING_MAX
-                || (*mode != Mode::Now && lock.tickets.iter().any(announced))
+                || (*mode != TakeoverMode::Now && lock.tickets.iter().any(announced))
         }
         LockRequest::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
         LockRequest::Deploy { on_conflict, .. } => {
             let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
-            (*on_conflict == OnConflict::Reject && busy)
+            (*on_conflict == ConflictMode::Reject && busy)
                 || lock.deployments.len() >= DEPLOYMENTS_UNFINISHED_MAX
         }
         LockRequest::Grant { .. } => {
             let named = seen.step.subject.deployment.as_ref();
             let present = named.and_then(|named| lock.deployments.iter().find(|it| it.id == named.id));
             present.is_none_or(|it| {
-                it.status != DeploymentStatus::Queued
+                it.status != DeploymentState::Queued
                     || work::obstacle(it, lock, seen.around.is_paused).is_some()
             })
         }

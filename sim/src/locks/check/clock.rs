@@ -3,11 +3,11 @@
 //! An extension counts, a session with a running deployment is not idle, and a clock that is set back expires no
 //! session early.
 
-use berth_core::deployment::Work;
+use berth_core::deployment::DeploymentPurpose;
 use berth_core::environment::limits::WARNING_S_MAX;
-use berth_core::environment::{EndReason, Lock, Session, TicketStatus, Wish};
+use berth_core::environment::{SessionEndReason, Lock, Session, TicketState, ClaimTerms};
 use berth_core::id::SessionId;
-use berth_core::pipeline::model::ReleaseRule;
+use berth_core::pipeline::model::ReleaseCondition;
 use berth_core::time::Timestamp;
 
 use super::moves::StepChanges;
@@ -27,10 +27,10 @@ pub(super) struct SessionClock {
 
 impl SessionClock {
     /// When and why it ends, depending on unfinished deployments.
-    pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, EndReason)> {
-        let expiry = self.expires_at.map(|at| (at, EndReason::Expired));
+    pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, SessionEndReason)> {
+        let expiry = self.expires_at.map(|at| (at, SessionEndReason::Expired));
         let idle = self.idle_seconds.filter(|_| !is_busy);
-        let idle = idle.map(|seconds| (self.active_at.plus_seconds(seconds), EndReason::Idle));
+        let idle = idle.map(|seconds| (self.active_at.plus_seconds(seconds), SessionEndReason::Idle));
         match (expiry, idle) {
             (Some(expiry), Some(idle)) => Some(if idle.0 < expiry.0 { idle } else { expiry }),
             (expiry, idle) => expiry.or(idle),
@@ -40,7 +40,7 @@ impl SessionClock {
     /// When the end has to be announced.
     pub(super) fn announces(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
         let (at, reason) = self.end(is_busy)?;
-        let length = if reason == EndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
+        let length = if reason == SessionEndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
         let lead = WARNING_S_MAX.min(length? / 5);
         Some((at.plus_seconds(-lead), at))
     }
@@ -55,11 +55,11 @@ impl SessionClock {
     fn open(session: &Session, before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Self {
         let configuration = &before.environment.configuration;
         let granted = moves.granted_tickets().find_map(|ticket| match &ticket.status {
-            TicketStatus::Granted { session: id, .. } if *id == session.id => Some(&ticket.wish),
+            TicketState::Granted { session: id, .. } if *id == session.id => Some(&ticket.terms),
             _ => None,
         });
         let wished = match (granted, &seen.step.ask) {
-            (Some(Wish { ttl_seconds, .. }), _) | (None, LockRequest::Claim { ttl_seconds, .. }) => {
+            (Some(ClaimTerms { ttl_seconds, .. }), _) | (None, LockRequest::Claim { ttl_seconds, .. }) => {
                 *ttl_seconds
             }
             // The agreed end stays.
@@ -71,8 +71,8 @@ impl SessionClock {
         let default = configuration.ttl.map(|ttl| ttl.as_secs().cast_signed());
         let ttl_seconds = wished.or(default);
         let idle = configuration.release.iter().find_map(|rule| match rule {
-            ReleaseRule::Timeout { after_idle } => Some(after_idle.as_secs().cast_signed()),
-            ReleaseRule::PrClosed => None,
+            ReleaseCondition::Timeout { after_idle } => Some(after_idle.as_secs().cast_signed()),
+            ReleaseCondition::PrClosed => None,
         });
         let now = seen.step.moment.now;
         Self {
@@ -86,7 +86,7 @@ impl SessionClock {
 }
 
 pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
-    lock.deployments.iter().any(|it| it.target.work == Work::Session(session))
+    lock.deployments.iter().any(|it| it.target.purpose == DeploymentPurpose::Session(session))
 }
 
 /// A session that expired did so on time, and every overdue session has ended.
@@ -114,7 +114,7 @@ pub(super) fn check_ends(
         ),
         // The command itself may have made the session idle: then it is due now, not earlier.
         None => ensure!(
-            !matches!(reason, Some(EndReason::Expired | EndReason::Idle)),
+            !matches!(reason, Some(SessionEndReason::Expired | SessionEndReason::Idle)),
             "L21",
             "the session was ended as {reason:?} before its time, which is {:?}",
             clock.end(is_busy(before, clock.session))
@@ -137,8 +137,8 @@ impl EnvironmentMemory {
                 (LockRequest::Deploy { .. }, LockAnswer::Deployment(_)) => clock.put_off(None, now),
                 _ => {}
             }
-            let ours = Work::Session(clock.session);
-            if moves.deployments.iter().any(|(_, it)| it.target.work == ours && it.status.is_final()) {
+            let ours = DeploymentPurpose::Session(clock.session);
+            if moves.deployments.iter().any(|(_, it)| it.target.purpose == ours && it.status.is_final()) {
                 clock.active_at = clock.active_at.max(now);
             }
         }

@@ -1,10 +1,10 @@
 //! Checks why sessions end and what follows: each end has a cause, no work of the session can still start, the reset
 //! gets its fence, and the next ticket is granted.
 
-use berth_core::deployment::{DeploymentStatus, Work};
-use berth_core::environment::claim::Claimed;
-use berth_core::environment::{Condition, EndReason, Lock, Session, Ticket, TicketStatus};
-use berth_core::pipeline::model::OnRelease;
+use berth_core::deployment::{DeploymentState, DeploymentPurpose};
+use berth_core::environment::claim::ClaimOutcome;
+use berth_core::environment::{EnvironmentCondition, SessionEndReason, Lock, Session, Ticket, TicketState};
+use berth_core::pipeline::model::ReleaseAction;
 
 use super::moves::StepChanges;
 use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
@@ -39,16 +39,16 @@ fn check_cause(
     let is_named = seen.step.subject.session.as_ref().is_some_and(|it| it.id == session.id);
     let is_holder = |by: u8| cast::person(by).id == session.holder.id;
     let fine = match (end.reason, ask) {
-        (EndReason::Released, LockRequest::Release { by, may_force, .. }) => {
+        (SessionEndReason::Released, LockRequest::Release { by, may_force, .. }) => {
             is_named && (is_holder(*by) || *may_force)
         }
-        (EndReason::HandedOver, LockRequest::HandOver { by, .. }) => is_named && is_holder(*by),
-        (EndReason::EnvironmentDeleted, LockRequest::Delete { .. }) => true,
-        (EndReason::Overridden, ask) => {
+        (SessionEndReason::HandedOver, LockRequest::HandOver { by, .. }) => is_named && is_holder(*by),
+        (SessionEndReason::EnvironmentDeleted, LockRequest::Delete { .. }) => true,
+        (SessionEndReason::Overridden, ask) => {
             is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
         }
         // Expiry is checked by the clock.
-        (EndReason::Expired | EndReason::Idle, _) => end.by.id.is_none(),
+        (SessionEndReason::Expired | SessionEndReason::Idle, _) => end.by.id.is_none(),
         _ => false,
     };
     ensure!(fine, "L4", "session {number} ended as {} by {ask:?}", end.reason.as_str());
@@ -62,7 +62,7 @@ fn is_taken_by(ask: &LockRequest, session: &Session, seen: &ObservedStep<'_>) ->
     };
     let is_by = session.end.as_ref().is_some_and(|end| end.by.id == Some(cast::person(*by).id));
     let expected = seen.step.subject.expected;
-    matches!(claimed.as_ref(), Claimed::Session(_))
+    matches!(claimed.as_ref(), ClaimOutcome::Session(_))
         && is_by
         && expected.is_none_or(|fence| fence == session.fence)
 }
@@ -83,7 +83,7 @@ fn is_due_takeover(
         .after
         .deployments
         .iter()
-        .any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some());
+        .any(|it| it.target.purpose == DeploymentPurpose::Session(session.id) && it.attempt().is_some());
     is_known
         && match plan.at {
             Some(at) => at <= seen.step.moment.now,
@@ -100,21 +100,21 @@ fn check_reset(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let reason = session.end.as_ref().map(|end| end.reason);
-    let is_plain = matches!(reason, Some(EndReason::Released | EndReason::Expired | EndReason::Idle));
+    let is_plain = matches!(reason, Some(SessionEndReason::Released | SessionEndReason::Expired | SessionEndReason::Idle));
     let is_under_way = before
         .deployments
         .iter()
-        .any(|it| it.target.work == Work::Reset && !matches!(it.status, DeploymentStatus::Cancelling(_)));
+        .any(|it| it.target.purpose == DeploymentPurpose::Reset && !matches!(it.status, DeploymentState::Cancelling(_)));
     let environment = &before.environment;
     let wanted = is_plain
-        && environment.configuration.on_release == OnRelease::DeployTracked
+        && environment.configuration.on_release == ReleaseAction::DeployTracked
         && environment.is_declared
-        && memory.condition != Condition::Clean
+        && memory.condition != EnvironmentCondition::Clean
         && seen.around.is_tracked
         && !is_under_way;
     let planned = moves
         .planned_deployments()
-        .find(|it| it.target.work == Work::Reset && it.target.fence.counter() == session.fence.counter() + 1);
+        .find(|it| it.target.purpose == DeploymentPurpose::Reset && it.target.fence.counter() == session.fence.counter() + 1);
     ensure!(
         planned.is_some() == wanted,
         "reset",
@@ -141,7 +141,7 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
         let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
         let taken = target(ticket).filter(|target| {
             let overridden =
-                |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden);
+                |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == SessionEndReason::Overridden);
             moves.ended_sessions().any(|it| it.id == *target && overridden(it))
         });
         let earlier = before.tickets.iter().filter(|it| place(it) < place(ticket) && is_valid(it));
@@ -149,11 +149,11 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
         let has_left = |it: &Ticket| moves.tickets.iter().any(|(_, new)| new.id == it.id);
         let passed = earlier.filter(|it| !has_left(it)).count();
         ensure!(passed == 0, "L17", "ticket {number} was granted before {passed} others");
-        let TicketStatus::Granted { at, session, deployment } = &ticket.status else { continue };
+        let TicketState::Granted { at, session, deployment } = &ticket.status else { continue };
         let opened = moves.opened_sessions().find(|it| it.id == *session);
         let fine = opened.is_some_and(|it| it.holder == ticket.holder) && *at == now;
         ensure!(fine, "L17", "ticket {number} was granted to no or a different person");
-        let wanted = ticket.wish.commit.as_ref().filter(|_| ticket.wish.deploy);
+        let wanted = ticket.terms.commit.as_ref().filter(|_| ticket.terms.deploy);
         let planned = moves.planned_deployments().find(|it| Some(it.id) == *deployment);
         ensure!(
             planned.map(|it| &it.commit) == wanted,
@@ -164,10 +164,10 @@ fn check_grants(before: &Lock, moves: &StepChanges<'_>, seen: &ObservedStep<'_>)
     }
     for (old, ticket) in &moves.tickets {
         let fine = match &ticket.status {
-            TicketStatus::Waiting => old.is_none_or(|old| old == *ticket),
-            TicketStatus::Granted { .. } => true,
-            TicketStatus::Expired { at } => *at == now && ticket.expires_at <= now,
-            TicketStatus::Cancelled { at, .. } => {
+            TicketState::Waiting => old.is_none_or(|old| old == *ticket),
+            TicketState::Granted { .. } => true,
+            TicketState::Expired { at } => *at == now && ticket.expires_at <= now,
+            TicketState::Cancelled { at, .. } => {
                 let is_named = seen.step.subject.ticket.as_ref().is_some_and(|it| it.id == ticket.id);
                 let is_asked = match &seen.step.ask {
                     LockRequest::Leave { by, may_force, .. } => {
@@ -189,7 +189,7 @@ fn check_openings(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
     for session in moves.opened_sessions() {
         let granted = moves
             .granted_tickets()
-            .any(|it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id));
+            .any(|it| matches!(it.status, TicketState::Granted { session: id, .. } if id == session.id));
         let asked = match &seen.step.ask {
             LockRequest::Claim { by, .. } | LockRequest::Force { by, .. } => {
                 cast::person(*by).id == session.holder.id

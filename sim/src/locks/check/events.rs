@@ -1,7 +1,7 @@
 //! `L16`: each change has exactly one event in the same commit, and no event reports something that did not happen.
 
-use berth_core::deployment::{DeploymentStatus, Work};
-use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
+use berth_core::deployment::{DeploymentState, DeploymentPurpose};
+use berth_core::environment::{SessionEndReason, Lock, Session, TicketState};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
 
@@ -58,7 +58,7 @@ fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEve
         moves.ended_sessions().any(|it| {
             it.end
                 .as_ref()
-                .is_some_and(|end| end.successor == Some(id) && end.reason == EndReason::HandedOver)
+                .is_some_and(|end| end.successor == Some(id) && end.reason == SessionEndReason::HandedOver)
         })
     };
     for (old, new) in &moves.sessions {
@@ -84,24 +84,24 @@ fn expected(moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Vec<ExpectedEve
             told.push((EventKind::TicketQueued, id.clone()));
         }
         match new.status {
-            TicketStatus::Waiting => {}
-            TicketStatus::Granted { .. } => told.push((EventKind::TicketGranted, id)),
-            TicketStatus::Cancelled { .. } => told.push((EventKind::TicketCancelled, id)),
-            TicketStatus::Expired { .. } => told.push((EventKind::TicketExpired, id)),
+            TicketState::Waiting => {}
+            TicketState::Granted { .. } => told.push((EventKind::TicketGranted, id)),
+            TicketState::Cancelled { .. } => told.push((EventKind::TicketCancelled, id)),
+            TicketState::Expired { .. } => told.push((EventKind::TicketExpired, id)),
         }
     }
     deployments(moves, seen, &mut told);
     told
 }
 
-const fn kind_of(reason: EndReason) -> EventKind {
+const fn kind_of(reason: SessionEndReason) -> EventKind {
     match reason {
-        EndReason::Released | EndReason::EnvironmentDeleted | EndReason::Restored => {
+        SessionEndReason::Released | SessionEndReason::EnvironmentDeleted | SessionEndReason::Restored => {
             EventKind::SessionReleased
         }
-        EndReason::HandedOver => EventKind::SessionHandedOver,
-        EndReason::Overridden => EventKind::SessionOverridden,
-        EndReason::Expired | EndReason::Idle => EventKind::SessionExpired,
+        SessionEndReason::HandedOver => EventKind::SessionHandedOver,
+        SessionEndReason::Overridden => EventKind::SessionOverridden,
+        SessionEndReason::Expired | SessionEndReason::Idle => EventKind::SessionExpired,
     }
 }
 
@@ -121,25 +121,25 @@ fn deployments(moves: &StepChanges<'_>, seen: &ObservedStep<'_>, told: &mut Vec<
         if old.is_none() {
             told.push((EventKind::DeploymentQueued, id.clone()));
         }
-        let was_running = old.is_some_and(|old| matches!(old.status, DeploymentStatus::Running));
-        let was_cancelling = old.is_some_and(|old| matches!(old.status, DeploymentStatus::Cancelling(_)));
+        let was_running = old.is_some_and(|old| matches!(old.status, DeploymentState::Running));
+        let was_cancelling = old.is_some_and(|old| matches!(old.status, DeploymentState::Cancelling(_)));
         let is_cancelling =
-            matches!(new.status, DeploymentStatus::Cancelling(_) | DeploymentStatus::Cancelled(_));
+            matches!(new.status, DeploymentState::Cancelling(_) | DeploymentState::Cancelled(_));
         if was_running && is_cancelling {
             told.push((EventKind::DeploymentCancelling, id.clone()));
         }
         match &new.status {
-            DeploymentStatus::Queued | DeploymentStatus::Waiting | DeploymentStatus::Cancelling(_) => {}
-            DeploymentStatus::Running => told.push((EventKind::DeploymentStarted, id)),
-            DeploymentStatus::Succeeded => {
-                if new.target.work == Work::Reset {
+            DeploymentState::Queued | DeploymentState::Waiting | DeploymentState::Cancelling(_) => {}
+            DeploymentState::Running => told.push((EventKind::DeploymentStarted, id)),
+            DeploymentState::Succeeded => {
+                if new.target.purpose == DeploymentPurpose::Reset {
                     told.push((EventKind::EnvironmentReset, id.clone()));
                 }
                 told.push((EventKind::DeploymentSucceeded, id));
             }
-            DeploymentStatus::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
-            DeploymentStatus::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
-            DeploymentStatus::Cancelled(_) => {
+            DeploymentState::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
+            DeploymentState::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
+            DeploymentState::Cancelled(_) => {
                 // E9: a late success is recorded, but changes nothing.
                 let late =
                     matches!(seen.step.ask, LockRequest::Report { outcome: ReportedOutcome::Succeeded, .. });

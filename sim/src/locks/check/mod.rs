@@ -37,7 +37,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Condition, Lock, Session};
+use berth_core::environment::{EnvironmentCondition, Lock, Session};
 use berth_core::id::{DeploymentId, EnvironmentId, SessionId, TicketId};
 use berth_core::name::{CommitId, EnvName};
 
@@ -99,7 +99,7 @@ struct EnvironmentMemory {
     ended: BTreeMap<SessionId, Session>,
     tickets_left: BTreeSet<TicketId>,
     deployments_ended: BTreeSet<DeploymentId>,
-    condition: Condition,
+    condition: EnvironmentCondition,
     deployed_commit: Option<CommitId>,
     announced: BTreeSet<(SessionId, berth_core::time::Timestamp)>,
 }
@@ -117,7 +117,7 @@ impl EnvironmentMemory {
             ended: BTreeMap::new(),
             tickets_left: BTreeSet::new(),
             deployments_ended: BTreeSet::new(),
-            condition: Condition::Clean,
+            condition: EnvironmentCondition::Clean,
             deployed_commit: None,
             announced: BTreeSet::new(),
         }

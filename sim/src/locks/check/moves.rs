@@ -1,10 +1,10 @@
 //! Derives what changed in a step from the written records, and checks each transition: one open session, fences
 //! without gaps, immutable ends, deployments that stay ended.
 
-use berth_core::decision::{Change, Record};
-use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
+use berth_core::decision::{RecordChange, DomainRecord};
+use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Environment, Lock, Session, Ticket, TicketStatus};
+use berth_core::environment::{Environment, Lock, Session, Ticket, TicketState};
 
 use super::{Checked, EnvironmentMemory, LockViolation, ObservedStep, ensure};
 
@@ -28,7 +28,7 @@ impl<'a> StepChanges<'a> {
 
     pub(super) fn granted_tickets(&self) -> impl Iterator<Item = &'a Ticket> {
         let tickets = self.tickets.iter().map(|(_, new)| *new);
-        tickets.filter(|it| matches!(it.status, TicketStatus::Granted { .. }))
+        tickets.filter(|it| matches!(it.status, TicketState::Granted { .. }))
     }
 
     pub(super) fn planned_deployments(&self) -> impl Iterator<Item = &'a EnvironmentDeployment> {
@@ -43,21 +43,21 @@ pub(super) fn follow<'a>(
 ) -> Result<StepChanges<'a>, LockViolation> {
     let mut moves = StepChanges::default();
     let mut open = memory.open;
-    for Change::Put(record) in &seen.step.decision.changes {
+    for RecordChange::Put(record) in &seen.step.decision.changes {
         match record {
-            Record::Pipeline(_)
-            | Record::StagesDeployment(_)
-            | Record::Run(_)
-            | Record::Approval(_)
-            | Record::Stage(_)
-            | Record::StageEnd(_)
-            | Record::Analysis(_)
-            | Record::FixPullRequest(_) => {}
-            Record::Environment(it) => {
+            DomainRecord::Pipeline(_)
+            | DomainRecord::StagesDeployment(_)
+            | DomainRecord::Run(_)
+            | DomainRecord::Approval(_)
+            | DomainRecord::Stage(_)
+            | DomainRecord::StageEnd(_)
+            | DomainRecord::Analysis(_)
+            | DomainRecord::FixPullRequest(_) => {}
+            DomainRecord::Environment(it) => {
                 ensure!(moves.environment.is_none(), "version", "the environment was written twice");
                 moves.environment = Some(it.as_ref());
             }
-            Record::Session(it) => {
+            DomainRecord::Session(it) => {
                 let old = before.session.as_ref().filter(|old| old.id == it.id);
                 check_session(memory, old, it)?;
                 match &it.end {
@@ -80,7 +80,7 @@ pub(super) fn follow<'a>(
                 open = it.end.is_none().then_some(it.id);
                 moves.sessions.push((old, it.as_ref()));
             }
-            Record::Ticket(it) => {
+            DomainRecord::Ticket(it) => {
                 let old = before.tickets.iter().find(|old| old.id == it.id);
                 ensure!(
                     !memory.tickets_left.contains(&it.id),
@@ -90,7 +90,7 @@ pub(super) fn follow<'a>(
                 );
                 moves.tickets.push((old, it.as_ref()));
             }
-            Record::EnvironmentDeployment(it) => {
+            DomainRecord::EnvironmentDeployment(it) => {
                 let old = before.deployments.iter().find(|old| old.id == it.id);
                 check_deployment(memory, old, it)?;
                 moves.deployments.push((old, it.as_ref()));
@@ -140,25 +140,25 @@ fn check_deployment(
         new.status.as_str()
     );
     let Some(old) = old else {
-        let fine = matches!(new.status, DeploymentStatus::Queued | DeploymentStatus::Cancelled(_));
+        let fine = matches!(new.status, DeploymentState::Queued | DeploymentState::Cancelled(_));
         ensure!(fine, "E1", "deployment {number} started as {}", new.status.as_str());
         return Ok(());
     };
     let kept = |it: &EnvironmentDeployment| {
-        (it.number, it.target.work, it.target.fence, it.commit.clone(), it.created_at)
+        (it.number, it.target.purpose, it.target.fence, it.commit.clone(), it.created_at)
     };
     ensure!(kept(old) == kept(new), "L8", "deployment {number} became another one");
     let may = match (&old.status, &new.status) {
-        (DeploymentStatus::Queued, DeploymentStatus::Queued | DeploymentStatus::Running) => true,
-        (DeploymentStatus::Queued, DeploymentStatus::Cancelled(_) | DeploymentStatus::Superseded { .. }) => {
+        (DeploymentState::Queued, DeploymentState::Queued | DeploymentState::Running) => true,
+        (DeploymentState::Queued, DeploymentState::Cancelled(_) | DeploymentState::Superseded { .. }) => {
             true
         }
         (
-            DeploymentStatus::Running,
-            DeploymentStatus::Succeeded | DeploymentStatus::Failed(_) | DeploymentStatus::Cancelled(_),
+            DeploymentState::Running,
+            DeploymentState::Succeeded | DeploymentState::Failed(_) | DeploymentState::Cancelled(_),
         ) => true,
-        (DeploymentStatus::Running, DeploymentStatus::Cancelling(_)) => old.attempt() == new.attempt(),
-        (DeploymentStatus::Cancelling(was), DeploymentStatus::Cancelled(cancel)) => was == cancel,
+        (DeploymentState::Running, DeploymentState::Cancelling(_)) => old.attempt() == new.attempt(),
+        (DeploymentState::Cancelling(was), DeploymentState::Cancelled(cancel)) => was == cancel,
         _ => false,
     };
     ensure!(may, "E1", "deployment {number} went from {} to {}", old.status.as_str(), new.status.as_str());
@@ -191,7 +191,7 @@ fn check_fences(
     seen: &ObservedStep<'_>,
 ) -> Checked {
     let sessions = moves.opened_sessions().map(|it| (it.fence, it.claimed_at, false));
-    let resets = moves.planned_deployments().filter(|it| it.target.work == Work::Reset);
+    let resets = moves.planned_deployments().filter(|it| it.target.purpose == DeploymentPurpose::Reset);
     let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.target.fence, it.created_at, true))).collect();
     chain.sort_unstable();
     let mut last = memory.fence;

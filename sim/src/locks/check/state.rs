@@ -1,7 +1,7 @@
 //! Invariants of every written state.
 
-use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, Work};
-use berth_core::environment::{Condition, Lock, State, Ticket};
+use berth_core::deployment::{DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::environment::{EnvironmentCondition, Lock, EnvironmentStatus, Ticket};
 use berth_core::id::{DeploymentId, SessionId};
 use berth_core::time::Timestamp;
 
@@ -58,10 +58,10 @@ fn check_work(lock: &Lock) -> Checked {
     }
     let active = active.map(|session| session.id);
     let is_own =
-        |it: &EnvironmentDeployment| matches!(it.target.work, Work::Session(id) if Some(id) == active);
+        |it: &EnvironmentDeployment| matches!(it.target.purpose, DeploymentPurpose::Session(id) if Some(id) == active);
     for it in &lock.deployments {
-        let is_left = it.target.work != Work::Reset && !is_own(it);
-        let fine = !is_left || matches!(it.status, DeploymentStatus::Cancelling(_));
+        let is_left = it.target.purpose != DeploymentPurpose::Reset && !is_own(it);
+        let fine = !is_left || matches!(it.status, DeploymentState::Cancelling(_));
         ensure!(fine, "L20", "deployment {} of an ended session is {}", it.number, it.status.as_str());
     }
     // Work whose holder overrode the drain is recorded and does not count.
@@ -71,14 +71,14 @@ fn check_work(lock: &Lock) -> Checked {
     };
     let kinds = [
         live().any(is_own),
-        live().any(|it| it.target.work == Work::Reset),
-        live().any(|it| it.target.work != Work::Reset && !is_own(it)),
+        live().any(|it| it.target.purpose == DeploymentPurpose::Reset),
+        live().any(|it| it.target.purpose != DeploymentPurpose::Reset && !is_own(it)),
     ];
     let count = kinds.into_iter().filter(|is_there| *is_there).count();
     ensure!(count <= 1, "L22", "own work, a reset, old work: {kinds:?} run at once");
     let own = lock.deployments.iter().filter(|it| is_own(it) && it.attempt().is_some()).count();
     ensure!(own <= 1, "L22", "{own} deployments of one session run at once");
-    let resets = lock.deployments.iter().filter(|it| it.target.work == Work::Reset && it.attempt().is_some());
+    let resets = lock.deployments.iter().filter(|it| it.target.purpose == DeploymentPurpose::Reset && it.attempt().is_some());
     ensure!(resets.count() <= 1, "L22", "two resets run at once");
     Ok(())
 }
@@ -91,7 +91,7 @@ fn check_gone(seen: &ObservedStep<'_>) -> Checked {
         return Ok(());
     }
     ensure!(seen.after.session.is_none(), "L18", "a deleted environment is held");
-    let goes_on = |it: &&EnvironmentDeployment| !matches!(it.status, DeploymentStatus::Cancelling(_));
+    let goes_on = |it: &&EnvironmentDeployment| !matches!(it.status, DeploymentState::Cancelling(_));
     let count = seen.after.deployments.iter().filter(goes_on).count();
     ensure!(count == 0, "L18", "{count} deployments go on in a deleted environment");
     Ok(())
@@ -100,7 +100,7 @@ fn check_gone(seen: &ObservedStep<'_>) -> Checked {
 fn left_over(lock: &Lock) -> Vec<DeploymentId> {
     let active: Option<SessionId> = lock.session.as_ref().map(|session| session.id);
     let live = lock.deployments.iter().filter(|it| it.attempt().is_some());
-    let old = live.filter(|it| matches!(it.target.work, Work::Session(id) if Some(id) != active));
+    let old = live.filter(|it| matches!(it.target.purpose, DeploymentPurpose::Session(id) if Some(id) != active));
     old.map(|it| it.id).collect()
 }
 
@@ -141,13 +141,13 @@ fn check_content(memory: &EnvironmentMemory, lock: &Lock) -> Checked {
         memory.deployed_commit,
         environment.deployed_commit
     );
-    let resets = lock.deployments.iter().any(|it| it.target.work == Work::Reset);
+    let resets = lock.deployments.iter().any(|it| it.target.purpose == DeploymentPurpose::Reset);
     let state = match memory.condition {
-        Condition::Unknown => State::Unknown,
-        _ if !left_over(lock).is_empty() => State::Contested,
-        _ if resets => State::Resetting,
-        Condition::Dirty => State::Dirty,
-        Condition::Clean => State::Clean,
+        EnvironmentCondition::Unknown => EnvironmentStatus::Unknown,
+        _ if !left_over(lock).is_empty() => EnvironmentStatus::Contested,
+        _ if resets => EnvironmentStatus::Resetting,
+        EnvironmentCondition::Dirty => EnvironmentStatus::Dirty,
+        EnvironmentCondition::Clean => EnvironmentStatus::Clean,
     };
     ensure!(lock.state() == state, "state", "it is {state:?} and shows {:?}", lock.state());
     Ok(())
@@ -197,7 +197,7 @@ fn check_line(seen: &ObservedStep<'_>) -> Checked {
         let runs = lock
             .deployments
             .iter()
-            .any(|it| it.target.work == Work::Session(session.id) && it.attempt().is_some());
+            .any(|it| it.target.purpose == DeploymentPurpose::Session(session.id) && it.attempt().is_some());
         let is_due = plan.at.map_or(!runs, |at| at <= seen.step.moment.now);
         ensure!(!is_due, "L17", "the takeover of ticket {} is due and has not come", first.number);
     }
@@ -212,7 +212,7 @@ fn check_agenda(memory: &EnvironmentMemory, seen: &ObservedStep<'_>) -> Checked 
     let told = (usize::try_from(agenda.waiting), usize::try_from(agenda.unfinished));
     ensure!(told == (Ok(counts.0), Ok(counts.1)), "agenda", "{counts:?} wait and are unfinished: {told:?}");
     ensure!(agenda.holder == memory.open, "agenda", "it names another holder");
-    let startable = lock.deployments.iter().filter(|it| it.status == DeploymentStatus::Queued);
+    let startable = lock.deployments.iter().filter(|it| it.status == DeploymentState::Queued);
     let mut startable = startable.filter(|it| work::obstacle(it, lock, false).is_none());
     let first = startable.next().map(|it| it.id);
     ensure!(agenda.startable == first, "agenda", "{first:?} may start and {:?} is named", agenda.startable);

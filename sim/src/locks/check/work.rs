@@ -1,8 +1,8 @@
 //! Checks changes of deployments: nothing starts while it is blocked, late reports are ignored, and no work passes to
 //! the next holder.
 
-use berth_core::deployment::{Cause, DeploymentStatus, EnvironmentDeployment, Work};
-use berth_core::environment::{Condition, Lock};
+use berth_core::deployment::{FailureCode, DeploymentState, EnvironmentDeployment, DeploymentPurpose};
+use berth_core::environment::{EnvironmentCondition, Lock};
 
 use super::moves::StepChanges;
 use super::{Checked, EnvironmentMemory, ObservedStep, ensure};
@@ -19,14 +19,14 @@ pub(super) fn check(
         check_planned(new, before, moves)?;
     }
     for (old, new) in &moves.deployments {
-        let was_running = old.is_some_and(|old| matches!(old.status, DeploymentStatus::Running));
+        let was_running = old.is_some_and(|old| matches!(old.status, DeploymentState::Running));
         match &new.status {
-            DeploymentStatus::Running if !was_running => check_started(new, seen)?,
-            DeploymentStatus::Succeeded | DeploymentStatus::Failed(_) => check_reported(new, seen)?,
-            DeploymentStatus::Cancelled(_) if old.is_some_and(|old| old.attempt().is_some()) => {
+            DeploymentState::Running if !was_running => check_started(new, seen)?,
+            DeploymentState::Succeeded | DeploymentState::Failed(_) => check_reported(new, seen)?,
+            DeploymentState::Cancelled(_) if old.is_some_and(|old| old.attempt().is_some()) => {
                 check_confirmed(new, seen)?;
             }
-            DeploymentStatus::Cancelled(_) | DeploymentStatus::Cancelling(_) => {
+            DeploymentState::Cancelled(_) | DeploymentState::Cancelling(_) => {
                 check_cancelled(new, moves, seen)?;
             }
             _ => {}
@@ -37,7 +37,7 @@ pub(super) fn check(
 
 /// L8: a deployment has the fence of the session that requested it, which was active at the commit.
 fn check_planned(new: &EnvironmentDeployment, before: &Lock, moves: &StepChanges<'_>) -> Checked {
-    let Work::Session(id) = new.target.work else { return Ok(()) };
+    let DeploymentPurpose::Session(id) = new.target.purpose else { return Ok(()) };
     let mut sessions = before.session.iter().chain(moves.opened_sessions());
     let session = sessions.find(|it| it.id == id);
     ensure!(
@@ -66,7 +66,7 @@ fn check_started(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Checke
 pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: bool) -> Option<&'static str> {
     let active = lock.session.as_ref();
     let is_own = |it: &EnvironmentDeployment| {
-        active.is_some_and(|session| it.target.work == Work::Session(session.id))
+        active.is_some_and(|session| it.target.purpose == DeploymentPurpose::Session(session.id))
     };
     let is_current = |it: &EnvironmentDeployment| {
         is_own(it) && active.is_some_and(|session| session.fence == it.target.fence)
@@ -76,7 +76,7 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
     if is_paused {
         return Some("the pipeline is stopped");
     }
-    if wanted.target.work == Work::Reset {
+    if wanted.target.purpose == DeploymentPurpose::Reset {
         let any = others().any(|it| is_live(it) && !is_own(it));
         let own = others().any(|it| is_live(it) && is_own(it));
         return any.then_some("older work runs").or(own.then_some("the holder's work runs"));
@@ -90,8 +90,8 @@ pub(super) fn obstacle(wanted: &EnvironmentDeployment, lock: &Lock, is_paused: b
     if wanted.target.overrides_drain.is_some() {
         return None;
     }
-    let old = others().any(|it| is_live(it) && it.target.work != Work::Reset && !is_own(it));
-    let reset = others().any(|it| it.target.work == Work::Reset);
+    let old = others().any(|it| is_live(it) && it.target.purpose != DeploymentPurpose::Reset && !is_own(it));
+    let reset = others().any(|it| it.target.purpose == DeploymentPurpose::Reset);
     old.then_some("work of an ended session may still run").or(reset.then_some("a reset is due"))
 }
 
@@ -103,9 +103,9 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
         return Ok(());
     };
     ensure!(is_from_attempt(new, seen), "L10", "a report of another attempt ended deployment {number}");
-    let is_current = match new.target.work {
-        Work::Reset => true,
-        Work::Session(id) => {
+    let is_current = match new.target.purpose {
+        DeploymentPurpose::Reset => true,
+        DeploymentPurpose::Session(id) => {
             // A take-over that waited for this end may be part of the same step.
             let before = seen.step.before.as_ref().and_then(|it| it.session.as_ref());
             let ended_now = seen.step.decision.changes.iter().any(|change| ends_by_time(change, id));
@@ -114,10 +114,10 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
     };
     ensure!(is_current, "L10", "deployment {number} of an ended session ended as {}", new.status.as_str());
     let fine = match (outcome, &new.status) {
-        (ReportedOutcome::Succeeded, DeploymentStatus::Succeeded) => true,
-        (ReportedOutcome::Failed, DeploymentStatus::Failed(failure)) => failure.cause == Cause::StepFailed,
-        (ReportedOutcome::Stopped | ReportedOutcome::Lost, DeploymentStatus::Failed(failure)) => {
-            failure.cause == Cause::Lost
+        (ReportedOutcome::Succeeded, DeploymentState::Succeeded) => true,
+        (ReportedOutcome::Failed, DeploymentState::Failed(failure)) => failure.cause == FailureCode::StepFailed,
+        (ReportedOutcome::Stopped | ReportedOutcome::Lost, DeploymentState::Failed(failure)) => {
+            failure.cause == FailureCode::Lost
         }
         _ => false,
     };
@@ -125,13 +125,13 @@ fn check_reported(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Check
     Ok(())
 }
 
-fn ends_by_time(change: &berth_core::decision::Change, id: berth_core::id::SessionId) -> bool {
-    use berth_core::decision::{Change, Record};
-    use berth_core::environment::EndReason;
+fn ends_by_time(change: &berth_core::decision::RecordChange, id: berth_core::id::SessionId) -> bool {
+    use berth_core::decision::{RecordChange, DomainRecord};
+    use berth_core::environment::SessionEndReason;
 
-    let Change::Put(Record::Session(session)) = change else { return false };
+    let RecordChange::Put(DomainRecord::Session(session)) = change else { return false };
     let reason = session.end.as_ref().map(|end| end.reason);
-    session.id == id && matches!(reason, Some(EndReason::Expired | EndReason::Idle))
+    session.id == id && matches!(reason, Some(SessionEndReason::Expired | SessionEndReason::Idle))
 }
 
 fn is_from_attempt(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> bool {
@@ -149,10 +149,10 @@ fn check_confirmed(new: &EnvironmentDeployment, seen: &ObservedStep<'_>) -> Chec
 
 /// A cancellation has a cause: the session ended, a request, or a holder that did not wait for the reset.
 fn check_cancelled(new: &EnvironmentDeployment, moves: &StepChanges<'_>, seen: &ObservedStep<'_>) -> Checked {
-    let ended = moves.ended_sessions().any(|it| Work::Session(it.id) == new.target.work);
+    let ended = moves.ended_sessions().any(|it| DeploymentPurpose::Session(it.id) == new.target.purpose);
     let named = seen.step.subject.deployment.as_ref().is_some_and(|it| it.id == new.id);
     let asked = matches!(seen.step.ask, LockRequest::Cancel { .. }) && named;
-    let is_reset = new.target.work == Work::Reset;
+    let is_reset = new.target.purpose == DeploymentPurpose::Reset;
     let overridden = is_reset && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
     let deleted = is_reset && matches!(seen.step.ask, LockRequest::Delete { .. });
     ensure!(
@@ -171,14 +171,14 @@ impl EnvironmentMemory {
         for (old, new) in &moves.deployments {
             let has_run = old.is_some_and(|old| old.attempt().is_some());
             match &new.status {
-                DeploymentStatus::Running if self.condition == Condition::Clean => {
-                    self.condition = Condition::Dirty;
+                DeploymentState::Running if self.condition == EnvironmentCondition::Clean => {
+                    self.condition = EnvironmentCondition::Dirty;
                 }
-                status if status.is_final() && has_run && is_lost => self.condition = Condition::Unknown,
-                DeploymentStatus::Succeeded => {
+                status if status.is_final() && has_run && is_lost => self.condition = EnvironmentCondition::Unknown,
+                DeploymentState::Succeeded => {
                     self.deployed_commit = Some(new.commit.clone());
-                    let is_reset = new.target.work == Work::Reset;
-                    self.condition = if is_reset { Condition::Clean } else { Condition::Dirty };
+                    let is_reset = new.target.purpose == DeploymentPurpose::Reset;
+                    self.condition = if is_reset { EnvironmentCondition::Clean } else { EnvironmentCondition::Dirty };
                 }
                 _ => {}
             }
@@ -187,9 +187,9 @@ impl EnvironmentMemory {
         let overridden =
             deployed && matches!(seen.step.ask, LockRequest::Deploy { override_drain: true, .. });
         let reset =
-            moves.deployments.iter().any(|(old, new)| old.is_some() && new.target.work == Work::Reset);
-        if overridden && reset && self.condition == Condition::Clean {
-            self.condition = Condition::Dirty;
+            moves.deployments.iter().any(|(old, new)| old.is_some() && new.target.purpose == DeploymentPurpose::Reset);
+        if overridden && reset && self.condition == EnvironmentCondition::Clean {
+            self.condition = EnvironmentCondition::Dirty;
         }
     }
 }

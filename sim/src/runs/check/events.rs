@@ -1,6 +1,6 @@
 //! Exactly one event per change: no silent change, and no event without one.
 
-use berth_core::deployment::run::{Resolution, StageStatus, StepRun, StepStatus};
+use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StepRun, StepRunStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::step::OnLost;
 
@@ -34,7 +34,7 @@ fn about(event: &NewEvent) -> RunEvent<'_> {
 fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told: &mut Vec<RunEvent<'_>>) {
     for (at, before, after) in seen.steps() {
         let name = after.step.as_str();
-        let has_failed = after.status == StepStatus::Failed;
+        let has_failed = after.status == StepRunStatus::Failed;
         if after.tries > before.tries {
             expected.push((EventKind::StepStarted, name));
         }
@@ -49,7 +49,7 @@ fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told:
             RunRequest::Resolve { at: it, resolution } if *it == at => {
                 expected.push((EventKind::StepResolved, name));
                 match resolution {
-                    Resolution::Ran => {}
+                    OutcomeResolution::Ran => {}
                     _ if has_failed => expected.push((EventKind::StepFailed, name)),
                     _ => expected.push((EventKind::StepRetried, name)),
                 }
@@ -57,7 +57,7 @@ fn steps<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>, told:
             RunRequest::Retry { stage, .. } if after.stage == *stage && has_failed => {
                 expected.push((EventKind::StepFailed, name));
             }
-            _ if has_failed && before.status != StepStatus::Failed => {
+            _ if has_failed && before.status != StepRunStatus::Failed => {
                 expected.push((EventKind::StepFailed, name));
             }
             _ => {}
@@ -73,7 +73,7 @@ fn reported_event<'a>(
     expected: &mut Vec<RunEvent<'a>>,
 ) {
     let name = after.step.as_str();
-    if seen.before.stages[before.stage].status == StageStatus::Cancelling {
+    if seen.before.stages[before.stage].status == StageRunStatus::Cancelling {
         let has_succeeded = ends == SimulatedEnd::Succeeded;
         let kind = if has_succeeded { EventKind::FinishedAfterCancel } else { EventKind::StepCancelled };
         return expected.push((kind, name));
@@ -82,9 +82,9 @@ fn reported_event<'a>(
         expected.push((EventKind::StepUnknown, name));
     }
     match after.status {
-        StepStatus::Succeeded => expected.push((EventKind::StepSucceeded, name)),
-        StepStatus::Failed => expected.push((EventKind::StepFailed, name)),
-        StepStatus::Ready | StepStatus::Skipped => expected.push((EventKind::StepRetried, name)),
+        StepRunStatus::Succeeded => expected.push((EventKind::StepSucceeded, name)),
+        StepRunStatus::Failed => expected.push((EventKind::StepFailed, name)),
+        StepRunStatus::Ready | StepRunStatus::Skipped => expected.push((EventKind::StepRetried, name)),
         _ => {}
     }
 }
@@ -105,10 +105,10 @@ fn stages<'a>(seen: &ObservedRunStep<'a>, expected: &mut Vec<RunEvent<'a>>) {
         }
         let is_cancel = matches!(seen.asked, RunRequest::Cancel | RunRequest::CancelStage { .. });
         match after.status {
-            StageStatus::Succeeded => expected.push((EventKind::StageSucceeded, name)),
-            StageStatus::Failed => expected.push((EventKind::StageFailed, name)),
-            StageStatus::Cancelling => expected.push((EventKind::StageCancelling, name)),
-            StageStatus::Cancelled => {
+            StageRunStatus::Succeeded => expected.push((EventKind::StageSucceeded, name)),
+            StageRunStatus::Failed => expected.push((EventKind::StageFailed, name)),
+            StageRunStatus::Cancelling => expected.push((EventKind::StageCancelling, name)),
+            StageRunStatus::Cancelled => {
                 expected.extend(is_cancel.then_some((EventKind::StageCancelling, name)));
                 expected.push((EventKind::StageCancelled, name));
             }

@@ -1,6 +1,6 @@
 //! `E2` and `E3`: when steps may be granted, and that requests for work are idempotent.
 
-use berth_core::deployment::run::{Attempt, StageStatus, StepStatus};
+use berth_core::deployment::run::{Attempt, StageRunStatus, StepRunStatus};
 
 use super::{Checked, ObservedRunStep, StepMemory, ensure};
 use crate::runs::scene::{RunAnswer, RunRequest};
@@ -13,7 +13,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checke
         if let (Some(before), Some(after)) = (&before.live, &after.live) {
             ensure!(before == after, "E2", "attempt {} of {at} became another", before.number);
         }
-        let is_running = after.status == StepStatus::Running;
+        let is_running = after.status == StepRunStatus::Running;
         ensure!(after.live.is_some() == is_running, "E2", "{} is {:?}", after.step, after.status);
     }
     let RunRequest::Grant { at, nonce } = seen.asked else { return Ok(()) };
@@ -31,7 +31,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>, memory: &[StepMemory]) -> Checke
         }
         (_, Some(live)) => ensure!(live.nonce != *nonce, "E2", "the same nonce was refused its grant"),
         (_, None) => {
-            let is_due = seen.before.ready(seen.now).contains(at);
+            let is_due = seen.before.ready_steps(seen.now).contains(at);
             ensure!(!is_due, "E4", "{} was ready and was refused", seen.before.steps[*at].step);
         }
     }
@@ -47,22 +47,22 @@ fn check_opened(seen: &ObservedRunStep<'_>, memory: &[StepMemory], at: usize, li
     ensure!(live.number == step.tries + 1, "E14", "{name} began attempt {}", live.number);
     let stage = &seen.before.stages[step.stage];
     ensure!(
-        stage.status == StageStatus::Running,
+        stage.status == StageRunStatus::Running,
         "E3",
         "{name} began while its stage was {:?}",
         stage.status
     );
     for earlier in &seen.before.stages[..step.stage] {
-        let is_done = earlier.status == StageStatus::Succeeded;
+        let is_done = earlier.status == StageRunStatus::Succeeded;
         ensure!(is_done, "E3", "{name} began while {} was {:?}", earlier.name, earlier.status);
     }
     let beside: Vec<_> = seen.before.steps.iter().filter(|it| it.stage == step.stage).collect();
     for need in &seen.planned(step).needs {
         let status = beside[*need].status;
-        let is_passed = matches!(status, StepStatus::Succeeded | StepStatus::Skipped);
+        let is_passed = matches!(status, StepRunStatus::Succeeded | StepRunStatus::Skipped);
         ensure!(is_passed, "E3", "{name} began while {} was {status:?}", beside[*need].step);
     }
-    let failed = beside.iter().find(|it| it.status == StepStatus::Failed);
+    let failed = beside.iter().find(|it| it.status == StepRunStatus::Failed);
     ensure!(failed.is_none(), "E3", "{name} began after a failure in its stage");
     ensure!(
         memory[at].earliest.is_none_or(|earliest| earliest <= seen.now),

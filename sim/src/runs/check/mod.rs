@@ -21,7 +21,7 @@ mod reports;
 
 use std::fmt;
 
-use berth_core::deployment::run::{Plan, PlannedStep, Run, StepRun};
+use berth_core::deployment::run::{Plan, StepPlan, Run, StepRun};
 use berth_core::time::Timestamp;
 
 use super::scene::{RunAnswer, RunDecision, RunRequest};
@@ -62,7 +62,7 @@ pub(super) struct ObservedRunStep<'a> {
 }
 
 impl<'a> ObservedRunStep<'a> {
-    fn planned(&self, step: &StepRun) -> &'a PlannedStep {
+    fn planned(&self, step: &StepRun) -> &'a StepPlan {
         &self.plan.stages[step.stage].steps[step.index]
     }
 

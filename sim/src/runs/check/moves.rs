@@ -1,7 +1,7 @@
 //! `E1`: states change only along the documented graph.
 
 use berth_core::deployment::run::limits::ATTEMPTS_MAX;
-use berth_core::deployment::run::{StageKind, StageStatus, StepStatus, When};
+use berth_core::deployment::run::{StageType, StageRunStatus, StepRunStatus, StepActivation};
 
 use super::{Checked, ObservedRunStep, ensure};
 use crate::runs::scene::RunRequest;
@@ -32,7 +32,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     for (at, (before, after)) in seen.before.stages.iter().zip(&seen.after.stages).enumerate() {
         ensure!(
             stage_may(seen.asked, at, before.status, after.status)
-                && (after.kind != StageKind::Stage || is_let_in(seen.asked, before.status, after.status)),
+                && (after.kind != StageType::Stage || is_let_in(seen.asked, before.status, after.status)),
             "E1",
             "stage {} went from {:?} to {:?} by {:?}",
             before.name,
@@ -45,8 +45,8 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
 }
 
 /// One command may take a step over several edges; each pair here is such a path.
-fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepStatus, to: StepStatus) -> bool {
-    use StepStatus::{Cancelled, Failed, Pending, Ready, Running, Skipped, Succeeded, Waiting};
+fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepRunStatus, to: StepRunStatus) -> bool {
+    use StepRunStatus::{Cancelled, Failed, Pending, Ready, Running, Skipped, Succeeded, Waiting};
     let is_reported = matches!(seen.asked, RunRequest::Report { at: it, .. } if *it == at);
     let is_resolved = matches!(seen.asked, RunRequest::Resolve { at: it, .. } if *it == at);
     let stage = seen.after.stages[seen.after.steps[at].stage].status;
@@ -55,13 +55,13 @@ fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepStatus, to: StepSta
         // Too many attempts, or an invalid condition.
         (Pending, Failed) => {
             let step = &seen.after.steps[at];
-            step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, When::If(_))
+            step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, StepActivation::If(_))
         }
         (Ready, Running) => matches!(seen.asked, RunRequest::Grant { at: it, .. } if *it == at),
-        (Ready | Waiting, Failed) => is_resolved || stage == StageStatus::Failed,
+        (Ready | Waiting, Failed) => is_resolved || stage == StageRunStatus::Failed,
         (Running, Succeeded | Failed | Ready | Waiting | Cancelled | Skipped) => is_reported,
         (Waiting, Succeeded | Ready) => is_resolved,
-        (Pending | Ready | Waiting, Cancelled) => stage == StageStatus::Cancelled,
+        (Pending | Ready | Waiting, Cancelled) => stage == StageRunStatus::Cancelled,
         (Failed | Skipped | Succeeded, Pending | Ready | Skipped | Failed) if from != to => {
             matches!(seen.asked, RunRequest::Retry { .. })
         }
@@ -69,8 +69,8 @@ fn step_may(seen: &ObservedRunStep<'_>, at: usize, from: StepStatus, to: StepSta
     }
 }
 
-fn stage_may(asked: &RunRequest, at: usize, from: StageStatus, to: StageStatus) -> bool {
-    use StageStatus::{Cancelled, Cancelling, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
+fn stage_may(asked: &RunRequest, at: usize, from: StageRunStatus, to: StageRunStatus) -> bool {
+    use StageRunStatus::{Cancelled, Cancelling, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let is_cancel = match asked {
         RunRequest::Cancel => true,
         RunRequest::CancelStage { stage } => *stage == at,
@@ -93,8 +93,8 @@ fn stage_may(asked: &RunRequest, at: usize, from: StageStatus, to: StageStatus) 
 }
 
 /// An exclusive stage starts when it is entered, never by itself.
-fn is_let_in(asked: &RunRequest, from: StageStatus, to: StageStatus) -> bool {
-    use StageStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
+fn is_let_in(asked: &RunRequest, from: StageRunStatus, to: StageRunStatus) -> bool {
+    use StageRunStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
     let begins =
         matches!(from, Pending | Queued | Skipped | Failed) && matches!(to, Running | Waiting | Succeeded);
     !begins || (from == Queued && *asked == RunRequest::Enter)

@@ -1,7 +1,7 @@
 //! Checks requests of people: cancel (`E9`), retry (`E10`), resolve.
 
-use berth_core::deployment::run::retry::From;
-use berth_core::deployment::run::{Resolution, StageStatus, StepStatus};
+use berth_core::deployment::run::retry::RetryStart;
+use berth_core::deployment::run::{OutcomeResolution, StageRunStatus, StepRunStatus};
 
 use super::{Checked, ObservedRunStep, ensure};
 use crate::runs::scene::RunRequest;
@@ -24,13 +24,13 @@ fn check_cancel(seen: &ObservedRunStep<'_>) -> Checked {
         return Ok(());
     };
     check_stopped(seen, current)?;
-    ensure!(seen.after.ready(seen.now).is_empty(), "E9", "something is ready after a cancellation");
+    ensure!(seen.after.ready_steps(seen.now).is_empty(), "E9", "something is ready after a cancellation");
     ensure!(seen.after.queued_for().is_none(), "E9", "a cancelled run waits for a stage");
     Ok(())
 }
 
 fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
-    use StageStatus::{Failed, Skipped, Succeeded};
+    use StageRunStatus::{Failed, Skipped, Succeeded};
     let status = seen.before.stages[stage].status;
     let is_over = matches!(status, Succeeded | Failed | Skipped);
     ensure!(seen.is_refused() == is_over, "E9", "a stage that was {status:?}: {:?}", seen.told.answer);
@@ -39,7 +39,7 @@ fn check_cancel_stage(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
 
 /// Running attempts continue until they report that they have stopped.
 fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
-    use StageStatus::{Cancelled, Cancelling};
+    use StageRunStatus::{Cancelled, Cancelling};
     let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
     let is_alive = (0..seen.after.steps.len()).filter(of_stage).any(|at| seen.after.steps[at].live.is_some());
     let right = if is_alive { Cancelling } else { Cancelled };
@@ -49,28 +49,28 @@ fn check_stopped(seen: &ObservedRunStep<'_>, stage: usize) -> Checked {
     ensure!(is_new == seen.told.is_change, "E9", "cancelling is idempotent");
     if status == Cancelled {
         for later in &seen.after.stages[stage + 1..] {
-            let is_over = matches!(later.status, Cancelled | StageStatus::Skipped);
+            let is_over = matches!(later.status, Cancelled | StageRunStatus::Skipped);
             ensure!(is_over, "E9", "{} comes after a cancelled stage and is {:?}", later.name, later.status);
         }
     }
     Ok(())
 }
 
-fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: From) -> Checked {
+fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: RetryStart) -> Checked {
     let status = seen.before.stages[stage].status;
-    let may = status == StageStatus::Failed;
+    let may = status == StageRunStatus::Failed;
     ensure!(seen.is_refused() != may, "E10", "a retry of a stage that is {status:?}: {:?}", seen.told.answer);
     if !may {
         return Ok(());
     }
     for (_, before, after) in seen.steps() {
-        let has_succeeded = before.status == StepStatus::Succeeded;
-        if before.stage < stage || (has_succeeded && from == From::Failed) {
+        let has_succeeded = before.status == StepRunStatus::Succeeded;
+        if before.stage < stage || (has_succeeded && from == RetryStart::Failed) {
             ensure!(before == after, "E10", "{} succeeded and the retry touched it", before.step);
             continue;
         }
         if before.stage == stage {
-            let is_again = !matches!(after.status, StepStatus::Succeeded | StepStatus::Cancelled);
+            let is_again = !matches!(after.status, StepRunStatus::Succeeded | StepRunStatus::Cancelled);
             ensure!(is_again, "E10", "{} is {:?} after a retry", after.step, after.status);
             ensure!(after.outputs.is_empty(), "E10", "{} keeps outputs of an earlier attempt", after.step);
             ensure!(after.failures == 0, "E10", "{} begins with failures", after.step);
@@ -79,11 +79,11 @@ fn check_retry(seen: &ObservedRunStep<'_>, stage: usize, from: From) -> Checked 
     Ok(())
 }
 
-fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: Resolution) -> Checked {
+fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: OutcomeResolution) -> Checked {
     let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
     let stage = seen.before.stages[before.stage].status;
-    let is_open = matches!(stage, StageStatus::Running | StageStatus::Waiting);
-    let may = before.status == StepStatus::Waiting && is_open;
+    let is_open = matches!(stage, StageRunStatus::Running | StageRunStatus::Waiting);
+    let may = before.status == StepRunStatus::Waiting && is_open;
     ensure!(
         seen.is_refused() != may,
         "resolve",
@@ -96,10 +96,10 @@ fn check_resolve(seen: &ObservedRunStep<'_>, at: usize, resolution: Resolution) 
         return Ok(());
     }
     let is_right = match resolution {
-        Resolution::Ran => after.status == StepStatus::Succeeded,
+        OutcomeResolution::Ran => after.status == StepRunStatus::Succeeded,
         // After too many attempts it cannot be retried.
-        Resolution::Retry => matches!(after.status, StepStatus::Ready | StepStatus::Failed),
-        Resolution::Fail => after.status == StepStatus::Failed,
+        OutcomeResolution::Retry => matches!(after.status, StepRunStatus::Ready | StepRunStatus::Failed),
+        OutcomeResolution::Fail => after.status == StepRunStatus::Failed,
     };
     ensure!(is_right, "resolve", "{} was resolved by {resolution:?} and is {:?}", after.step, after.status);
     Ok(())
@@ -112,7 +112,7 @@ fn check_overtaken(seen: &ObservedRunStep<'_>) -> Checked {
     let is_over = seen.after.status().is_final();
     ensure!(!was_queued || is_over, "superseded", "it was overtaken and is {:?}", seen.after.status());
     for (_, before, after) in seen.steps() {
-        let has_succeeded = before.status == StepStatus::Succeeded;
+        let has_succeeded = before.status == StepRunStatus::Succeeded;
         ensure!(!has_succeeded || before == after, "superseded", "{} had succeeded", before.step);
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! `E4`: an unfinished run can always continue, and a finished one has nothing left to do.
 
 use berth_core::deployment::run::{
-    Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus, When,
+    Plan, Run, RunStatus, StageType, StageRun, StageRunStatus, StepRun, StepRunStatus, StepActivation,
 };
 use berth_core::time::Timestamp;
 
@@ -15,23 +15,23 @@ pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     let open = run.stages.iter().position(|stage| !stage.status.is_final());
     let Some(open) = open else { return check_quiet(run) };
     for earlier in &run.stages[..open] {
-        let is_done = earlier.status == StageStatus::Succeeded;
+        let is_done = earlier.status == StageRunStatus::Succeeded;
         ensure!(is_done, "E4", "the run continues after {}, which is {:?}", earlier.name, earlier.status);
     }
     for later in &run.stages[open + 1..] {
-        use StageStatus::{Cancelled, Pending, Skipped};
+        use StageRunStatus::{Cancelled, Pending, Skipped};
         let is_still = matches!(later.status, Pending | Cancelled | Skipped);
         ensure!(is_still, "E3", "{} is {:?} before its turn", later.name, later.status);
     }
     let steps = || run.steps.iter().filter(|step| step.stage == open);
     let is_alive = steps().any(|step| step.live.is_some());
-    let waits = steps().any(|step| step.status == StepStatus::Waiting);
+    let waits = steps().any(|step| step.status == StepRunStatus::Waiting);
     let status = run.stages[open].status;
     let is_moved = match status {
-        StageStatus::Queued => run.queued_for().is_some_and(|(stage, _)| stage == open),
-        StageStatus::Running => is_alive || run.ready_at().is_some(),
-        StageStatus::Waiting => waits && !is_alive && run.ready_at().is_none(),
-        StageStatus::Cancelling => is_alive,
+        StageRunStatus::Queued => run.queued_for().is_some_and(|(stage, _)| stage == open),
+        StageRunStatus::Running => is_alive || run.next_ready_at().is_some(),
+        StageRunStatus::Waiting => waits && !is_alive && run.next_ready_at().is_none(),
+        StageRunStatus::Cancelling => is_alive,
         _ => false,
     };
     ensure!(is_moved, "E4", "stage {} is {status:?} and nothing moves it", run.stages[open].name);
@@ -44,9 +44,9 @@ fn check_quiet(run: &Run) -> Checked {
     let status = run.status();
     ensure!(status.is_final(), "E4", "all stages have ended and the run is {status:?}");
     ensure!(!run.is_alive(), "E4", "the run is {status:?} and something runs");
-    ensure!(run.ready_at().is_none(), "E4", "the run is {status:?} and something is ready");
+    ensure!(run.next_ready_at().is_none(), "E4", "the run is {status:?} and something is ready");
     ensure!(run.queued_for().is_none(), "E4", "the run is {status:?} and waits for a stage");
-    use StepStatus::{Cancelled, Failed, Skipped, Succeeded};
+    use StepRunStatus::{Cancelled, Failed, Skipped, Succeeded};
     let is_over = |step: &StepRun| matches!(step.status, Succeeded | Failed | Cancelled | Skipped);
     let left = run.steps.iter().find(|step| !is_over(step));
     ensure!(left.is_none(), "E4", "the run is {status:?} and a step is not over: {left:?}");
@@ -59,15 +59,15 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
         let steps = || run.steps.iter().filter(move |step| step.stage == at);
         let name = &stage.name;
         match stage.status {
-            StageStatus::Succeeded if stage.reused_from.is_some() => {
-                ensure!(stage.kind == StageKind::Build, "E1", "{name} was taken over and is no build");
+            StageRunStatus::Succeeded if stage.reused_from.is_some() => {
+                ensure!(stage.kind == StageType::Build, "E1", "{name} was taken over and is no build");
             }
-            StageStatus::Succeeded => {
+            StageRunStatus::Succeeded => {
                 for step in steps() {
                     let right = match &plan.stages[at].steps[step.index].when {
-                        When::Never => StepStatus::Skipped,
-                        When::If(condition) if condition == "false" => StepStatus::Skipped,
-                        When::Always | When::If(_) => StepStatus::Succeeded,
+                        StepActivation::Never => StepRunStatus::Skipped,
+                        StepActivation::If(condition) if condition == "false" => StepRunStatus::Skipped,
+                        StepActivation::Always | StepActivation::If(_) => StepRunStatus::Succeeded,
                     };
                     ensure!(
                         step.status == right,
@@ -78,17 +78,17 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
                     );
                 }
             }
-            StageStatus::Failed => {
-                let failed = steps().any(|step| step.status == StepStatus::Failed);
+            StageRunStatus::Failed => {
+                let failed = steps().any(|step| step.status == StepRunStatus::Failed);
                 ensure!(failed, "E1", "{name} failed and no step of it has");
                 ensure!(stage.failure.is_some(), "E1", "{name} failed and does not say why");
             }
-            StageStatus::Pending => {
+            StageRunStatus::Pending => {
                 let begun =
-                    steps().find(|step| !matches!(step.status, StepStatus::Pending | StepStatus::Succeeded));
+                    steps().find(|step| !matches!(step.status, StepRunStatus::Pending | StepRunStatus::Succeeded));
                 ensure!(begun.is_none(), "E3", "{name} has not begun: {begun:?}");
             }
-            StageStatus::Cancelled | StageStatus::Cancelling => {
+            StageRunStatus::Cancelled | StageRunStatus::Cancelling => {
                 ensure!(stage.cancel.is_some(), "E9", "{name} does not say who cancelled it");
             }
             _ => {}
@@ -100,7 +100,7 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
 /// Ended steps and stages have an end time, others do not.
 fn check_times(run: &Run) -> Checked {
     for stage in &run.stages {
-        let is_over = stage.status.is_final() && stage.status != StageStatus::Skipped;
+        let is_over = stage.status.is_final() && stage.status != StageRunStatus::Skipped;
         let says = stage.finished_at.is_some();
         ensure!(says == is_over, "times", "{} is {:?} and its end is {says}", stage.name, stage.status);
         let has_begun = stage.started_at.is_some() || !stage.status.is_open();
@@ -110,13 +110,13 @@ fn check_times(run: &Run) -> Checked {
         let is_reused = run.stages[step.stage].reused_from.is_some();
         let says = step.finished_at.is_some();
         let is_right = match step.status {
-            StepStatus::Succeeded | StepStatus::Failed => says || is_reused,
+            StepRunStatus::Succeeded | StepRunStatus::Failed => says || is_reused,
             // Stopped steps have an end time, steps that never started have none.
-            StepStatus::Cancelled => true,
+            StepRunStatus::Cancelled => true,
             _ => !says,
         };
         ensure!(is_right, "times", "{} is {:?} and its end is {says}", step.step, step.status);
-        let has_begun = step.started_at.is_some() || step.status != StepStatus::Running;
+        let has_begun = step.started_at.is_some() || step.status != StepRunStatus::Running;
         ensure!(has_begun, "times", "{} runs and has no beginning", step.step);
     }
     Ok(())
@@ -124,29 +124,29 @@ fn check_times(run: &Run) -> Checked {
 
 /// The state of the run matches its stages, with their failure.
 fn check_status(run: &Run) -> Checked {
-    let first = |status: StageStatus| run.stages.iter().find(|stage| stage.status == status);
+    let first = |status: StageRunStatus| run.stages.iter().find(|stage| stage.status == status);
     let open = run.stages.iter().find(|stage| !stage.status.is_final());
     let status = run.status();
     let is_right = match (&status, open) {
         (RunStatus::Running, Some(open)) => {
-            matches!(open.status, StageStatus::Queued | StageStatus::Running)
+            matches!(open.status, StageRunStatus::Queued | StageRunStatus::Running)
         }
-        (RunStatus::Waiting, Some(open)) => open.status == StageStatus::Waiting,
+        (RunStatus::Waiting, Some(open)) => open.status == StageRunStatus::Waiting,
         (RunStatus::Cancelling(cancel), Some(open)) => {
-            open.status == StageStatus::Cancelling && open.cancel.as_ref() == Some(cancel)
+            open.status == StageRunStatus::Cancelling && open.cancel.as_ref() == Some(cancel)
         }
         (RunStatus::Failed(failure), None) => {
-            first(StageStatus::Failed).is_some_and(|stage| stage.failure.as_ref() == Some(failure))
+            first(StageRunStatus::Failed).is_some_and(|stage| stage.failure.as_ref() == Some(failure))
         }
         (RunStatus::Cancelled(cancel), None) => {
-            first(StageStatus::Failed).is_none()
-                && first(StageStatus::Cancelled).is_some_and(|stage| stage.cancel.as_ref() == Some(cancel))
+            first(StageRunStatus::Failed).is_none()
+                && first(StageRunStatus::Cancelled).is_some_and(|stage| stage.cancel.as_ref() == Some(cancel))
         }
         (RunStatus::Succeeded, None) => {
             // A superseded run has nothing left to do; its deployment has the status.
-            let is_done = |stage: &&StageRun| stage.status == StageStatus::Succeeded;
+            let is_done = |stage: &&StageRun| stage.status == StageRunStatus::Succeeded;
             let mut rest = run.stages.iter().skip_while(is_done);
-            rest.all(|stage| stage.status == StageStatus::Skipped)
+            rest.all(|stage| stage.status == StageRunStatus::Skipped)
         }
         _ => false,
     };
@@ -155,14 +155,14 @@ fn check_status(run: &Run) -> Checked {
 }
 
 fn check_ready_at(run: &Run, now: Timestamp) -> Checked {
-    let is_due = run.ready_at().is_some_and(|at| at <= now);
-    let ready = run.ready(now);
-    ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.ready_at());
-    if let Some(at) = run.ready_at() {
-        ensure!(!run.ready(at).is_empty(), "ready_at", "nothing is ready at {at}");
+    let is_due = run.next_ready_at().is_some_and(|at| at <= now);
+    let ready = run.ready_steps(now);
+    ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.next_ready_at());
+    if let Some(at) = run.next_ready_at() {
+        ensure!(!run.ready_steps(at).is_empty(), "ready_at", "nothing is ready at {at}");
         // The epoch stands for "at any time".
         let earlier = Timestamp::from_micros(at.as_micros().saturating_sub(1).max(0));
-        let is_early = earlier < at && !run.ready(earlier).is_empty();
+        let is_early = earlier < at && !run.ready_steps(earlier).is_empty();
         ensure!(!is_early, "ready_at", "something is ready before {at}");
     }
     Ok(())

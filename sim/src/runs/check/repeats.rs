@@ -1,6 +1,6 @@
 //! Idempotency: a repeated request gets the same answer and has no further effect.
 
-use berth_core::deployment::environment::report::Order;
+use berth_core::deployment::environment::report::RunnerOrder;
 
 use super::{Checked, ObservedRunStep, ensure};
 use crate::runs::scene::{RunAnswer, RunRequest, decide};
@@ -14,7 +14,7 @@ pub(super) fn check(seen: &ObservedRunStep<'_>) -> Checked {
     ensure!(again.events.is_empty(), "repeats", "{:?} has two events", seen.asked);
     let is_right = match seen.asked {
         RunRequest::Grant { .. } => again.answer == seen.told.answer,
-        RunRequest::Report { .. } => again.answer == RunAnswer::Order(Order::Stale),
+        RunRequest::Report { .. } => again.answer == RunAnswer::Order(RunnerOrder::Stale),
         RunRequest::Cancel | RunRequest::CancelStage { .. } => again.answer == RunAnswer::Done,
         RunRequest::Resolve { .. } => matches!(again.answer, RunAnswer::Refused(_)),
         _ => true,

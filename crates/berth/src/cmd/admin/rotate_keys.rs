@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::admin::{self, Answer, Request};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 Some(url) => (DataDir::open_alone(&found.data_dir)?, Store::open_postgres(url)?),
             };
             let key = found.root_key(args.root_key_file.as_deref());
-            let rotated = Vault::open(&store, &key, WhenMissing::Refuse)?.rotate(&store)?;
+            let rotated = SecretVault::open(&store, &key, WhenMissing::Refuse)?.rotate(&store)?;
             Answer::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys }
         }
     };

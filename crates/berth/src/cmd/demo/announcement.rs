@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use berth_core::pipeline::state::Pipeline;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use serde_json::{Value, json};
 use ureq::Agent;
 
@@ -43,7 +43,7 @@ pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
             "id": created.org.id.to_string(),
             "slug": created.org.slug.as_str(),
             "email": created.user.email.as_str(),
-            "password": created.password.as_ref().map(Redacted::reveal),
+            "password": created.password.as_ref().map(RedactedString::reveal),
             "apiToken": created.token.reveal(),
             "pipelines": demo.pipelines.iter().map(pipeline).chain(found).collect::<Vec<_>>(),
         }));
@@ -66,7 +66,7 @@ pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
 pub(super) fn for_people(facts: &Facts) -> String {
     let Some(DemoOrganization { created, .. }) = facts.organizations.first() else { return String::new() };
     let (base, org, token) = (&facts.base, &created.org.slug, created.token.reveal());
-    let password = created.password.as_ref().map_or("", Redacted::reveal);
+    let password = created.password.as_ref().map_or("", RedactedString::reveal);
     let mut text = format!("Berth demo at {}\n", facts.dashboard);
     if let Some(wanted) = facts.moved {
         let _ = writeln!(text, "({wanted} is in use)");

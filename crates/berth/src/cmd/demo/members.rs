@@ -1,10 +1,10 @@
 //! Members of the demo organization, with tokens so that the scenario can act as each of them.
 
 use berth_core::access::Role;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_server::app::issue_token;
 use berth_server::auth::passwords::{self, PasswordCost};
 use berth_server::error::AppError;
@@ -15,7 +15,7 @@ use berth_store::{Context, Store};
 use super::organizations::parsed;
 
 /// Adds Grace, Linus and the service account `ci` as deployers of this organization, and returns their tokens.
-pub(super) fn add_people(store: &Store, org: OrgId, owner: UserId) -> Result<[Redacted; 3], AppError> {
+pub(super) fn add_people(store: &Store, org: OrgId, owner: UserId) -> Result<[RedactedString; 3], AppError> {
     Ok([
         add(store, org, owner, "Grace", false)?,
         add(store, org, owner, "Linus", false)?,
@@ -29,7 +29,7 @@ fn add(
     owner: UserId,
     name: &'static str,
     is_service: bool,
-) -> Result<Redacted, AppError> {
+) -> Result<RedactedString, AppError> {
     let email = parsed(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
     let (shown, token_name) = (parsed(DisplayName::parse(name))?, parsed(DisplayName::parse("demo"))?);
     let hash = (!is_service).then(|| passwords::hash(&passwords::generate(), PasswordCost::default()));
@@ -41,7 +41,7 @@ fn add(
         let (id, created_at) = (UserId::from_parts(tx.now(), tx.entropy()?), tx.now());
         user::put(tx, &User { id, name: shown, email, account, created_at })?;
         member::put(tx, &Member { user: id, role: Role::Deployer, version: 1, created_at })?;
-        let subject = Subject::new("user", id, Some(name));
+        let subject = EventSubject::new("user", id, Some(name));
         tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Deployer.as_str()))?;
         Ok(issue_token(tx, id, token_name, None)?.1)
     })

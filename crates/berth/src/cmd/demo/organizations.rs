@@ -2,9 +2,9 @@
 
 use berth_core::id::PipelineId;
 use berth_core::name::{Email, Slug};
-use berth_core::pipeline::state::{self, Create};
+use berth_core::pipeline::state::{self, CreatePipelineCommand};
 use berth_engine::declare_environments;
-use berth_engine::definitions::checked_definition;
+use berth_engine::definitions::check_definition;
 use berth_server::auth::passwords::PasswordCost;
 use berth_server::error::AppError;
 use berth_server::setup::{Created, create_organization};
@@ -59,11 +59,11 @@ fn organization(
     let mut pipelines = Vec::new();
     for (slug, source) in definitions {
         let slug = parsed(Slug::parse(slug))?;
-        let definition = checked_definition(&source)?;
+        let definition = check_definition(&source)?;
         let made = store.transact_blocking(Context::system(Some(created.org.id)), move |tx| {
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
             let environments = definition.environments.clone();
-            let decision = state::create(Create { id, slug, name: None, definition }, None, tx.now())?;
+            let decision = state::create(CreatePipelineCommand { id, slug, name: None, definition }, None, tx.now())?;
             pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
             let made = tx.commit(decision)?;
             declare_environments(tx, &made, environments)?;
@@ -90,6 +90,6 @@ mod tests {
             assert_eq!(text.matches(&format!("\"{address}\"")).count(), 1, "{address}");
         }
         assert!(!text.contains("808") && !text.contains("/usr/bin/berth"), "{text}");
-        assert!(checked_definition(&text).is_ok(), "{text}");
+        assert!(check_definition(&text).is_ok(), "{text}");
     }
 }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_engine::vault::WhenMissing;
 use berth_server::config::local_dashboard;
 use rustix::process::Signal;
@@ -41,7 +41,7 @@ pub(crate) fn keep(
     runtime: Runtime,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    berth_engine::git::check()?;
+    berth_engine::git::check_git()?;
     let temp = tempfile::Builder::new().prefix(PREFIX).tempdir().with_context(|| {
         let place = std::env::temp_dir();
         format!(
@@ -146,7 +146,7 @@ impl Scene {
         let created = &organizations.first().context("the demo has no organization")?.created;
         let tokens = add_people(&store, created.org.id, created.user.id).map_err(told)?;
         let sample = Sample::make(&dir.join("harbour-shop.git"), &definition)?;
-        let login = |token: &Redacted| Login {
+        let login = |token: &RedactedString| Login {
             server: base.clone(),
             organization: created.org.slug.to_string(),
             token: token.reveal().to_owned(),

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::Context as _;
 use berth_core::name::{CommitId, EnvName, InvalidName};
-use berth_definition::{Diagnostic, Parsed, Severity, parse, schema};
-use berth_engine::definitions::diagnostic as wire_diagnostic;
+use berth_definition::{DefinitionDiagnostic, ParsedDefinition, DiagnosticSeverity, parse, schema};
+use berth_engine::definitions::diagnostic_to_api as wire_diagnostic;
 use berth_server::app::{PlanFacts, plan_definition};
 
 use super::plan_text::plan_text;
@@ -66,7 +66,7 @@ pub(super) fn commit(text: &str) -> Result<CommitId, InvalidName> {
     CommitId::parse(text)
 }
 
-fn tell(parsed: &Parsed, source: &str, name: &str) -> anyhow::Result<()> {
+fn tell(parsed: &ParsedDefinition, source: &str, name: &str) -> anyhow::Result<()> {
     for diagnostic in &parsed.diagnostics {
         say(&format!(
             "{}
@@ -75,16 +75,16 @@ fn tell(parsed: &Parsed, source: &str, name: &str) -> anyhow::Result<()> {
         ))?;
     }
     let count = |severity| parsed.diagnostics.iter().filter(|found| found.severity == severity).count();
-    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let (errors, warnings) = (count(DiagnosticSeverity::Error), count(DiagnosticSeverity::Warning));
     let verdict = if parsed.definition.is_some() { "valid" } else { "invalid" };
     say(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))
 }
 
 /// Renders the message with the faulty source line.
-fn drawn(diagnostic: &Diagnostic, source: &str, name: &str) -> String {
+fn drawn(diagnostic: &DefinitionDiagnostic, source: &str, name: &str) -> String {
     let level = match diagnostic.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
+        DiagnosticSeverity::Error => Level::ERROR,
+        DiagnosticSeverity::Warning => Level::WARNING,
     };
     let line_start: usize =
         source.split_inclusive('\n').take(diagnostic.line as usize - 1).map(str::len).sum();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::pipeline::seconds::DurationSeconds;
 use berth_core::registry::RegistryName;
 use serde_json::{Map, Value};
 
@@ -96,7 +96,7 @@ pub(crate) struct TestArgs {
     env: Vec<(String, String)>,
     /// Timeout for the step, including all its calls
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
-    timeout: Seconds,
+    timeout: DurationSeconds,
     /// Sandbox for the registry
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: SandboxLevel,
@@ -135,8 +135,8 @@ fn name(text: &str) -> Result<RegistryName, String> {
     RegistryName::parse(text).map_err(|error| error.to_string())
 }
 
-fn duration(text: &str) -> Result<Seconds, String> {
-    Seconds::parse(text).map_err(|error| error.to_string())
+fn duration(text: &str) -> Result<DurationSeconds, String> {
+    DurationSeconds::parse(text).map_err(|error| error.to_string())
 }
 
 fn params(text: &str) -> Result<Params, String> {

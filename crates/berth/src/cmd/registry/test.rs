@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_core::registry::{Answer, StepMetadata, step_key};
+use berth_core::registry::{CustomStepResponse, StepMetadata, step_key};
 use berth_runner::Confinement;
 use berth_runner::registry::{
     BuiltRegistry, RegistryBuildError, RegistryBuildRequest, RegistryCallError, RegistryCallOutcome,
@@ -188,7 +188,7 @@ impl Trial<'_> {
             self.screen.tell(Mark::Doing, &format!("call {number} of {}", step.step_type))?;
             let task = execution_task(&step.step_type, &params, approver, state.as_ref());
             match self.call(built, &task, by)? {
-                Answer::Succeeded { outputs } => {
+                CustomStepResponse::Succeeded { outputs } => {
                     let calls = if number == 1 { "one call".into() } else { format!("{number} calls") };
                     let mut told = format!("SUCCESS after {calls}");
                     for (name, value) in outputs {
@@ -197,11 +197,11 @@ impl Trial<'_> {
                     self.screen.tell(Mark::Good, &told)?;
                     return Ok(());
                 }
-                Answer::Failed { error, code } => {
+                CustomStepResponse::Failed { error, code } => {
                     let code = code.map(|code| format!(" {code}")).unwrap_or_default();
                     return self.wrong(&format!("FAILED{code}: {error}"));
                 }
-                Answer::ApprovalRequired { context } => {
+                CustomStepResponse::ApprovalRequired { context } => {
                     let context = context.unwrap_or_else(|| "no reason given".into());
                     self.screen.tell(Mark::Good, &format!("APPROVAL_REQUIRED: {context}"))?;
                     if approver.is_some() {
@@ -214,7 +214,7 @@ impl Trial<'_> {
                     }
                     approver = Some(APPROVER);
                 }
-                Answer::Waiting { state: remembered, pause_ms } => {
+                CustomStepResponse::Waiting { state: remembered, pause_ms } => {
                     self.screen.tell(Mark::Good, &format!("waiting with state {remembered}"))?;
                     state = Some(remembered);
                     let left = by.saturating_duration_since(Instant::now());
@@ -229,7 +229,7 @@ impl Trial<'_> {
     }
 
     /// Calls the step once and reports common mistakes.
-    fn call(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<Answer, End> {
+    fn call(&mut self, built: &BuiltRegistry, task: &Value, by: Instant) -> Result<CustomStepResponse, End> {
         let env = self.args.variables();
         let interrupt = self.interrupt.clone();
         let began = Instant::now();
@@ -261,7 +261,7 @@ impl Trial<'_> {
                 for hint in hints::of_answer(&answer) {
                     self.screen.tell(Mark::Hint, &hint)?;
                 }
-                match Answer::parse(&answer) {
+                match CustomStepResponse::parse(&answer) {
                     Ok(answer) => {
                         self.screen
                             .tell(Mark::Good, &format!("answered within {}", shown(began.elapsed())))?;

@@ -18,7 +18,7 @@ use berth_api::repository::{Repository, RepositoryNew};
 use berth_api::secret::{Secret, SecretNew};
 use berth_api::session::{Session, SessionNew};
 use berth_core::name::{Email, Slug};
-use berth_definition::alone::{Alone, Place, Refused, Wanted, alone};
+use berth_definition::alone::{LocalDefinition, LocalTarget, LocalRunError, LocalTargetChoice, reduce_to_target};
 use berth_definition::{parse, write};
 use berth_engine::vault::WhenMissing;
 use berth_server::app::App;
@@ -76,7 +76,7 @@ pub(crate) struct Args {
 /// Inputs of a local run.
 struct Work {
     project: Project,
-    alone: Alone,
+    alone: LocalDefinition,
     secrets: Vec<(String, String)>,
     snapshot: Snapshot,
     repository: PathBuf,
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return local::validate(&project.shown_file(), false);
     };
     let alone = chosen(args, definition)?;
-    let secrets = secrets(&args.secret, &alone)?;
+    let secrets = secrets(&args.secret, &reduce_to_target)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal shuts down cleanly, even while files are being read.
     let stop = stop_on_signal(&runtime, Hangup::Ends)?;
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .tempdir()
         .context("cannot create a temporary directory")?;
     let repository = temp.path().join("files.git");
-    let mut definition = alone.definition.clone();
+    let mut definition = reduce_to_target.definition.clone();
     definition.tracks = Some(TRACKED.to_owned());
     let snapshot = Snapshot::make(&project, &write(&definition)?, &repository);
     if snapshot.is_err() {
@@ -112,25 +112,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    let work = Work { project, alone, secrets, snapshot: snapshot?, repository };
+    let work = Work { project, reduce_to_target, secrets, snapshot: snapshot?, repository };
     serve_and(runtime, stop, &temp.path().join("data"), &runner, work)
 }
 
-fn chosen(args: &Args, definition: berth_core::pipeline::Definition) -> anyhow::Result<Alone> {
+fn chosen(args: &Args, definition: berth_core::pipeline::PipelineDefinition) -> anyhow::Result<LocalDefinition> {
     let wanted = match (&args.stage, &args.env) {
-        (Some(stage), _) => Wanted::Stage(stage),
-        (None, Some(name)) => Wanted::Environment(name),
-        (None, None) => Wanted::Any,
+        (Some(stage), _) => LocalTargetChoice::Stage(stage),
+        (None, Some(name)) => LocalTargetChoice::Environment(name),
+        (None, None) => LocalTargetChoice::Any,
     };
-    alone(definition, wanted, &args.step).map_err(|refused| match refused {
-        Refused::Unknown(text) => Failure::NotFound(text).into(),
-        Refused::Unclear(text) => Failure::Unclear(text).into(),
-        Refused::Custom(text) => anyhow::anyhow!(text),
+    reduce_to_target(definition, wanted, &args.step).map_err(|refused| match refused {
+        LocalRunError::Unknown(text) => Failure::NotFound(text).into(),
+        LocalRunError::Unclear(text) => Failure::Unclear(text).into(),
+        LocalRunError::Custom(text) => anyhow::anyhow!(text),
     })
 }
 
 /// Collects the secrets; fails before any step runs if one is missing.
-fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, String)>> {
+fn secrets(given: &[String], alone: &LocalDefinition) -> anyhow::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for text in given {
         found.push(match text.split_once('=') {
@@ -146,7 +146,7 @@ fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, Strin
     }
     let is_given = |name: &str| found.iter().any(|(given, _)| given == name);
     let missing: Vec<String> =
-        alone.secrets().iter().map(ToString::to_string).filter(|name| !is_given(name)).collect();
+        reduce_to_target.secrets().iter().map(ToString::to_string).filter(|name| !is_given(name)).collect();
     if !missing.is_empty() {
         let flags: Vec<String> = missing.iter().map(|name| format!("--secret {name}")).collect();
         return Err(Failure::Unclear(format!(
@@ -210,13 +210,13 @@ fn interrupted() -> ExitCode {
 
 fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {
     let Work { project, alone, secrets, snapshot, repository } = work;
-    let (place, slug) = (alone.place.name(), project.slug.as_str());
+    let (place, slug) = (reduce_to_target.place.name(), project.slug.as_str());
     note(&format!(
         "berth: running {place} of {slug} with {} files from {}",
         snapshot.files,
         project.root.display()
     ));
-    for text in &alone.notes {
+    for text in &reduce_to_target.notes {
         note(&dim(&format!("berth: {text}")));
     }
     for (name, value) in secrets {
@@ -232,12 +232,12 @@ fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {
     wait_for_pipeline(client, &added.id)?;
     let pipeline = format!("/pipelines/{}", escaped(slug));
     let commit = Some(snapshot.commit.clone());
-    let id = match &alone.place {
-        Place::Stage(_) => {
+    let id = match &reduce_to_target.place {
+        LocalTarget::Stage(_) => {
             let body = New { commit_id: commit, ..New::default() };
             client.post::<Deployment>(&format!("{pipeline}/deployments"), &body)?.data.id
         }
-        Place::Environment(name) => {
+        LocalTarget::Environment(name) => {
             let body = SessionNew { commit_id: commit, ..SessionNew::default() };
             let path = format!("{pipeline}/ephemeral-environments/{}/sessions", escaped(name));
             let session: Session = client.post(&path, &body)?.data;

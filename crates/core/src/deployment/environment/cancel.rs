@@ -1,9 +1,9 @@
 //! Cancels a deployment: a queued one ends at once, a running one is told to stop.
 
 use super::deployment_event;
-use crate::decision::{Decision, Refusal, Ruling};
-use crate::deployment::{Cancel, CancelCause, DeploymentStatus, EnvironmentDeployment};
-use crate::environment::{Draft, Lock, Moment};
+use crate::decision::{RuleDecision, CommandRefusal, RefusableDecision};
+use crate::deployment::{CancelRequest, CancelCause, DeploymentState, EnvironmentDeployment};
+use crate::environment::{LockDraft, Lock, DecisionContext};
 use crate::event::{Actor, EventKind};
 use crate::id::DeploymentId;
 use crate::name::Reason;
@@ -14,23 +14,23 @@ pub fn cancel(
     deployment: &EnvironmentDeployment,
     by: Actor,
     reason: Option<Reason>,
-    moment: &Moment,
-) -> Ruling<EnvironmentDeployment> {
-    let mut draft = Draft::begin(lock, moment);
-    apply(&mut draft, deployment.id, &Cancel { by, cause: CancelCause::Requested, reason });
-    let answer = draft.as_retired(deployment);
-    let Decision { changes, events, effects, .. } = draft.finish(());
-    Decision { changes, events, effects, answer: Ok::<_, Refusal>(answer) }
+    moment: &DecisionContext,
+) -> RefusableDecision<EnvironmentDeployment> {
+    let mut draft = LockDraft::begin(lock, moment);
+    cancel_in_draft(&mut draft, deployment.id, &CancelRequest { by, cause: CancelCause::Requested, reason });
+    let answer = draft.deployment_after(deployment);
+    let RuleDecision { changes, events, effects, .. } = draft.finish(());
+    RuleDecision { changes, events, effects, answer: Ok::<_, CommandRefusal>(answer) }
 }
 
-pub(crate) fn apply(draft: &mut Draft<'_>, id: DeploymentId, cancel: &Cancel) {
+pub(crate) fn cancel_in_draft(draft: &mut LockDraft<'_>, id: DeploymentId, cancel: &CancelRequest) {
     let Some(deployment) = draft.lock.deployment(id).cloned() else { return };
     let (status, kind) = match &deployment.status {
-        DeploymentStatus::Queued => {
-            (DeploymentStatus::Cancelled(cancel.clone()), EventKind::DeploymentCancelled)
+        DeploymentState::Queued => {
+            (DeploymentState::Cancelled(cancel.clone()), EventKind::DeploymentCancelled)
         }
-        DeploymentStatus::Running => {
-            (DeploymentStatus::Cancelling(cancel.clone()), EventKind::DeploymentCancelling)
+        DeploymentState::Running => {
+            (DeploymentState::Cancelling(cancel.clone()), EventKind::DeploymentCancelling)
         }
         _ => return,
     };
@@ -43,19 +43,19 @@ pub(crate) fn apply(draft: &mut Draft<'_>, id: DeploymentId, cancel: &Cancel) {
 }
 
 /// Replaces a queued deployment with a newer one.
-pub(crate) fn supersede(draft: &mut Draft<'_>, id: DeploymentId, by: DeploymentId) {
+pub(crate) fn supersede(draft: &mut LockDraft<'_>, id: DeploymentId, by: DeploymentId) {
     let Some(deployment) = draft.lock.deployment(id).cloned() else { return };
     let event = deployment_event(EventKind::DeploymentSuperseded, &draft.lock.environment, &deployment)
         .with("supersededBy", by.to_string());
     draft.record(event);
     let finished_at = Some(draft.now());
     draft.retire(EnvironmentDeployment {
-        status: DeploymentStatus::Superseded { by },
+        status: DeploymentState::Superseded { by },
         finished_at,
         ..deployment
     });
 }
 
-fn retire_or_replace(draft: &mut Draft<'_>, deployment: EnvironmentDeployment) {
+fn retire_or_replace(draft: &mut LockDraft<'_>, deployment: EnvironmentDeployment) {
     if deployment.status.is_final() { draft.retire(deployment) } else { draft.replace(deployment) }
 }

@@ -7,11 +7,11 @@ pub mod cancel;
 pub mod grant;
 pub mod report;
 
-pub use grant::{Grant, obstacles};
+pub use grant::{GrantCommand, obstacles};
 
-use super::{EnvironmentDeployment, Work};
+use super::{EnvironmentDeployment, DeploymentPurpose};
 use crate::environment::Environment;
-use crate::event::{EventKind, NewEvent, Subject};
+use crate::event::{EventKind, NewEvent, EventSubject};
 
 /// The fields that every event about such a deployment carries.
 pub(crate) fn deployment_event(
@@ -19,14 +19,14 @@ pub(crate) fn deployment_event(
     environment: &Environment,
     deployment: &EnvironmentDeployment,
 ) -> NewEvent {
-    let event = NewEvent::new(kind, Subject::new("deployment", deployment.id, None))
-        .about(Subject::new("environment", environment.id, Some(environment.name.as_str())))
-        .about(Subject::new("pipeline", environment.pipeline, None))
+    let event = NewEvent::new(kind, EventSubject::new("deployment", deployment.id, None))
+        .with_subject(EventSubject::new("environment", environment.id, Some(environment.name.as_str())))
+        .with_subject(EventSubject::new("pipeline", environment.pipeline, None))
         .with("commitId", deployment.commit.as_str())
         .with_some("context", deployment.reason.as_ref())
         .with("fence", deployment.target.fence.number());
-    match deployment.target.work {
-        Work::Session(session) => event.with("sessionId", session.to_string()),
-        Work::Reset => event.with("reset", true),
+    match deployment.target.purpose {
+        DeploymentPurpose::Session(session) => event.with("sessionId", session.to_string()),
+        DeploymentPurpose::Reset => event.with("reset", true),
     }
 }

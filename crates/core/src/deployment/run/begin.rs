@@ -1,10 +1,10 @@
 //! Creates the run from its plan and starts its first stage.
 
-use super::draft::Draft;
-use super::plan::{Plan, StageKind};
-use super::state::{Run, StageRun, StageStatus, StepRun, StepStatus};
-use crate::decision::Decision;
-use crate::environment::Moment;
+use super::draft::RunDraft;
+use super::plan::{Plan, StageType};
+use super::state::{Run, StageRun, StageRunStatus, StepRun, StepRunStatus};
+use crate::decision::RuleDecision;
+use crate::environment::DecisionContext;
 use crate::id::{DeploymentId, PipelineId, StepRunId};
 use crate::time::Timestamp;
 
@@ -13,30 +13,30 @@ use std::sync::Arc;
 
 /// Build results of an earlier deployment of the same commit and definition.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Built {
+pub struct BuildResults {
     pub by: DeploymentId,
     /// By the position of the step in the build.
-    pub steps: BTreeMap<usize, Left>,
+    pub steps: BTreeMap<usize, BuildStepResults>,
 }
 
 /// The outputs of a step, and the digests of its artifacts by name.
-pub type Left = (BTreeMap<String, String>, BTreeMap<String, String>);
+pub type BuildStepResults = (BTreeMap<String, String>, BTreeMap<String, String>);
 
 #[derive(Debug, Clone)]
-pub struct Begin {
+pub struct BeginRunCommand {
     pub deployment: DeploymentId,
     pub pipeline: PipelineId,
-    pub built: Option<Built>,
+    pub built: Option<BuildResults>,
 }
 
-pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
+pub fn begin(plan: &Plan, cmd: BeginRunCommand, moment: &DecisionContext) -> RuleDecision<()> {
     let mut stages = Vec::with_capacity(plan.stages.len());
     let mut steps = Vec::new();
     for (stage, planned) in plan.stages.iter().enumerate() {
         stages.push(StageRun {
             name: planned.name.clone(),
             kind: planned.kind,
-            status: StageStatus::Pending,
+            status: StageRunStatus::Pending,
             tries: 0,
             started_at: None,
             finished_at: None,
@@ -45,13 +45,13 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
             reused_from: None,
         });
         for (index, step) in planned.steps.iter().enumerate() {
-            let id = StepRunId::from_parts(moment.now, drawn(moment, steps.len()));
+            let id = StepRunId::from_parts(moment.now, derive_entropy(moment, steps.len()));
             steps.push(Arc::new(StepRun {
                 id,
                 stage,
                 index,
                 step: step.id.clone(),
-                status: StepStatus::Pending,
+                status: StepRunStatus::Pending,
                 tries: 0,
                 failures: 0,
                 losses: 0,
@@ -68,37 +68,37 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
         }
     }
     let run = Run { deployment: cmd.deployment, pipeline: cmd.pipeline, version: 0, stages, steps };
-    let mut draft = Draft::of(&run, plan, moment.now);
+    let mut draft = RunDraft::new(&run, plan, moment.now);
     if let Some(built) = cmd.built {
-        reuse(&mut draft, built, moment.now);
+        reuse_build(&mut draft, built, moment.now);
     }
-    draft.all_changed();
+    draft.mark_all_changed();
     draft.finish(())
 }
 
 /// Marks the build as done with the results of the earlier deployment.
-fn reuse(draft: &mut Draft<'_>, built: Built, now: Timestamp) {
-    let Some(stage) = draft.run.stages.iter().position(|it| it.kind == StageKind::Build) else { return };
+fn reuse_build(draft: &mut RunDraft<'_>, built: BuildResults, now: Timestamp) {
+    let Some(stage) = draft.run.stages.iter().position(|it| it.kind == StageType::Build) else { return };
     let it = draft.stage(stage);
-    (it.status, it.reused_from) = (StageStatus::Succeeded, Some(built.by));
+    (it.status, it.reused_from) = (StageRunStatus::Succeeded, Some(built.by));
     (it.started_at, it.finished_at) = (Some(now), Some(now));
     let mut left = built.steps;
-    let ats: Vec<usize> = draft.run.of_stage(stage).collect();
-    for at in ats {
+    let positions: Vec<usize> = draft.run.stage_step_positions(stage).collect();
+    for at in positions {
         let step = draft.step(at);
         match left.remove(&step.index) {
             Some((outputs, artifacts)) => {
-                step.status = StepStatus::Succeeded;
+                step.status = StepRunStatus::Succeeded;
                 (step.outputs, step.artifacts) = (outputs, artifacts);
             }
             // The step was skipped then, and its condition has not changed since.
-            None => step.status = StepStatus::Skipped,
+            None => step.status = StepRunStatus::Skipped,
         }
     }
 }
 
 /// Derives the entropy of the next id from the decision's entropy and a counter.
-fn drawn(moment: &Moment, count: usize) -> crate::id::Entropy {
+fn derive_entropy(moment: &DecisionContext, count: usize) -> crate::id::IdEntropy {
     let mut entropy = moment.entropy;
     let [high, low] = u16::try_from(count).unwrap_or(u16::MAX).to_be_bytes();
     entropy[8] ^= high;

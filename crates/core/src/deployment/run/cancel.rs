@@ -1,19 +1,19 @@
 //! Cancels a run or one of its stages: queued steps never start, running steps are told to stop.
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::plan::Plan;
-use super::state::{Run, StageStatus};
-use crate::decision::{Decision, Refusal};
-use crate::deployment::Cancel;
+use super::state::{Run, StageRunStatus};
+use crate::decision::{RuleDecision, CommandRefusal};
+use crate::deployment::CancelRequest;
 use crate::event::EventKind;
 use crate::time::Timestamp;
 
 /// Cancels all stages. Idempotent.
-pub fn cancel(run: &Run, plan: &Plan, cancel: &Cancel, now: Timestamp) -> Decision<()> {
+pub fn cancel(run: &Run, plan: &Plan, cancel: &CancelRequest, now: Timestamp) -> RuleDecision<()> {
     let current = run.stages.iter().position(|stage| !stage.status.is_final());
-    let mut draft = Draft::of(run, plan, now);
+    let mut draft = RunDraft::new(run, plan, now);
     if let Some(stage) = current {
-        stop(&mut draft, stage, cancel);
+        start_cancelling(&mut draft, stage, cancel);
     }
     draft.finish(())
 }
@@ -23,30 +23,30 @@ pub fn cancel_stage(
     run: &Run,
     plan: &Plan,
     name: &str,
-    cancel: &Cancel,
+    cancel: &CancelRequest,
     now: Timestamp,
-) -> Result<Decision<()>, Refusal> {
-    let stage = run.stage_named(name)?;
-    let mut draft = Draft::of(run, plan, now);
+) -> Result<RuleDecision<()>, CommandRefusal> {
+    let stage = run.find_stage(name)?;
+    let mut draft = RunDraft::new(run, plan, now);
     match run.stages[stage].status {
-        StageStatus::Cancelled | StageStatus::Cancelling => {}
-        status @ (StageStatus::Succeeded | StageStatus::Failed | StageStatus::Skipped) => {
-            let how = if status == StageStatus::Skipped { "was skipped" } else { status.as_str() };
-            return Err(Refusal::InvalidState(format!("stage \"{name}\" has ended: it {how}")));
+        StageRunStatus::Cancelled | StageRunStatus::Cancelling => {}
+        status @ (StageRunStatus::Succeeded | StageRunStatus::Failed | StageRunStatus::Skipped) => {
+            let how = if status == StageRunStatus::Skipped { "was skipped" } else { status.as_str() };
+            return Err(CommandRefusal::InvalidState(format!("stage \"{name}\" has ended: it {how}")));
         }
-        _ => stop(&mut draft, stage, cancel),
+        _ => start_cancelling(&mut draft, stage, cancel),
     }
     Ok(draft.finish(()))
 }
 
-fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
-    if draft.run.stages[stage].status == StageStatus::Cancelling {
+fn start_cancelling(draft: &mut RunDraft<'_>, stage: usize, cancel: &CancelRequest) {
+    if draft.run.stages[stage].status == StageRunStatus::Cancelling {
         return;
     }
     let it = draft.stage(stage);
-    (it.status, it.cancel) = (StageStatus::Cancelling, Some(cancel.clone()));
+    (it.status, it.cancel) = (StageRunStatus::Cancelling, Some(cancel.clone()));
     let event = draft
-        .about_stage(EventKind::StageCancelling, stage)
+        .stage_event(EventKind::StageCancelling, stage)
         .with("cause", cancel.cause.as_str())
         .with_some("reason", cancel.reason.as_ref());
     draft.record(event);
@@ -55,8 +55,8 @@ fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
 }
 
 impl Run {
-    pub(super) fn stage_named(&self, name: &str) -> Result<usize, Refusal> {
+    pub(super) fn find_stage(&self, name: &str) -> Result<usize, CommandRefusal> {
         let found = self.stages.iter().position(|stage| stage.name == name);
-        found.ok_or(Refusal::NoSuchStage)
+        found.ok_or(CommandRefusal::NoSuchStage)
     }
 }

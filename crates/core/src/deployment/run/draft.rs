@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::grant::GrantStep;
 use super::plan::Plan;
-use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun, StepStatus};
-use crate::decision::{Change, Decision, Record};
-use crate::event::{EventKind, NewEvent, Subject};
+use super::state::{Attempt, AttemptEnd, AttemptOutcome, Run, StageRun, StepRun, StepRunStatus};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord};
+use crate::event::{EventKind, NewEvent, EventSubject};
 use crate::id::StepRunId;
 use crate::time::Timestamp;
 
@@ -17,7 +17,7 @@ pub struct RunChange {
     /// Complete, so that further decisions need not load it again.
     pub run: Run,
     /// The version before the change; zero for a new run.
-    pub since: i64,
+    pub previous_version: i64,
     /// Positions in `run.steps`.
     pub steps: BTreeSet<usize>,
     pub attempts: Vec<Attempt>,
@@ -27,7 +27,7 @@ pub struct RunChange {
 
 impl RunChange {
     /// Merges a later change that was decided before this one was written.
-    pub fn then(&mut self, next: RunChange) {
+    pub fn merge(&mut self, next: RunChange) {
         self.run = next.run;
         self.steps.extend(next.steps);
         self.attempts.extend(next.attempts);
@@ -35,7 +35,7 @@ impl RunChange {
     }
 }
 
-pub(super) struct Draft<'a> {
+pub(super) struct RunDraft<'a> {
     pub(super) run: Run,
     pub(super) plan: &'a Plan,
     pub(super) now: Timestamp,
@@ -46,26 +46,26 @@ pub(super) struct Draft<'a> {
     is_call: bool,
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn of(run: &Run, plan: &'a Plan, now: Timestamp) -> Self {
+impl<'a> RunDraft<'a> {
+    pub(super) fn new(run: &Run, plan: &'a Plan, now: Timestamp) -> Self {
         let run = run.clone();
         let (steps, attempts, events) = (BTreeSet::new(), Vec::new(), Vec::new());
         Self { run, plan, now, steps, attempts, events, is_changed: false, is_call: false }
     }
 
     /// Applies all consequences and returns the changes.
-    pub(super) fn finish<A>(mut self, answer: A) -> Decision<A> {
+    pub(super) fn finish<A>(mut self, answer: A) -> RuleDecision<A> {
         super::advance::advance(&mut self);
         if !self.is_changed {
-            return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
+            return RuleDecision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
         }
         let since = self.run.version;
         self.run.version += 1;
         let is_quiet = self.is_call && self.events.is_empty();
         let (run, steps, attempts) = (self.run, self.steps, self.attempts);
-        let change = RunChange { run, since, steps, attempts, is_quiet };
-        let changes = vec![Change::Put(Record::Run(Box::new(change)))];
-        Decision { changes, events: self.events, effects: Vec::new(), answer }
+        let change = RunChange { run, previous_version: since, steps, attempts, is_quiet };
+        let changes = vec![RecordChange::Put(DomainRecord::Run(Box::new(change)))];
+        RuleDecision { changes, events: self.events, effects: Vec::new(), answer }
     }
 
     pub(super) fn stage(&mut self, index: usize) -> &mut StageRun {
@@ -80,13 +80,13 @@ impl<'a> Draft<'a> {
         Arc::make_mut(&mut self.run.steps[at])
     }
 
-    pub(super) fn all_changed(&mut self) {
+    pub(super) fn mark_all_changed(&mut self) {
         self.is_changed = true;
         self.steps.extend(0..self.run.steps.len());
     }
 
     /// Opens a new attempt or continues a parked one. The caller has checked that none is live.
-    pub(super) fn open(&mut self, at: usize, cmd: &GrantStep) -> Attempt {
+    pub(super) fn open_attempt(&mut self, at: usize, cmd: &GrantStep) -> Attempt {
         let now = self.now;
         let step = self.step(at);
         let is_new = step.memory.is_none();
@@ -118,7 +118,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Ends the live attempt.
-    pub(super) fn close(&mut self, at: usize, outcome: Outcome) {
+    pub(super) fn close_attempt(&mut self, at: usize, outcome: AttemptOutcome) {
         let now = self.now;
         let step = self.step(at);
         step.memory = None;
@@ -129,7 +129,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Suppresses the event: the approval has its own.
-    pub(super) fn is_told_elsewhere(&mut self) {
+    pub(super) fn suppress_event(&mut self) {
         self.is_call = true;
     }
 
@@ -143,7 +143,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Ends a parked attempt.
-    pub(super) fn close_parked(&mut self, at: usize, outcome: Outcome) {
+    pub(super) fn close_parked(&mut self, at: usize, outcome: AttemptOutcome) {
         let now = self.now;
         let Some(memory) = self.run.steps[at].memory.clone() else { return };
         let step = self.step(at);
@@ -166,22 +166,22 @@ impl<'a> Draft<'a> {
         self.events.push(event);
     }
 
-    pub(super) fn about_stage(&self, kind: EventKind, stage: usize) -> NewEvent {
+    pub(super) fn stage_event(&self, kind: EventKind, stage: usize) -> NewEvent {
         let name = self.run.stages[stage].name.as_str();
-        self.run.telling(kind).with("stage", name)
+        self.run.event(kind).with("stage", name)
     }
 
-    pub(super) fn about_step(&self, kind: EventKind, at: usize) -> NewEvent {
+    pub(super) fn step_event(&self, kind: EventKind, at: usize) -> NewEvent {
         let step = &self.run.steps[at];
-        self.about_stage(kind, step.stage)
-            .about(Subject::new("step", step.id, Some(step.step.as_str())))
+        self.stage_event(kind, step.stage)
+            .with_subject(EventSubject::new("step", step.id, Some(step.step.as_str())))
             .with("attempt", step.tries)
     }
 }
 
 impl Run {
-    fn telling(&self, kind: EventKind) -> NewEvent {
-        NewEvent::new(kind, Subject::new("deployment", self.deployment, None)).about(Subject::new(
+    fn event(&self, kind: EventKind) -> NewEvent {
+        NewEvent::new(kind, EventSubject::new("deployment", self.deployment, None)).with_subject(EventSubject::new(
             "pipeline",
             self.pipeline,
             None,
@@ -194,11 +194,11 @@ impl Run {
 
     /// Whether a step of the stage has failed; the stage then only waits for its running steps.
     pub(super) fn has_failed(&self, stage: usize) -> bool {
-        self.steps.iter().any(|step| step.stage == stage && step.status == StepStatus::Failed)
+        self.steps.iter().any(|step| step.stage == stage && step.status == StepRunStatus::Failed)
     }
 
     /// Positions of the stage's steps in `steps`.
-    pub(super) fn of_stage(&self, stage: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn stage_step_positions(&self, stage: usize) -> impl Iterator<Item = usize> + '_ {
         self.steps.iter().enumerate().filter(move |(_, step)| step.stage == stage).map(|(at, _)| at)
     }
 }

@@ -23,11 +23,11 @@ pub mod retry;
 mod state;
 mod status;
 
-pub use bound::bound_to;
+pub use bound::approval_content;
 pub use draft::RunChange;
 pub use known::secrets_used;
-pub use park::{Asks, Memory, Parking};
-pub use plan::{Gate, PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
+pub use park::{PendingApproval, CustomStepState, UnfinishedResponse};
+pub use plan::{StageGate, PinnedSecret, Plan, StagePlan, StepPlan, SourceCommit, StageType, StepActivation};
 pub use state::{
-    Attempt, AttemptEnd, Outcome, Resolution, Run, RunStatus, StageRun, StageStatus, StepRun, StepStatus,
+    Attempt, AttemptEnd, AttemptOutcome, OutcomeResolution, Run, RunStatus, StageRun, StageRunStatus, StepRun, StepRunStatus,
 };

@@ -7,24 +7,24 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::limits::{
     CALLS_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S, POLL_LOSSES_MAX, POLL_LOST_PAUSE_S, STEP_S_DEFAULT,
 };
-use super::plan::{Plan, PlannedStep};
+use super::plan::{Plan, StepPlan};
 use super::report::{order, report};
-use super::state::{Outcome, Run, StepRun, StepStatus};
-use crate::decision::Decision;
-use crate::deployment::environment::report::Order;
-use crate::deployment::{Cause, Failure};
+use super::state::{AttemptOutcome, Run, StepRun, StepRunStatus};
+use crate::decision::RuleDecision;
+use crate::deployment::environment::report::RunnerOrder;
+use crate::deployment::{FailureCode, ExecutionFailure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
-use crate::pipeline::seconds::Seconds;
+use crate::pipeline::seconds::DurationSeconds;
 use crate::time::Timestamp;
 
 /// State of a custom step between its calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct CustomStepState {
     /// Calls granted in this attempt.
     pub calls: u32,
     /// When the first call was granted.
@@ -36,7 +36,7 @@ pub struct Memory {
     pub state: Option<Value>,
     /// A pending request for approval.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub asks: Option<Asks>,
+    pub asks: Option<PendingApproval>,
     /// Name of the approver.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approved_by: Option<String>,
@@ -49,7 +49,7 @@ pub struct Memory {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asks {
+pub struct PendingApproval {
     /// Text of the step, shown to the approvers.
     pub context: Option<String>,
     /// When the step asked.
@@ -58,7 +58,7 @@ pub struct Asks {
 
 /// A response of a custom step that is not final.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Parking {
+pub enum UnfinishedResponse {
     Polls { state: Value, pause_ms: u64 },
     Asks { context: Option<String> },
 }
@@ -70,20 +70,20 @@ impl StepRun {
     }
 
     /// The pending request for approval.
-    pub fn asks(&self) -> Option<&Asks> {
-        self.memory.as_ref().and_then(|memory| memory.asks.as_ref()).filter(|_| self.is_held())
+    pub fn pending_approval(&self) -> Option<&PendingApproval> {
+        self.memory.as_ref().and_then(|memory| memory.asks.as_ref()).filter(|_| self.is_gated())
     }
 
     /// When the step times out, while none of its processes is running.
     pub(super) fn overdue_at(&self) -> Option<Timestamp> {
-        let is_parked = self.live.is_none() && self.status == StepStatus::Ready && self.is_polling();
+        let is_parked = self.live.is_none() && self.status == StepRunStatus::Ready && self.is_polling();
         self.memory.as_ref().filter(|_| is_parked).map(|memory| memory.by)
     }
 }
 
 impl Run {
     /// Whether the attempt will be called again.
-    pub fn goes_on_with(&self, step: StepRunId, number: u32) -> bool {
+    pub fn continues_attempt(&self, step: StepRunId, number: u32) -> bool {
         let found = self.position(step).map(|at| &self.steps[at]);
         found.is_some_and(|it| it.tries == number && it.memory.is_some())
     }
@@ -95,80 +95,80 @@ pub fn park(
     plan: &Plan,
     step: StepRunId,
     nonce: &str,
-    parking: Parking,
+    parking: UnfinishedResponse,
     now: Timestamp,
-) -> Decision<Order> {
+) -> RuleDecision<RunnerOrder> {
     let found = run.position(step).and_then(|at| Some((at, run.steps[at].live.as_ref()?)));
     let (at, live) = match (order(run, step, nonce), found) {
-        (Order::Continue, Some(found)) => found,
+        (RunnerOrder::Continue, Some(found)) => found,
         // The call of a cancelled step has ended, and there is no next one.
-        (Order::Cancel, _) => return report(run, plan, step, nonce, Outcome::Stopped, now),
-        _ => return Decision::calm(Order::Stale),
+        (RunnerOrder::Cancel, _) => return report(run, plan, step, nonce, AttemptOutcome::Stopped, now),
+        _ => return RuleDecision::without_changes(RunnerOrder::Stale),
     };
     if live.calls >= CALLS_MAX {
         let detail = format!("it was called {CALLS_MAX} times and is not done");
-        let failure = Failure { cause: Cause::TimedOut, detail };
-        return report(run, plan, step, nonce, Outcome::Failed { failure, exit_code: None }, now);
+        let failure = ExecutionFailure { cause: FailureCode::TimedOut, detail };
+        return report(run, plan, step, nonce, AttemptOutcome::Failed { failure, exit_code: None }, now);
     }
     let is_news = !run.steps[at].is_polling();
     let (calls, since) = (live.calls, live.granted_at);
-    let by = since.plus_seconds(plan.step(&run.steps[at]).seconds());
-    let mut draft = Draft::of(run, plan, now);
+    let by = since.plus_seconds(plan.step(&run.steps[at]).timeout_seconds());
+    let mut draft = RunDraft::new(run, plan, now);
     draft.park(at);
     let it = draft.step(at);
     it.false_starts = 0;
-    let memory = it.memory.get_or_insert_with(|| Memory::of(calls, since, by));
+    let memory = it.memory.get_or_insert_with(|| CustomStepState::new(calls, since, by));
     (memory.lost, memory.is_agreed_to) = (0, false);
     match parking {
-        Parking::Polls { state, pause_ms } => {
+        UnfinishedResponse::Polls { state, pause_ms } => {
             memory.state = Some(state);
             let pause_ms = i64::try_from(pause_ms).unwrap_or(i64::MAX);
-            (it.status, it.not_before) = (StepStatus::Ready, Some(now.plus_millis(pause_ms)));
+            (it.status, it.not_before) = (StepRunStatus::Ready, Some(now.plus_millis(pause_ms)));
             // Only the first of many polls appends an event.
             if is_news {
-                let event = draft.about_step(EventKind::StepTriggered, at);
+                let event = draft.step_event(EventKind::StepTriggered, at);
                 draft.record(event);
             }
         }
-        Parking::Asks { context } => {
-            (memory.asks, memory.approved_by) = (Some(Asks { context, since: now }), None);
-            (it.status, it.not_before) = (StepStatus::Waiting, None);
+        UnfinishedResponse::Asks { context } => {
+            (memory.asks, memory.approved_by) = (Some(PendingApproval { context, since: now }), None);
+            (it.status, it.not_before) = (StepRunStatus::Waiting, None);
         }
     }
-    draft.finish(Order::Continue)
+    draft.finish(RunnerOrder::Continue)
 }
 
 /// Repeats a call that never ran, or a poll with an unknown outcome. False if the attempt has ended.
-pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> bool {
+pub(super) fn repeat_call(draft: &mut RunDraft<'_>, at: usize, outcome: &AttemptOutcome) -> bool {
     let (now, step) = (draft.now, &draft.run.steps[at]);
     let Some(memory) = &step.memory else { return false };
     let (pause_s, may_repeat) = match outcome {
-        Outcome::NeverStarted { known_fence: Some(_), .. } => return false,
-        Outcome::NeverStarted { .. } => (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX),
-        Outcome::Lost | Outcome::Interrupted | Outcome::Stopped | Outcome::Unanswered { .. } => {
+        AttemptOutcome::NeverStarted { known_fence: Some(_), .. } => return false,
+        AttemptOutcome::NeverStarted { .. } => (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX),
+        AttemptOutcome::Lost | AttemptOutcome::Interrupted | AttemptOutcome::Stopped | AttemptOutcome::Unanswered { .. } => {
             (POLL_LOST_PAUSE_S, memory.is_poll() && memory.lost < POLL_LOSSES_MAX)
         }
-        Outcome::Succeeded { .. } | Outcome::Failed { .. } => return false,
+        AttemptOutcome::Succeeded { .. } | AttemptOutcome::Failed { .. } => return false,
     };
     if !may_repeat {
         return false;
     }
     draft.park(at);
     let it = draft.step(at);
-    (it.status, it.not_before) = (StepStatus::Ready, Some(now.plus_seconds(pause_s)));
+    (it.status, it.not_before) = (StepRunStatus::Ready, Some(now.plus_seconds(pause_s)));
     match outcome {
-        Outcome::NeverStarted { .. } => it.false_starts += 1,
+        AttemptOutcome::NeverStarted { .. } => it.false_starts += 1,
         _ => it.memory.iter_mut().for_each(|memory| memory.lost += 1),
     }
     true
 }
 
 /// Schedules the next call after the approval.
-pub(super) fn agreed(draft: &mut Draft<'_>, at: usize, by: &str) {
-    draft.is_told_elsewhere();
+pub(super) fn resume_approved(draft: &mut RunDraft<'_>, at: usize, by: &str) {
+    draft.suppress_event();
     let now = draft.now;
     let it = draft.step(at);
-    it.status = StepStatus::Ready;
+    it.status = StepRunStatus::Ready;
     let Some(memory) = &mut it.memory else { return };
     let asked = memory.asks.take().map_or(now, |asks| asks.since);
     (memory.approved_by, memory.is_agreed_to) = (Some(by.to_owned()), true);
@@ -180,20 +180,20 @@ pub(super) fn agreed(draft: &mut Draft<'_>, at: usize, by: &str) {
 }
 
 /// Fails parked steps that have timed out.
-pub(super) fn time_out(draft: &mut Draft<'_>) {
+pub(super) fn time_out(draft: &mut RunDraft<'_>) {
     let now = draft.now;
     let is_over = |step: &StepRun| step.overdue_at().is_some_and(|by| by <= now);
     let late: Vec<usize> =
         draft.run.steps.iter().enumerate().filter(|(_, step)| is_over(step)).map(|(at, _)| at).collect();
     for at in late {
-        let limit = Seconds::from_secs(draft.plan.step(&draft.run.steps[at]).seconds().unsigned_abs());
+        let limit = DurationSeconds::from_secs(draft.plan.step(&draft.run.steps[at]).timeout_seconds().unsigned_abs());
         let detail = format!("took longer than its timeout of {limit}");
-        super::report::fail(draft, at, Failure { cause: Cause::TimedOut, detail });
+        super::report::fail_step(draft, at, ExecutionFailure { cause: FailureCode::TimedOut, detail });
     }
 }
 
-impl Memory {
-    fn of(calls: u32, since: Timestamp, by: Timestamp) -> Self {
+impl CustomStepState {
+    fn new(calls: u32, since: Timestamp, by: Timestamp) -> Self {
         let (state, asks, approved_by) = (None, None, None);
         Self { calls, since, by, state, asks, approved_by, is_agreed_to: false, lost: 0 }
     }
@@ -204,9 +204,9 @@ impl Memory {
     }
 }
 
-impl PlannedStep {
+impl StepPlan {
     /// The timeout.
-    pub fn seconds(&self) -> i64 {
-        i64::try_from(self.timeout.map_or(STEP_S_DEFAULT, Seconds::as_secs)).unwrap_or(i64::MAX)
+    pub fn timeout_seconds(&self) -> i64 {
+        i64::try_from(self.timeout.map_or(STEP_S_DEFAULT, DurationSeconds::as_secs)).unwrap_or(i64::MAX)
     }
 }

@@ -1,25 +1,25 @@
 //! Applies the end of an attempt to the run.
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::limits::{ATTEMPTS_MAX, LOST_RETRIES_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S};
 use super::park;
-use super::plan::{Plan, PlannedStep};
-use super::state::{Outcome, Run, StageStatus, StepRun, StepStatus};
-use crate::decision::Decision;
-use crate::deployment::environment::report::Order;
-use crate::deployment::{Cause, Failure};
+use super::plan::{Plan, StepPlan};
+use super::state::{AttemptOutcome, Run, StageRunStatus, StepRun, StepRunStatus};
+use crate::decision::RuleDecision;
+use crate::deployment::environment::report::RunnerOrder;
+use crate::deployment::{FailureCode, ExecutionFailure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::step::OnLost;
 use crate::time::Timestamp;
 
 /// The response to a heartbeat.
-pub fn order(run: &Run, step: StepRunId, nonce: &str) -> Order {
+pub fn order(run: &Run, step: StepRunId, nonce: &str) -> RunnerOrder {
     let found = run.steps.iter().find(|it| it.id == step);
     match found.filter(|it| it.live.as_ref().is_some_and(|live| live.nonce == nonce)) {
-        None => Order::Stale,
-        Some(it) if run.stages[it.stage].status == StageStatus::Cancelling => Order::Cancel,
-        Some(_) => Order::Continue,
+        None => RunnerOrder::Stale,
+        Some(it) if run.stages[it.stage].status == StageRunStatus::Cancelling => RunnerOrder::Cancel,
+        Some(_) => RunnerOrder::Continue,
     }
 }
 
@@ -29,159 +29,159 @@ pub fn report(
     plan: &Plan,
     step: StepRunId,
     nonce: &str,
-    outcome: Outcome,
+    outcome: AttemptOutcome,
     now: Timestamp,
-) -> Decision<Order> {
+) -> RuleDecision<RunnerOrder> {
     let order = order(run, step, nonce);
-    let Some(at) = run.position(step).filter(|_| order != Order::Stale) else {
-        return Decision::calm(Order::Stale);
+    let Some(at) = run.position(step).filter(|_| order != RunnerOrder::Stale) else {
+        return RuleDecision::without_changes(RunnerOrder::Stale);
     };
-    let mut draft = Draft::of(run, plan, now);
-    if order == Order::Continue && park::repeat(&mut draft, at, &outcome) {
+    let mut draft = RunDraft::new(run, plan, now);
+    if order == RunnerOrder::Continue && park::repeat_call(&mut draft, at, &outcome) {
         return draft.finish(order);
     }
     let is_under_way = run.steps[at].memory.is_some();
-    draft.close(at, outcome.clone());
+    draft.close_attempt(at, outcome.clone());
     match order {
-        Order::Cancel => stopped(&mut draft, at, &outcome),
+        RunnerOrder::Cancel => cancel_step(&mut draft, at, &outcome),
         // The remote work continues: it is restarted only if the step itself reported a failure.
-        _ if is_under_way && is_no_answer(&outcome) => give_up(&mut draft, at, outcome),
-        _ => ended(&mut draft, at, outcome),
+        _ if is_under_way && is_missing_answer(&outcome) => give_up(&mut draft, at, outcome),
+        _ => apply_outcome(&mut draft, at, outcome),
     }
-    let answer = if order == Order::Cancel { Order::Stale } else { order };
+    let answer = if order == RunnerOrder::Cancel { RunnerOrder::Stale } else { order };
     draft.finish(answer)
 }
 
-fn is_no_answer(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Failed { failure, .. } if failure.cause != Cause::StepFailed)
+fn is_missing_answer(outcome: &AttemptOutcome) -> bool {
+    matches!(outcome, AttemptOutcome::Failed { failure, .. } if failure.cause != FailureCode::StepFailed)
 }
 
-fn give_up(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
-    if let Outcome::Failed { failure, .. } = outcome {
+fn give_up(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
+    if let AttemptOutcome::Failed { failure, .. } = outcome {
         draft.step(at).failures += 1;
-        fail(draft, at, failure);
+        fail_step(draft, at, failure);
     }
 }
 
-fn stopped(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
+fn cancel_step(draft: &mut RunDraft<'_>, at: usize, outcome: &AttemptOutcome) {
     let now = draft.now;
     let step = draft.step(at);
-    (step.status, step.finished_at) = (StepStatus::Cancelled, Some(now));
+    (step.status, step.finished_at) = (StepRunStatus::Cancelled, Some(now));
     let kind = match outcome {
-        Outcome::Succeeded { .. } => EventKind::FinishedAfterCancel,
+        AttemptOutcome::Succeeded { .. } => EventKind::FinishedAfterCancel,
         _ => EventKind::StepCancelled,
     };
-    let event = draft.about_step(kind, at);
+    let event = draft.step_event(kind, at);
     draft.record(event);
 }
 
-fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
+fn apply_outcome(draft: &mut RunDraft<'_>, at: usize, outcome: AttemptOutcome) {
     let now = draft.now;
-    if !matches!(outcome, Outcome::NeverStarted { .. }) {
+    if !matches!(outcome, AttemptOutcome::NeverStarted { .. }) {
         draft.step(at).false_starts = 0;
     }
     match outcome {
-        Outcome::Succeeded { outputs, artifacts } => {
+        AttemptOutcome::Succeeded { outputs, artifacts } => {
             let step = draft.step(at);
-            (step.status, step.finished_at) = (StepStatus::Succeeded, Some(now));
+            (step.status, step.finished_at) = (StepRunStatus::Succeeded, Some(now));
             (step.outputs, step.artifacts) = (outputs, artifacts);
-            let event = draft.about_step(EventKind::StepSucceeded, at);
+            let event = draft.step_event(EventKind::StepSucceeded, at);
             draft.record(event);
         }
-        Outcome::Failed { failure, .. } => {
+        AttemptOutcome::Failed { failure, .. } => {
             draft.step(at).failures += 1;
             match pause_before_retry(draft, at) {
-                Some(pause_s) => again(draft, at, now.plus_seconds(pause_s), Some(failure)),
-                None => fail(draft, at, failure),
+                Some(pause_s) => schedule_retry(draft, at, now.plus_seconds(pause_s), Some(failure)),
+                None => fail_step(draft, at, failure),
             }
         }
         // Another runner would merely not know about the later fence.
-        Outcome::NeverStarted { detail, known_fence: Some(_) } => {
-            fail(draft, at, Failure { cause: Cause::NotRunnable, detail });
+        AttemptOutcome::NeverStarted { detail, known_fence: Some(_) } => {
+            fail_step(draft, at, ExecutionFailure { cause: FailureCode::NotRunnable, detail });
         }
-        Outcome::NeverStarted { detail, known_fence: None } => {
+        AttemptOutcome::NeverStarted { detail, known_fence: None } => {
             draft.step(at).false_starts += 1;
             let is_hopeless = draft.run.steps[at].false_starts >= NEVER_STARTED_MAX;
-            let failure = Failure { cause: Cause::NotRunnable, detail };
+            let failure = ExecutionFailure { cause: FailureCode::NotRunnable, detail };
             match is_hopeless {
-                true => fail(draft, at, failure),
-                false => again(draft, at, now.plus_seconds(NEVER_STARTED_PAUSE_S), Some(failure)),
+                true => fail_step(draft, at, failure),
+                false => schedule_retry(draft, at, now.plus_seconds(NEVER_STARTED_PAUSE_S), Some(failure)),
             }
         }
         // An attempt that stopped without being cancelled has an unknown outcome.
-        Outcome::Interrupted | Outcome::Lost | Outcome::Stopped | Outcome::Unanswered { .. } => {
-            lost(draft, at, &outcome);
+        AttemptOutcome::Interrupted | AttemptOutcome::Lost | AttemptOutcome::Stopped | AttemptOutcome::Unanswered { .. } => {
+            handle_lost(draft, at, &outcome);
         }
     }
 }
 
 /// In seconds; `None` if there is no retry.
-fn pause_before_retry(draft: &Draft<'_>, at: usize) -> Option<i64> {
-    let (retry, step) = (planned(draft, at).retry?, &draft.run.steps[at]);
+fn pause_before_retry(draft: &RunDraft<'_>, at: usize) -> Option<i64> {
+    let (retry, step) = (step_plan(draft, at).retry?, &draft.run.steps[at]);
     if step.failures >= retry.attempts || draft.run.has_failed(step.stage) {
         return None;
     }
     Some(i64::try_from(retry.backoff.as_secs()).unwrap_or(i64::MAX))
 }
 
-fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
+fn handle_lost(draft: &mut RunDraft<'_>, at: usize, outcome: &AttemptOutcome) {
     draft.step(at).losses += 1;
     let detail = match outcome {
-        Outcome::Lost => "its runner was lost; the outcome is unknown".to_owned(),
-        Outcome::Unanswered { detail } => format!("{detail}; the outcome is unknown"),
+        AttemptOutcome::Lost => "its runner was lost; the outcome is unknown".to_owned(),
+        AttemptOutcome::Unanswered { detail } => format!("{detail}; the outcome is unknown"),
         _ => "it was interrupted because its runner stopped; the outcome is unknown".to_owned(),
     };
-    let failure = Failure { cause: Cause::Lost, detail: detail.clone() };
+    let failure = ExecutionFailure { cause: FailureCode::Lost, detail: detail.clone() };
     let step = &draft.run.steps[at];
     let may_retry = step.losses <= LOST_RETRIES_MAX && !draft.run.has_failed(step.stage);
-    match planned(draft, at).on_lost {
-        OnLost::Retry if may_retry => again(draft, at, draft.now, Some(failure)),
+    match step_plan(draft, at).on_lost {
+        OnLost::Retry if may_retry => schedule_retry(draft, at, draft.now, Some(failure)),
         OnLost::Ask => {
             let step = draft.step(at);
-            (step.status, step.failure) = (StepStatus::Waiting, Some(failure));
-            let event = draft.about_step(EventKind::StepUnknown, at).with("detail", detail);
+            (step.status, step.failure) = (StepRunStatus::Waiting, Some(failure));
+            let event = draft.step_event(EventKind::StepUnknown, at).with("detail", detail);
             draft.record(event);
         }
-        OnLost::Retry | OnLost::Fail => fail(draft, at, failure),
+        OnLost::Retry | OnLost::Fail => fail_step(draft, at, failure),
     }
 }
 
-pub(super) fn again(draft: &mut Draft<'_>, at: usize, not_before: Timestamp, failure: Option<Failure>) {
-    if draft.run.steps[at].is_worn_out() {
-        return fail(draft, at, too_often());
+pub(super) fn schedule_retry(draft: &mut RunDraft<'_>, at: usize, not_before: Timestamp, failure: Option<ExecutionFailure>) {
+    if draft.run.steps[at].has_used_all_attempts() {
+        return fail_step(draft, at, attempts_exhausted());
     }
     let event = draft
-        .about_step(EventKind::StepRetried, at)
+        .step_event(EventKind::StepRetried, at)
         .with_some("detail", failure.as_ref().map(|failure| failure.detail.as_str()));
     draft.record(event);
     let step = draft.step(at);
-    (step.status, step.not_before, step.failure) = (StepStatus::Ready, Some(not_before), failure);
+    (step.status, step.not_before, step.failure) = (StepRunStatus::Ready, Some(not_before), failure);
 }
 
-pub(super) fn fail(draft: &mut Draft<'_>, at: usize, failure: Failure) {
+pub(super) fn fail_step(draft: &mut RunDraft<'_>, at: usize, failure: ExecutionFailure) {
     let now = draft.now;
-    draft.close_parked(at, Outcome::Failed { failure: failure.clone(), exit_code: None });
+    draft.close_parked(at, AttemptOutcome::Failed { failure: failure.clone(), exit_code: None });
     let event = draft
-        .about_step(EventKind::StepFailed, at)
+        .step_event(EventKind::StepFailed, at)
         .with("cause", failure.cause.as_str())
         .with("detail", failure.detail.as_str());
     draft.record(event);
     let step = draft.step(at);
-    (step.status, step.finished_at, step.failure) = (StepStatus::Failed, Some(now), Some(failure));
+    (step.status, step.finished_at, step.failure) = (StepRunStatus::Failed, Some(now), Some(failure));
 }
 
 impl StepRun {
     /// Whether the step has used up its attempts, so that it fails instead of waiting forever.
-    pub(super) fn is_worn_out(&self) -> bool {
+    pub(super) fn has_used_all_attempts(&self) -> bool {
         self.tries >= ATTEMPTS_MAX
     }
 }
 
-pub(super) fn too_often() -> Failure {
-    Failure { cause: Cause::NotRunnable, detail: format!("it failed {ATTEMPTS_MAX} attempts") }
+pub(super) fn attempts_exhausted() -> ExecutionFailure {
+    ExecutionFailure { cause: FailureCode::NotRunnable, detail: format!("it failed {ATTEMPTS_MAX} attempts") }
 }
 
-fn planned<'a>(draft: &Draft<'a>, at: usize) -> &'a PlannedStep {
+fn step_plan<'a>(draft: &RunDraft<'a>, at: usize) -> &'a StepPlan {
     let step = &draft.run.steps[at];
     &draft.plan.stages[step.stage].steps[step.index]
 }

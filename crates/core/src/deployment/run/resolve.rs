@@ -1,11 +1,11 @@
 //! Resolves a step with an unknown outcome: an operator says what happened.
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::plan::Plan;
 use super::report;
-use super::state::{Resolution, Run, StageStatus, StepStatus};
-use crate::decision::{Decision, Refusal};
-use crate::deployment::{Cause, Failure};
+use super::state::{OutcomeResolution, Run, StageRunStatus, StepRunStatus};
+use crate::decision::{RuleDecision, CommandRefusal};
+use crate::deployment::{FailureCode, ExecutionFailure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::time::Timestamp;
@@ -14,39 +14,39 @@ pub fn resolve(
     run: &Run,
     plan: &Plan,
     step: StepRunId,
-    resolution: Resolution,
+    resolution: OutcomeResolution,
     now: Timestamp,
-) -> Result<Decision<()>, Refusal> {
+) -> Result<RuleDecision<()>, CommandRefusal> {
     let waiting = |at: &usize| {
         let it = &run.steps[*at];
         // In a cancelling stage nothing succeeds and nothing is retried.
-        let is_stopping = run.stages[it.stage].status == StageStatus::Cancelling;
-        it.status == StepStatus::Waiting && !it.is_held() && !is_stopping
+        let is_stopping = run.stages[it.stage].status == StageRunStatus::Cancelling;
+        it.status == StepRunStatus::Waiting && !it.is_gated() && !is_stopping
     };
     let Some(at) = run.position(step).filter(waiting) else {
         let text = "the outcome of this step is known; there is nothing to resolve";
-        return Err(Refusal::InvalidState(text.into()));
+        return Err(CommandRefusal::InvalidState(text.into()));
     };
-    let mut draft = Draft::of(run, plan, now);
+    let mut draft = RunDraft::new(run, plan, now);
     let said = match resolution {
-        Resolution::Ran => "ran",
-        Resolution::Retry => "retry",
-        Resolution::Fail => "fail",
+        OutcomeResolution::Ran => "ran",
+        OutcomeResolution::Retry => "retry",
+        OutcomeResolution::Fail => "fail",
     };
-    let event = draft.about_step(EventKind::StepResolved, at).with("outcome", said);
+    let event = draft.step_event(EventKind::StepResolved, at).with("outcome", said);
     draft.record(event);
     match resolution {
-        Resolution::Ran => {
+        OutcomeResolution::Ran => {
             let step = draft.step(at);
-            (step.status, step.finished_at, step.failure) = (StepStatus::Succeeded, Some(now), None);
+            (step.status, step.finished_at, step.failure) = (StepRunStatus::Succeeded, Some(now), None);
         }
-        Resolution::Retry => {
+        OutcomeResolution::Retry => {
             let unknown = run.steps[at].failure.clone();
-            report::again(&mut draft, at, now, unknown);
+            report::schedule_retry(&mut draft, at, now, unknown);
         }
-        Resolution::Fail => {
+        OutcomeResolution::Fail => {
             let detail = "its outcome was unknown and was resolved as failed".to_owned();
-            report::fail(&mut draft, at, Failure { cause: Cause::Lost, detail });
+            report::fail_step(&mut draft, at, ExecutionFailure { cause: FailureCode::Lost, detail });
         }
     }
     Ok(draft.finish(()))

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::draft::Draft;
+use super::draft::RunDraft;
 use super::plan::Plan;
-use super::state::{Run, StageStatus, StepStatus};
-use crate::decision::{Decision, Refusal};
+use super::state::{Run, StageRunStatus, StepRunStatus};
+use crate::decision::{RuleDecision, CommandRefusal};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum From {
+pub enum RetryStart {
     /// Only steps that did not succeed.
     #[default]
     Failed,
@@ -23,40 +23,40 @@ pub fn retry(
     run: &Run,
     plan: &Plan,
     name: &str,
-    from: From,
+    from: RetryStart,
     // Approvals that no longer hold.
     asks_again: &BTreeSet<StepRunId>,
     now: Timestamp,
-) -> Result<Decision<()>, Refusal> {
-    let stage = run.stage_named(name)?;
-    if run.stages[stage].status != StageStatus::Failed {
+) -> Result<RuleDecision<()>, CommandRefusal> {
+    let stage = run.find_stage(name)?;
+    if run.stages[stage].status != StageRunStatus::Failed {
         let text = format!(
             "stage \"{name}\" did not fail: it is {}. Only a failed stage can be retried.",
             run.stages[stage].status.as_str()
         );
-        return Err(Refusal::InvalidState(text));
+        return Err(CommandRefusal::InvalidState(text));
     }
-    let mut draft = Draft::of(run, plan, now);
+    let mut draft = RunDraft::new(run, plan, now);
     let event = draft
-        .about_stage(EventKind::StageRetried, stage)
-        .with("from", if from == From::Start { "start" } else { "failed" });
+        .stage_event(EventKind::StageRetried, stage)
+        .with("from", if from == RetryStart::Start { "start" } else { "failed" });
     draft.record(event);
     // Cancelled stages, and those skipped because of them, stay as they are.
-    let is_cancelled = |later: &usize| run.stages[*later].status == StageStatus::Cancelled;
+    let is_cancelled = |later: &usize| run.stages[*later].status == StageRunStatus::Cancelled;
     let end = (stage..run.stages.len()).find(is_cancelled).unwrap_or(run.stages.len());
     for later in stage..end {
         let it = draft.stage(later);
-        it.status = StageStatus::Pending;
+        it.status = StageRunStatus::Pending;
         (it.failure, it.cancel, it.finished_at) = (None, None, None);
-        let ats: Vec<usize> = run.of_stage(later).collect();
-        for at in ats {
-            let has_succeeded = run.steps[at].status == StepStatus::Succeeded;
+        let positions: Vec<usize> = run.stage_step_positions(later).collect();
+        for at in positions {
+            let has_succeeded = run.steps[at].status == StepRunStatus::Succeeded;
             let is_kept = has_succeeded && !asks_again.contains(&run.steps[at].id);
-            if is_kept && from == From::Failed {
+            if is_kept && from == RetryStart::Failed {
                 continue;
             }
             let step = draft.step(at);
-            (step.status, step.memory) = (StepStatus::Pending, None);
+            (step.status, step.memory) = (StepRunStatus::Pending, None);
             (step.failures, step.losses, step.false_starts) = (0, 0, 0);
             (step.not_before, step.failure, step.started_at, step.finished_at) = (None, None, None, None);
             step.outputs.clear();

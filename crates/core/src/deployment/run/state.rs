@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::park::Memory;
-use super::plan::StageKind;
-use crate::deployment::{Cancel, Failure};
+use super::park::CustomStepState;
+use super::plan::StageType;
+use crate::deployment::{CancelRequest, ExecutionFailure};
 use crate::environment::fence::Fence;
 use crate::id::{DeploymentId, PipelineId, StepRunId};
 use crate::pipeline::grammar::StepId;
@@ -27,21 +27,21 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageRun {
     pub name: String,
-    pub kind: StageKind,
-    pub status: StageStatus,
+    pub kind: StageType,
+    pub status: StageRunStatus,
     /// How often the stage was started.
     pub tries: u32,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
-    pub failure: Option<Failure>,
-    pub cancel: Option<Cancel>,
+    pub failure: Option<ExecutionFailure>,
+    pub cancel: Option<CancelRequest>,
     /// The earlier deployment of the same commit and definition whose build is reused.
     pub reused_from: Option<DeploymentId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StageStatus {
+pub enum StageRunStatus {
     /// An earlier stage has not ended.
     Pending,
     /// Next in order, but another deployment is in the stage or a gate is closed.
@@ -56,30 +56,30 @@ pub enum StageStatus {
     Skipped,
 }
 
-impl StageStatus {
+impl StageRunStatus {
     pub const fn is_final(self) -> bool {
         matches!(
             self,
-            StageStatus::Succeeded | StageStatus::Failed | StageStatus::Cancelled | StageStatus::Skipped
+            StageRunStatus::Succeeded | StageRunStatus::Failed | StageRunStatus::Cancelled | StageRunStatus::Skipped
         )
     }
 
     /// Started and not finished.
     pub const fn is_open(self) -> bool {
-        matches!(self, StageStatus::Running | StageStatus::Waiting | StageStatus::Cancelling)
+        matches!(self, StageRunStatus::Running | StageRunStatus::Waiting | StageRunStatus::Cancelling)
     }
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            StageStatus::Pending => "pending",
-            StageStatus::Queued => "queued",
-            StageStatus::Running => "running",
-            StageStatus::Waiting => "waiting",
-            StageStatus::Cancelling => "cancelling",
-            StageStatus::Succeeded => "succeeded",
-            StageStatus::Failed => "failed",
-            StageStatus::Cancelled => "cancelled",
-            StageStatus::Skipped => "skipped",
+            StageRunStatus::Pending => "pending",
+            StageRunStatus::Queued => "queued",
+            StageRunStatus::Running => "running",
+            StageRunStatus::Waiting => "waiting",
+            StageRunStatus::Cancelling => "cancelling",
+            StageRunStatus::Succeeded => "succeeded",
+            StageRunStatus::Failed => "failed",
+            StageRunStatus::Cancelled => "cancelled",
+            StageRunStatus::Skipped => "skipped",
         }
     }
 }
@@ -91,7 +91,7 @@ pub struct StepRun {
     pub stage: usize,
     pub index: usize,
     pub step: StepId,
-    pub status: StepStatus,
+    pub status: StepRunStatus,
     /// Attempts so far. Never decreases.
     pub tries: u32,
     /// Failures since the stage started; they count for `retry`.
@@ -105,19 +105,19 @@ pub struct StepRun {
     /// The attempt that may be running.
     pub live: Option<Attempt>,
     /// State of a custom step, from its first non-final response until its attempt ends.
-    pub memory: Option<Memory>,
+    pub memory: Option<CustomStepState>,
     /// Outputs of the last successful attempt.
     pub outputs: BTreeMap<String, String>,
     /// Digests by name.
     pub artifacts: BTreeMap<String, String>,
     /// Why the step failed, or what is unknown about it.
-    pub failure: Option<Failure>,
+    pub failure: Option<ExecutionFailure>,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StepStatus {
+pub enum StepRunStatus {
     /// A step that it needs has not ended.
     Pending,
     /// May be granted to a runner.
@@ -131,38 +131,38 @@ pub enum StepStatus {
     Skipped,
 }
 
-impl StepStatus {
-    pub const ALL: [StepStatus; 8] = [
-        StepStatus::Pending,
-        StepStatus::Ready,
-        StepStatus::Running,
-        StepStatus::Waiting,
-        StepStatus::Succeeded,
-        StepStatus::Failed,
-        StepStatus::Cancelled,
-        StepStatus::Skipped,
+impl StepRunStatus {
+    pub const ALL: [StepRunStatus; 8] = [
+        StepRunStatus::Pending,
+        StepRunStatus::Ready,
+        StepRunStatus::Running,
+        StepRunStatus::Waiting,
+        StepRunStatus::Succeeded,
+        StepRunStatus::Failed,
+        StepRunStatus::Cancelled,
+        StepRunStatus::Skipped,
     ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
-            StepStatus::Pending => "pending",
-            StepStatus::Ready => "ready",
-            StepStatus::Running => "running",
-            StepStatus::Waiting => "waiting",
-            StepStatus::Succeeded => "succeeded",
-            StepStatus::Failed => "failed",
-            StepStatus::Cancelled => "cancelled",
-            StepStatus::Skipped => "skipped",
+            StepRunStatus::Pending => "pending",
+            StepRunStatus::Ready => "ready",
+            StepRunStatus::Running => "running",
+            StepRunStatus::Waiting => "waiting",
+            StepRunStatus::Succeeded => "succeeded",
+            StepRunStatus::Failed => "failed",
+            StepRunStatus::Cancelled => "cancelled",
+            StepRunStatus::Skipped => "skipped",
         }
     }
 
     pub const fn is_final(self) -> bool {
-        self.is_passed() || matches!(self, StepStatus::Failed | StepStatus::Cancelled)
+        self.is_passed() || matches!(self, StepRunStatus::Failed | StepRunStatus::Cancelled)
     }
 
     /// Steps that need it may start.
     pub const fn is_passed(self) -> bool {
-        matches!(self, StepStatus::Succeeded | StepStatus::Skipped)
+        matches!(self, StepRunStatus::Succeeded | StepRunStatus::Skipped)
     }
 }
 
@@ -195,19 +195,19 @@ impl Attempt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttemptEnd {
     pub at: Timestamp,
-    pub outcome: Outcome,
+    pub outcome: AttemptOutcome,
 }
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum AttemptOutcome {
     Succeeded {
         outputs: BTreeMap<String, String>,
         artifacts: BTreeMap<String, String>,
     },
     Failed {
-        failure: Failure,
+        failure: ExecutionFailure,
         exit_code: Option<i32>,
     },
     /// Cancelled and stopped.
@@ -229,27 +229,27 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl AttemptOutcome {
     pub const fn never_started(detail: String) -> Self {
-        Outcome::NeverStarted { detail, known_fence: None }
+        AttemptOutcome::NeverStarted { detail, known_fence: None }
     }
 
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Outcome::Succeeded { .. } => "succeeded",
-            Outcome::Failed { .. } => "failed",
-            Outcome::Stopped => "cancelled",
-            Outcome::Interrupted => "interrupted",
-            Outcome::Lost => "unknown",
-            Outcome::NeverStarted { .. } => "never_started",
-            Outcome::Unanswered { .. } => "unanswered",
+            AttemptOutcome::Succeeded { .. } => "succeeded",
+            AttemptOutcome::Failed { .. } => "failed",
+            AttemptOutcome::Stopped => "cancelled",
+            AttemptOutcome::Interrupted => "interrupted",
+            AttemptOutcome::Lost => "unknown",
+            AttemptOutcome::NeverStarted { .. } => "never_started",
+            AttemptOutcome::Unanswered { .. } => "unanswered",
         }
     }
 }
 
 /// An operator's decision about an unknown outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resolution {
+pub enum OutcomeResolution {
     /// The step took effect: continue.
     Ran,
     /// Run it again.
@@ -262,8 +262,8 @@ pub enum Resolution {
 pub enum RunStatus {
     Running,
     Waiting,
-    Cancelling(Cancel),
+    Cancelling(CancelRequest),
     Succeeded,
-    Failed(Failure),
-    Cancelled(Cancel),
+    Failed(ExecutionFailure),
+    Cancelled(CancelRequest),
 }

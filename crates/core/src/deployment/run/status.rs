@@ -1,24 +1,24 @@
 //! Derives the status of a run from its stages.
 
-use super::state::{Run, RunStatus, StageRun, StageStatus};
-use crate::deployment::{Cancel, CancelCause, Cause, Failure};
+use super::state::{Run, RunStatus, StageRun, StageRunStatus};
+use crate::deployment::{CancelRequest, CancelCause, FailureCode, ExecutionFailure};
 use crate::event::Actor;
 
 impl Run {
     pub fn status(&self) -> RunStatus {
-        let is = |status: StageStatus| self.stages.iter().find(|stage| stage.status == status);
+        let is = |status: StageRunStatus| self.stages.iter().find(|stage| stage.status == status);
         if let Some(open) = self.stages.iter().find(|stage| !stage.status.is_final()) {
             return match open.status {
-                StageStatus::Cancelling => RunStatus::Cancelling(cancel_of(open)),
-                StageStatus::Waiting => RunStatus::Waiting,
+                StageRunStatus::Cancelling => RunStatus::Cancelling(cancel_of(open)),
+                StageRunStatus::Waiting => RunStatus::Waiting,
                 _ => RunStatus::Running,
             };
         }
-        if let Some(failed) = is(StageStatus::Failed) {
-            let unsaid = || Failure { cause: Cause::StepFailed, detail: "a stage failed".into() };
+        if let Some(failed) = is(StageRunStatus::Failed) {
+            let unsaid = || ExecutionFailure { cause: FailureCode::StepFailed, detail: "a stage failed".into() };
             return RunStatus::Failed(failed.failure.clone().unwrap_or_else(unsaid));
         }
-        match is(StageStatus::Cancelled) {
+        match is(StageRunStatus::Cancelled) {
             Some(cancelled) => RunStatus::Cancelled(cancel_of(cancelled)),
             None => RunStatus::Succeeded,
         }
@@ -36,7 +36,7 @@ impl RunStatus {
     }
 }
 
-fn cancel_of(stage: &StageRun) -> Cancel {
-    let nobody = || Cancel { by: Actor::system(), cause: CancelCause::Requested, reason: None };
+fn cancel_of(stage: &StageRun) -> CancelRequest {
+    let nobody = || CancelRequest { by: Actor::system(), cause: CancelCause::Requested, reason: None };
     stage.cancel.clone().unwrap_or_else(nobody)
 }

@@ -4,10 +4,10 @@ pub mod stage;
 
 use std::collections::BTreeSet;
 
-use crate::decision::{Change, Decision, Record};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord};
 use crate::deployment::run::RunStatus;
-use crate::deployment::{Cancel, DeploymentStatus, Failure, StagesDeployment, StagesTarget, Trigger};
-use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::deployment::{CancelRequest, DeploymentState, ExecutionFailure, StagesDeployment, StagesTarget, StartTrigger};
+use crate::event::{Actor, EventKind, NewEvent, EventSubject};
 use crate::id::{DeploymentId, UserId};
 use crate::name::Reason;
 use crate::time::Timestamp;
@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 /// Unfinished deployments of a pipeline. Beyond it a push supersedes and an API request is refused.
 pub const UNFINISHED_MAX: usize = 100;
 
-pub fn start(deployment: StagesDeployment) -> Decision<StagesDeployment> {
+pub fn start(deployment: StagesDeployment) -> RuleDecision<StagesDeployment> {
     let event = deployment_event(EventKind::DeploymentQueued, &deployment)
         .with("trigger", deployment.target.trigger.as_str())
         .with_some("reason", deployment.reason.as_ref());
@@ -32,11 +32,11 @@ fn bypass_used(deployment: &StagesDeployment) -> Option<NewEvent> {
 
 /// Records who retried a stage: they count as starters and may not approve where self-approval is off. The stage
 /// appends the event.
-pub fn retried(deployment: &StagesDeployment, by: BTreeSet<UserId>) -> Decision<StagesDeployment> {
+pub fn record_retry(deployment: &StagesDeployment, by: BTreeSet<UserId>) -> RuleDecision<StagesDeployment> {
     let mut next = deployment.clone();
     next.target.retried_by.extend(by);
     let is_new = next.target.retried_by != deployment.target.retried_by;
-    let mut decision = if is_new { put(next, None) } else { Decision::calm(next) };
+    let mut decision = if is_new { put(next, None) } else { RuleDecision::without_changes(next) };
     // A retry uses the bypass again.
     decision.events.extend(bypass_used(deployment));
     decision
@@ -48,15 +48,15 @@ pub struct RollBack<'a> {
     pub id: DeploymentId,
     pub number: i64,
     pub stage: &'a str,
-    pub of: DeploymentId,
+    pub rolled_back: DeploymentId,
     /// The deployment whose commit and definition are used again.
     pub to: &'a StagesDeployment,
     pub by: Actor,
     pub reason: Option<Reason>,
 }
 
-pub fn roll_back(cmd: RollBack<'_>, now: Timestamp) -> Decision<StagesDeployment> {
-    let (stage, of, to, by) = (cmd.stage.to_owned(), cmd.of, cmd.to, cmd.by);
+pub fn roll_back(cmd: RollBack<'_>, now: Timestamp) -> RuleDecision<StagesDeployment> {
+    let (stage, of, to, by) = (cmd.stage.to_owned(), cmd.rolled_back, cmd.to, cmd.by);
     let mut decision = start(StagesDeployment {
         id: cmd.id,
         number: cmd.number,
@@ -66,19 +66,19 @@ pub fn roll_back(cmd: RollBack<'_>, now: Timestamp) -> Decision<StagesDeployment
         resolved_commit: to.resolved_commit.clone(),
         reason: cmd.reason,
         requested_by: by.clone(),
-        status: DeploymentStatus::Queued,
+        status: DeploymentState::Queued,
         created_at: now,
         started_at: None,
         finished_at: None,
         target: StagesTarget {
-            trigger: Trigger::Rollback { stage, of, to: to.id },
+            trigger: StartTrigger::Rollback { stage, of, to: to.id },
             retried_by: BTreeSet::new(),
             bypass: None,
         },
     });
     let deployment = &decision.answer;
     let event = deployment_event(EventKind::DeploymentRolledBack, deployment)
-        .about(Subject::new("deployment", of, None))
+        .with_subject(EventSubject::new("deployment", of, None))
         .with("stage", cmd.stage)
         .with("of", of.to_string())
         .with("to", to.id.to_string())
@@ -95,12 +95,12 @@ pub fn begin(
     deployment: &StagesDeployment,
     resolved_commit: Option<String>,
     now: Timestamp,
-) -> Decision<StagesDeployment> {
-    if deployment.status != DeploymentStatus::Queued {
-        return Decision::calm(deployment.clone());
+) -> RuleDecision<StagesDeployment> {
+    if deployment.status != DeploymentState::Queued {
+        return RuleDecision::without_changes(deployment.clone());
     }
     let begun = StagesDeployment {
-        status: DeploymentStatus::Running,
+        status: DeploymentState::Running,
         resolved_commit,
         started_at: Some(now),
         ..deployment.clone()
@@ -111,35 +111,35 @@ pub fn begin(
 
 /// Copies the status of the run, including from failed back to running after a retry. Only final and cancelling states
 /// append an event; the stages append the others.
-pub fn follow(deployment: &StagesDeployment, run: RunStatus, now: Timestamp) -> Decision<StagesDeployment> {
+pub fn follow_run(deployment: &StagesDeployment, run: RunStatus, now: Timestamp) -> RuleDecision<StagesDeployment> {
     let (status, kind) = match run {
-        RunStatus::Running => (DeploymentStatus::Running, None),
-        RunStatus::Waiting => (DeploymentStatus::Waiting, None),
+        RunStatus::Running => (DeploymentState::Running, None),
+        RunStatus::Waiting => (DeploymentState::Waiting, None),
         RunStatus::Cancelling(cancel) => {
-            (DeploymentStatus::Cancelling(cancel), Some(EventKind::DeploymentCancelling))
+            (DeploymentState::Cancelling(cancel), Some(EventKind::DeploymentCancelling))
         }
-        RunStatus::Succeeded => (DeploymentStatus::Succeeded, Some(EventKind::DeploymentSucceeded)),
-        RunStatus::Failed(failure) => (DeploymentStatus::Failed(failure), Some(EventKind::DeploymentFailed)),
+        RunStatus::Succeeded => (DeploymentState::Succeeded, Some(EventKind::DeploymentSucceeded)),
+        RunStatus::Failed(failure) => (DeploymentState::Failed(failure), Some(EventKind::DeploymentFailed)),
         RunStatus::Cancelled(cancel) => {
-            (DeploymentStatus::Cancelled(cancel), Some(EventKind::DeploymentCancelled))
+            (DeploymentState::Cancelled(cancel), Some(EventKind::DeploymentCancelled))
         }
     };
     // A superseded deployment has a cancelled run but stays superseded.
-    let comes_back = matches!(deployment.status, DeploymentStatus::Failed(_));
+    let comes_back = matches!(deployment.status, DeploymentState::Failed(_));
     if deployment.status.is_final() && !comes_back {
-        return Decision::calm(deployment.clone());
+        return RuleDecision::without_changes(deployment.clone());
     }
-    turn(deployment, status, kind, now)
+    change_status(deployment, status, kind, now)
 }
 
 /// Fails a deployment that cannot begin: its sources are missing or its definition cannot run.
-pub fn fail(deployment: &StagesDeployment, failure: Failure, now: Timestamp) -> Decision<StagesDeployment> {
-    end(deployment, DeploymentStatus::Failed(failure), EventKind::DeploymentFailed, now)
+pub fn fail(deployment: &StagesDeployment, failure: ExecutionFailure, now: Timestamp) -> RuleDecision<StagesDeployment> {
+    end(deployment, DeploymentState::Failed(failure), EventKind::DeploymentFailed, now)
 }
 
 /// Cancels a deployment that has not begun.
-pub fn cancel(deployment: &StagesDeployment, cancel: Cancel, now: Timestamp) -> Decision<StagesDeployment> {
-    end(deployment, DeploymentStatus::Cancelled(cancel), EventKind::DeploymentCancelled, now)
+pub fn cancel(deployment: &StagesDeployment, cancel: CancelRequest, now: Timestamp) -> RuleDecision<StagesDeployment> {
+    end(deployment, DeploymentState::Cancelled(cancel), EventKind::DeploymentCancelled, now)
 }
 
 /// Replaces the deployment with a newer one.
@@ -147,44 +147,44 @@ pub fn supersede(
     deployment: &StagesDeployment,
     by: DeploymentId,
     now: Timestamp,
-) -> Decision<StagesDeployment> {
-    end(deployment, DeploymentStatus::Superseded { by }, EventKind::DeploymentSuperseded, now)
+) -> RuleDecision<StagesDeployment> {
+    end(deployment, DeploymentState::Superseded { by }, EventKind::DeploymentSuperseded, now)
 }
 
 /// No change if the deployment has already ended.
 fn end(
     deployment: &StagesDeployment,
-    status: DeploymentStatus,
+    status: DeploymentState,
     kind: EventKind,
     now: Timestamp,
-) -> Decision<StagesDeployment> {
+) -> RuleDecision<StagesDeployment> {
     if deployment.status.is_final() {
-        return Decision::calm(deployment.clone());
+        return RuleDecision::without_changes(deployment.clone());
     }
-    turn(deployment, status, Some(kind), now)
+    change_status(deployment, status, Some(kind), now)
 }
 
-fn turn(
+fn change_status(
     deployment: &StagesDeployment,
-    status: DeploymentStatus,
+    status: DeploymentState,
     kind: Option<EventKind>,
     now: Timestamp,
-) -> Decision<StagesDeployment> {
+) -> RuleDecision<StagesDeployment> {
     if deployment.status == status {
-        return Decision::calm(deployment.clone());
+        return RuleDecision::without_changes(deployment.clone());
     }
     let finished_at = status.is_final().then_some(now);
     let next = StagesDeployment { status, finished_at, ..deployment.clone() };
     let event = kind.map(|kind| match &next.status {
-        DeploymentStatus::Failed(failure) => deployment_event(kind, &next)
+        DeploymentState::Failed(failure) => deployment_event(kind, &next)
             .with("cause", failure.cause.as_str())
             .with("detail", failure.detail.as_str()),
-        DeploymentStatus::Cancelled(cancel) | DeploymentStatus::Cancelling(cancel) => {
+        DeploymentState::Cancelled(cancel) | DeploymentState::Cancelling(cancel) => {
             deployment_event(kind, &next)
                 .with("cause", cancel.cause.as_str())
                 .with_some("reason", cancel.reason.as_ref())
         }
-        DeploymentStatus::Superseded { by } => {
+        DeploymentState::Superseded { by } => {
             deployment_event(kind, &next).with("supersededBy", by.to_string())
         }
         _ => deployment_event(kind, &next),
@@ -192,9 +192,9 @@ fn turn(
     put(next, event)
 }
 
-fn put(deployment: StagesDeployment, event: Option<NewEvent>) -> Decision<StagesDeployment> {
-    Decision {
-        changes: vec![Change::Put(Record::StagesDeployment(Box::new(deployment.clone())))],
+fn put(deployment: StagesDeployment, event: Option<NewEvent>) -> RuleDecision<StagesDeployment> {
+    RuleDecision {
+        changes: vec![RecordChange::Put(DomainRecord::StagesDeployment(Box::new(deployment.clone())))],
         events: event.into_iter().collect(),
         effects: Vec::new(),
         answer: deployment,
@@ -202,8 +202,8 @@ fn put(deployment: StagesDeployment, event: Option<NewEvent>) -> Decision<Stages
 }
 
 fn deployment_event(kind: EventKind, deployment: &StagesDeployment) -> NewEvent {
-    NewEvent::new(kind, Subject::new("deployment", deployment.id, None))
-        .about(Subject::new("pipeline", deployment.pipeline, None))
+    NewEvent::new(kind, EventSubject::new("deployment", deployment.id, None))
+        .with_subject(EventSubject::new("pipeline", deployment.pipeline, None))
         .with("commitId", deployment.commit.as_str())
         .with("number", deployment.number)
 }
@@ -211,13 +211,13 @@ fn deployment_event(kind: EventKind, deployment: &StagesDeployment) -> NewEvent 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deployment::{CancelCause, Cause};
+    use crate::deployment::{CancelCause, FailureCode};
     use crate::id::PipelineId;
     use crate::name::CommitId;
 
     const NOW: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
 
-    fn queued() -> StagesDeployment {
+    fn queued_deployment() -> StagesDeployment {
         StagesDeployment {
             id: DeploymentId::from_parts(NOW, [1; 10]),
             number: 1,
@@ -227,67 +227,67 @@ mod tests {
             resolved_commit: None,
             reason: None,
             requested_by: Actor::system(),
-            status: DeploymentStatus::Queued,
+            status: DeploymentState::Queued,
             created_at: NOW,
             started_at: None,
             finished_at: None,
-            target: StagesTarget { trigger: Trigger::Api, retried_by: BTreeSet::new(), bypass: None },
+            target: StagesTarget { trigger: StartTrigger::Api, retried_by: BTreeSet::new(), bypass: None },
         }
     }
 
-    fn stopped() -> Cancel {
-        Cancel { by: Actor::system(), cause: CancelCause::Requested, reason: None }
+    fn cancel_request() -> CancelRequest {
+        CancelRequest { by: Actor::system(), cause: CancelCause::Requested, reason: None }
     }
 
-    fn failure() -> Failure {
-        Failure { cause: Cause::StepFailed, detail: "exit code 1".into() }
+    fn failure() -> ExecutionFailure {
+        ExecutionFailure { cause: FailureCode::StepFailed, detail: "exit code 1".into() }
     }
 
-    fn newer() -> DeploymentId {
+    fn newer_deployment() -> DeploymentId {
         DeploymentId::from_parts(NOW, [3; 10])
     }
 
-    fn running() -> StagesDeployment {
-        begin(&queued(), None, NOW).answer
+    fn running_deployment() -> StagesDeployment {
+        begin(&queued_deployment(), None, NOW).answer
     }
 
     #[track_caller]
-    fn assert_calm(deployment: &StagesDeployment, decision: &Decision<StagesDeployment>) {
-        assert_eq!(decision, &Decision::calm(deployment.clone()));
+    fn assert_unchanged(deployment: &StagesDeployment, decision: &RuleDecision<StagesDeployment>) {
+        assert_eq!(decision, &RuleDecision::without_changes(deployment.clone()));
     }
 
     #[test]
     fn what_ended_before_it_began_does_not_begin() {
-        for ended in [cancel(&queued(), stopped(), NOW).answer, supersede(&queued(), newer(), NOW).answer] {
-            assert_calm(&ended, &begin(&ended, None, NOW));
+        for ended in [cancel(&queued_deployment(), cancel_request(), NOW).answer, supersede(&queued_deployment(), newer_deployment(), NOW).answer] {
+            assert_unchanged(&ended, &begin(&ended, None, NOW));
         }
-        assert_calm(&running(), &begin(&running(), None, NOW));
+        assert_unchanged(&running_deployment(), &begin(&running_deployment(), None, NOW));
     }
 
     #[test]
     fn the_cancelled_run_of_a_superseded_deployment_does_not_change_how_it_ended() {
-        let superseded = supersede(&running(), newer(), NOW).answer;
-        assert_calm(&superseded, &follow(&superseded, RunStatus::Cancelled(stopped()), NOW));
+        let superseded = supersede(&running_deployment(), newer_deployment(), NOW).answer;
+        assert_unchanged(&superseded, &follow_run(&superseded, RunStatus::Cancelled(cancel_request()), NOW));
     }
 
     #[test]
     fn an_end_is_not_replaced_by_another() {
-        let cancelled = cancel(&queued(), stopped(), NOW).answer;
-        let failed = fail(&queued(), failure(), NOW).answer;
-        let succeeded = follow(&running(), RunStatus::Succeeded, NOW).answer;
+        let cancelled = cancel(&queued_deployment(), cancel_request(), NOW).answer;
+        let failed = fail(&queued_deployment(), failure(), NOW).answer;
+        let succeeded = follow_run(&running_deployment(), RunStatus::Succeeded, NOW).answer;
         for ended in [cancelled, failed, succeeded] {
-            assert_calm(&ended, &fail(&ended, failure(), NOW));
-            assert_calm(&ended, &cancel(&ended, stopped(), NOW));
-            assert_calm(&ended, &supersede(&ended, newer(), NOW));
+            assert_unchanged(&ended, &fail(&ended, failure(), NOW));
+            assert_unchanged(&ended, &cancel(&ended, cancel_request(), NOW));
+            assert_unchanged(&ended, &supersede(&ended, newer_deployment(), NOW));
         }
     }
 
     #[test]
     fn a_retry_is_the_one_way_out_of_an_end_and_out_of_a_failure_alone() {
-        let failed = follow(&running(), RunStatus::Failed(failure()), NOW).answer;
-        let again = follow(&failed, RunStatus::Running, NOW).answer;
-        assert_eq!((again.status, again.finished_at), (DeploymentStatus::Running, None));
-        let succeeded = follow(&running(), RunStatus::Succeeded, NOW).answer;
-        assert_calm(&succeeded, &follow(&succeeded, RunStatus::Running, NOW));
+        let failed = follow_run(&running_deployment(), RunStatus::Failed(failure()), NOW).answer;
+        let again = follow_run(&failed, RunStatus::Running, NOW).answer;
+        assert_eq!((again.status, again.finished_at), (DeploymentState::Running, None));
+        let succeeded = follow_run(&running_deployment(), RunStatus::Succeeded, NOW).answer;
+        assert_unchanged(&succeeded, &follow_run(&succeeded, RunStatus::Running, NOW));
     }
 }

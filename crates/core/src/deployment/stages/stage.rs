@@ -3,8 +3,8 @@
 //! A rollback pauses promotion into the stage, so that the next push does not bring the same change back. Resuming the
 //! pipeline lifts the pause.
 
-use crate::decision::{Change, Decision, Record, Refusal};
-use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::decision::{RecordChange, RuleDecision, DomainRecord, CommandRefusal};
+use crate::event::{Actor, EventKind, NewEvent, EventSubject};
 use crate::id::{DeploymentId, PipelineId};
 use crate::name::Reason;
 use crate::time::Timestamp;
@@ -20,12 +20,12 @@ pub struct Stage {
     pub version: i64,
     /// The last deployment that succeeded in the stage, and when.
     pub current: Option<(DeploymentId, Timestamp)>,
-    pub pause: Option<Pause>,
+    pub pause: Option<PromotionPause>,
 }
 
 /// Only rollbacks may enter the stage.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pause {
+pub struct PromotionPause {
     pub by: Actor,
     pub at: Timestamp,
     pub reason: Option<Reason>,
@@ -45,7 +45,7 @@ pub struct StageEnd {
     /// The deployment whose plan ran: itself, or the target of the rollback.
     pub origin: DeploymentId,
     /// The deployment that a rollback rolled back.
-    pub of: Option<DeploymentId>,
+    pub rolled_back: Option<DeploymentId>,
     /// The commit time, if known.
     pub committed_at: Option<Timestamp>,
     /// Whether this is the last stage of the pipeline.
@@ -54,9 +54,9 @@ pub struct StageEnd {
 
 /// An end, and whether a rollback has undone it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Past {
+pub struct PastStageEnd {
     pub end: StageEnd,
-    pub is_taken_back: bool,
+    pub is_rolled_back: bool,
 }
 
 impl Stage {
@@ -67,60 +67,60 @@ impl Stage {
 }
 
 /// Records the end of a try. The run appends the event.
-pub fn ended(stage: &Stage, end: StageEnd) -> Decision<()> {
+pub fn record_end(stage: &Stage, end: StageEnd) -> RuleDecision<()> {
     let mut changes = Vec::new();
     if end.is_success {
         let current = Some((end.deployment, end.at));
         changes.push(put(Stage { current, version: stage.version + 1, ..stage.clone() }));
     }
-    changes.push(Change::Put(Record::StageEnd(Box::new(end))));
-    Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () }
+    changes.push(RecordChange::Put(DomainRecord::StageEnd(Box::new(end))));
+    RuleDecision { changes, events: Vec::new(), effects: Vec::new(), answer: () }
 }
 
 /// Pauses promotion for a rollback.
-pub fn pause(stage: &Stage, pause: Pause) -> Decision<()> {
+pub fn pause_promotion(stage: &Stage, pause: PromotionPause) -> RuleDecision<()> {
     let event = NewEvent {
-        by: Some(pause.by.clone()),
-        ..about(EventKind::PromotionPaused, stage)
-            .about(Subject::new("deployment", pause.rollback, None))
-            .with_some("reason", pause.reason.as_ref())
+        by: Some(pause_promotion.by.clone()),
+        ..stage_event(EventKind::PromotionPaused, stage)
+            .with_subject(EventSubject::new("deployment", pause_promotion.rollback, None))
+            .with_some("reason", pause_promotion.reason.as_ref())
     };
-    let next = Stage { pause: Some(pause), version: stage.version + 1, ..stage.clone() };
-    Decision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
+    let next = Stage { pause: Some(pause_promotion), version: stage.version + 1, ..stage.clone() };
+    RuleDecision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
 /// No change if nothing is paused.
-pub fn lift(stage: &Stage, reason: Option<&Reason>) -> Decision<()> {
+pub fn resume_promotion(stage: &Stage, reason: Option<&Reason>) -> RuleDecision<()> {
     if stage.pause.is_none() {
-        return Decision::calm(());
+        return RuleDecision::without_changes(());
     }
-    let event = about(EventKind::PromotionResumed, stage).with_some("reason", reason);
+    let event = stage_event(EventKind::PromotionResumed, stage).with_some("reason", reason);
     let next = Stage { pause: None, version: stage.version + 1, ..stage.clone() };
-    Decision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
+    RuleDecision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
 }
 
 /// The default target of a rollback of `of`: the last other deployment that succeeded in the stage, is not the current
 /// one, and was not rolled back itself. `past` is newest first.
-pub fn way_back(of: DeploymentId, past: &[Past]) -> Result<DeploymentId, Refusal> {
+pub fn rollback_target(of: DeploymentId, past: &[PastStageEnd]) -> Result<DeploymentId, CommandRefusal> {
     let leaving = past.iter().find(|it| it.end.deployment == of && it.end.is_success);
-    let is_same = |it: &Past| leaving.is_some_and(|leaving| leaving.end.origin == it.end.origin);
+    let is_same = |it: &PastStageEnd| leaving.is_some_and(|leaving| leaving.end.origin == it.end.origin);
     let good = past
         .iter()
-        .find(|it| it.end.is_success && it.end.deployment != of && !it.is_taken_back && !is_same(it));
+        .find(|it| it.end.is_success && it.end.deployment != of && !it.is_rolled_back && !is_same(it));
     good.map(|it| it.end.deployment).ok_or_else(|| {
-        Refusal::NothingToRollBackTo(
+        CommandRefusal::NothingToRollBackTo(
             "no other successful deployment of this stage is available to roll back to; deploy an earlier commit instead"
                 .into(),
         )
     })
 }
 
-fn put(stage: Stage) -> Change {
-    Change::Put(Record::Stage(Box::new(stage)))
+fn put(stage: Stage) -> RecordChange {
+    RecordChange::Put(DomainRecord::Stage(Box::new(stage)))
 }
 
-fn about(kind: EventKind, stage: &Stage) -> NewEvent {
-    NewEvent::new(kind, Subject::new("pipeline", stage.pipeline, None)).with("stage", stage.name.as_str())
+fn stage_event(kind: EventKind, stage: &Stage) -> NewEvent {
+    NewEvent::new(kind, EventSubject::new("pipeline", stage.pipeline, None)).with("stage", stage.name.as_str())
 }
 
 #[cfg(test)]
@@ -136,15 +136,15 @@ mod tests {
     }
 
     /// `1+` succeeded, `2-` failed, `4+3>1` is a rollback of 3 to 1. Oldest first.
-    fn past(story: &str) -> Vec<Past> {
-        let mut past: Vec<Past> = Vec::new();
+    fn past_ends(story: &str) -> Vec<PastStageEnd> {
+        let mut past: Vec<PastStageEnd> = Vec::new();
         for word in story.split_whitespace() {
             let digits: Vec<u8> = word.bytes().filter(u8::is_ascii_digit).map(|it| it - b'0').collect();
             let of = digits.get(1).copied().map(deployment);
-            let is_origin = |it: &&Past| Some(it.end.deployment) == digits.get(2).copied().map(deployment);
+            let is_origin = |it: &&PastStageEnd| Some(it.end.deployment) == digits.get(2).copied().map(deployment);
             let origin = past.iter().find(is_origin).map_or(deployment(digits[0]), |it| it.end.origin);
             for it in past.iter_mut().filter(|it| Some(it.end.deployment) == of) {
-                it.is_taken_back = true;
+                it.is_rolled_back = true;
             }
             let end = StageEnd {
                 pipeline: PipelineId::from_parts(NOW, [0; 10]),
@@ -154,11 +154,11 @@ mod tests {
                 is_success: word.as_bytes()[1] == b'+',
                 at: NOW.plus_seconds(i64::from(digits[0])),
                 origin,
-                of,
+                rolled_back: of,
                 committed_at: None,
                 is_last: true,
             };
-            past.push(Past { end, is_taken_back: false });
+            past.push(PastStageEnd { end, is_rolled_back: false });
         }
         past.reverse();
         past
@@ -183,7 +183,7 @@ mod tests {
             // A rollback of a rollback, rolled back again.
             ("1+ 2+ 3+2>1 4+3>2", 4, Some(1)),
         ] {
-            let found = way_back(deployment(of), &past(story)).ok();
+            let found = rollback_target(deployment(of), &past_ends(story)).ok();
             assert_eq!(found, wanted.map(deployment), "{story}, back from {of}");
         }
     }
@@ -191,14 +191,14 @@ mod tests {
     #[test]
     fn a_pause_says_who_and_why_and_lifting_it_twice_is_calm() {
         let stage = Stage::new(PipelineId::from_parts(NOW, [0; 10]), "production");
-        assert_eq!(lift(&stage, None), Decision::calm(()));
+        assert_eq!(resume_promotion(&stage, None), RuleDecision::without_changes(()));
         let reason = Reason::parse("5xx").ok();
-        let told = Pause { by: Actor::system(), at: NOW, reason, rollback: deployment(3) };
-        let paused = pause(&stage, told);
+        let told = PromotionPause { by: Actor::system(), at: NOW, reason, rollback: deployment(3) };
+        let paused = pause_promotion(&stage, told);
         assert_eq!(paused.events[0].kind, EventKind::PromotionPaused);
         assert_eq!(paused.events[0].data["reason"], "5xx");
-        let [Change::Put(Record::Stage(next))] = paused.changes.as_slice() else { panic!("{paused:?}") };
-        let lifted = lift(next, None);
+        let [RecordChange::Put(DomainRecord::Stage(next))] = paused.changes.as_slice() else { panic!("{paused:?}") };
+        let lifted = resume_promotion(next, None);
         assert_eq!((lifted.events[0].kind, lifted.changes.len()), (EventKind::PromotionResumed, 1));
     }
 
@@ -214,11 +214,11 @@ mod tests {
                     false => format!("{number}{sign}"),
                 }
             }).collect();
-            let past = past(&story.join(" "));
-            if let Ok(found) = way_back(deployment(of), &past) {
+            let past = past_ends(&story.join(" "));
+            if let Ok(found) = rollback_target(deployment(of), &past) {
                 prop_assert_ne!(found, deployment(of));
                 let target = past.iter().find(|it| it.end.deployment == found).unwrap();
-                prop_assert!(target.end.is_success && !target.is_taken_back);
+                prop_assert!(target.end.is_success && !target.is_rolled_back);
                 let leaving = past.iter().find(|it| it.end.deployment == deployment(of));
                 if let Some(leaving) = leaving.filter(|it| it.end.is_success) {
                     prop_assert_ne!(&leaving.end.origin, &target.end.origin);

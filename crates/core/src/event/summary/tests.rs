@@ -5,26 +5,26 @@ use serde_json::json;
 use super::*;
 use crate::access::Role;
 use crate::approval::{
-    Approval, Ballot, Choice, Electorate, Lapse, Request, Voter, expire, lapse, request, vote,
+    Approval, VoteRequest, ApprovalChoice, ApprovalElectorate, LapseCause, NewApproval, VotingAccount, expire, lapse, request, vote,
 };
-use crate::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use crate::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
 use crate::id::{ApprovalId, DeploymentId, EventId, OrgId, PipelineId, UserId};
 use crate::name::Reason;
-use crate::pipeline::model::Requires;
-use crate::pipeline::seconds::Seconds;
+use crate::pipeline::model::ApprovalPolicy;
+use crate::pipeline::seconds::DurationSeconds;
 use crate::time::Timestamp;
 
 const NOON: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
 
 fn event(kind: &str, subjects: &[(&str, Option<&str>)], data: Value) -> Event {
-    let subject = |(kind, name): &(&str, Option<&str>)| Subject::new(kind, format!("{kind}_1"), *name);
+    let subject = |(kind, name): &(&str, Option<&str>)| EventSubject::new(kind, format!("{kind}_1"), *name);
     Event {
         id: EventId::from_parts(NOON, [1; 10]),
         org: OrgId::from_parts(NOON, [2; 10]),
         sequence: 1,
         kind: kind.into(),
         occurred_at: NOON,
-        actor: Actor { kind: ActorKind::User, id: None, name: "ada".into(), token: None },
+        actor: Actor { kind: ActorType::User, id: None, name: "ada".into(), token: None },
         request_id: None,
         subjects: subjects.iter().map(subject).collect(),
         data,
@@ -91,19 +91,19 @@ fn summary_of_an_event_names_actor_place_and_reason() {
     }
 }
 
-fn asked(message: Option<&str>) -> (Approval, Vec<NewEvent>) {
-    let asked = Request {
+fn request_approval(message: Option<&str>) -> (Approval, Vec<NewEvent>) {
+    let asked = NewApproval {
         id: ApprovalId::from_parts(NOON, [3; 10]),
         deployment: DeploymentId::from_parts(NOON, [4; 10]),
         number: 42,
         pipeline: PipelineId::from_parts(NOON, [5; 10]),
         stage: "production".into(),
         step: None,
-        rule: Requires {
+        rule: ApprovalPolicy {
             approvals: 2,
             from: Vec::new(),
             self_approval: true,
-            timeout: Some(Seconds::from_secs(60)),
+            timeout: Some(DurationSeconds::from_secs(60)),
         },
         message: message.map(str::to_owned),
         digest: "sha256:one".into(),
@@ -112,19 +112,19 @@ fn asked(message: Option<&str>) -> (Approval, Vec<NewEvent>) {
     (decision.answer, decision.events)
 }
 
-fn answered(approval: &Approval, person: u8, choice: Choice, comment: &str) -> (Approval, Vec<NewEvent>) {
+fn cast_vote(approval: &Approval, person: u8, choice: ApprovalChoice, comment: &str) -> (Approval, Vec<NewEvent>) {
     let person = UserId::from_parts(NOON, [person; 10]);
-    let by = Actor { kind: ActorKind::User, id: Some(person), name: "ada".into(), token: None };
-    let voter = Voter { by, person, role: Role::Owner, emails: Vec::new() };
-    let others = approval.votes.iter().map(|vote| Voter { person: vote.person, ..voter.clone() });
+    let by = Actor { kind: ActorType::User, id: Some(person), name: "ada".into(), token: None };
+    let voter = VotingAccount { by, person, role: Role::Owner, emails: Vec::new() };
+    let others = approval.votes.iter().map(|vote| VotingAccount { person: vote.person, ..voter.clone() });
     let voters = others.chain([voter.clone()]).collect();
-    let electorate = Electorate { voters, ..Electorate::default() };
-    let ballot = Ballot { voter, choice, comment: Reason::parse(comment).ok() };
+    let electorate = ApprovalElectorate { voters, ..ApprovalElectorate::default() };
+    let ballot = VoteRequest { voter, choice, comment: Reason::parse(comment).ok() };
     let ruling = vote(approval, &ballot, "sha256:one", &electorate, NOON);
     (ruling.answer.unwrap(), ruling.events)
 }
 
-fn lines(made: &[NewEvent]) -> Vec<String> {
+fn summaries(made: &[NewEvent]) -> Vec<String> {
     let line = |it: &NewEvent| {
         let made = event(it.kind.as_str(), &[], it.data.clone());
         summarize(&Event { subjects: it.subjects.clone(), ..made }, Some("web"))
@@ -134,33 +134,33 @@ fn lines(made: &[NewEvent]) -> Vec<String> {
 
 #[test]
 fn summary_of_an_approval_has_its_deployment_and_comments() {
-    let (pending, made) = asked(None);
-    assert_eq!(lines(&made), ["Approval requested for deployment #42 to production of web"]);
-    let (_, made) = asked(Some("look at the graphs"));
+    let (pending, made) = request_approval(None);
+    assert_eq!(summaries(&made), ["Approval requested for deployment #42 to production of web"]);
+    let (_, made) = request_approval(Some("look at the graphs"));
     assert_eq!(
-        lines(&made),
+        summaries(&made),
         ["Approval requested for deployment #42 to production of web: look at the graphs"]
     );
-    let (once, made) = answered(&pending, 1, Choice::Approve, "fine");
-    assert_eq!(lines(&made), ["ada voted for deployment #42 to production of web (1 of 2): fine"]);
-    let (_, made) = answered(&once, 2, Choice::Approve, "go");
+    let (once, made) = cast_vote(&pending, 1, ApprovalChoice::Approve, "fine");
+    assert_eq!(summaries(&made), ["ada voted for deployment #42 to production of web (1 of 2): fine"]);
+    let (_, made) = cast_vote(&once, 2, ApprovalChoice::Approve, "go");
     assert_eq!(
-        lines(&made),
+        summaries(&made),
         [
             "ada voted for deployment #42 to production of web (2 of 2): go",
             "ada approved deployment #42 to production of web: go",
         ]
     );
-    let (_, made) = answered(&once, 2, Choice::Reject, "not today");
-    assert_eq!(lines(&made), ["ada rejected deployment #42 to production of web: not today"]);
-    let made = expire(&pending, &Electorate::default(), NOON.plus_seconds(60)).events;
-    assert_eq!(lines(&made), ["The approval of deployment #42 to production of web expired"]);
+    let (_, made) = cast_vote(&once, 2, ApprovalChoice::Reject, "not today");
+    assert_eq!(summaries(&made), ["ada rejected deployment #42 to production of web: not today"]);
+    let made = expire(&pending, &ApprovalElectorate::default(), NOON.plus_seconds(60)).events;
+    assert_eq!(summaries(&made), ["The approval of deployment #42 to production of web expired"]);
     for (why, wanted) in [
-        (Lapse::Changed, "lapsed: what it was for has changed"),
-        (Lapse::Over, "lapsed: nothing waits for it any more"),
+        (LapseCause::Changed, "lapsed: what it was for has changed"),
+        (LapseCause::Over, "lapsed: nothing waits for it any more"),
     ] {
         let made = lapse(&pending, why, NOON).events;
-        assert_eq!(lines(&made), [format!("The approval of deployment #42 to production of web {wanted}")]);
+        assert_eq!(summaries(&made), [format!("The approval of deployment #42 to production of web {wanted}")]);
     }
 }
 

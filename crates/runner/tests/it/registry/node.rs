@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use berth_core::registry::Answer;
+use berth_core::registry::CustomStepResponse;
 use berth_runner::registry::{
     BuiltRegistry, RegistryBuildRequest, RegistryCallOutcome, RegistryCallRequest, build, call,
     execution_task,
@@ -42,7 +42,7 @@ fn built(dir: &Path, files: &[(&str, &str)]) -> BuiltRegistry {
     built.unwrap_or_else(|error| panic!("{error}\n{}", String::from_utf8_lossy(&printed)))
 }
 
-fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (Answer, String) {
+fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (CustomStepResponse, String) {
     let mut printed = Vec::new();
     let confinement = Confinement::choose(SandboxMode::Local, &[], &[]).expect("a sandbox");
     let request = RegistryCallRequest {
@@ -60,7 +60,7 @@ fn called(dir: &Path, built: &BuiltRegistry, task: &Value) -> (Answer, String) {
     let called = call(&request, &mut |bytes: &[u8]| printed.extend_from_slice(bytes)).expect("called");
     let printed = String::from_utf8_lossy(&printed).into_owned();
     let RegistryCallOutcome::Answered { answer, .. } = called else { panic!("{called:?}\n{printed}") };
-    (Answer::parse(&answer).unwrap_or_else(|told| panic!("{told}\n{printed}")), printed)
+    (CustomStepResponse::parse(&answer).unwrap_or_else(|told| panic!("{told}\n{printed}")), printed)
 }
 
 const MAIN: &str = r#"
@@ -103,7 +103,7 @@ fn node_registry_is_built_by_npm_and_called_directly() {
     let params = json!({"target": "it's \"staging\" $HOME `x`\n", "hang": true});
     let params = params.as_object().expect("object");
     let (answer, printed) = called(dir.path(), &built, &execution_task("DEPLOY", params, None, None));
-    let Answer::Succeeded { outputs } = answer else { panic!("{answer:?}") };
+    let CustomStepResponse::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!(outputs["target"], "it's \"staging\" $HOME `x`\n");
     assert_eq!(outputs["tool"], "its own argument");
     assert!(outputs["cwd"].ends_with("/source"), "{outputs:?}");
@@ -189,15 +189,15 @@ fn node_registry_with_public_sdk_runs() {
         |key: &str| built.steps.iter().find(|step| step.key == key).expect("step").step_type.clone();
     let (answer, printed) =
         called(dir.path(), &built, &execution_task(&own_type("deploy"), params, None, None));
-    let Answer::Succeeded { outputs } = answer else { panic!("{answer:?}") };
+    let CustomStepResponse::Succeeded { outputs } = answer else { panic!("{answer:?}") };
     assert_eq!((outputs["target"].as_str(), outputs["replicas"].as_str()), ("staging", "2"));
     assert!(printed.starts_with("deploys"), "{printed}");
     let mut state = None;
     for expected in [Some(0), Some(1), Some(2), None] {
         let task = execution_task(&own_type("rollout"), params, None, state.as_ref());
         state = match called(dir.path(), &built, &task).0 {
-            Answer::Waiting { state, .. } => Some(state),
-            Answer::Succeeded { outputs } => {
+            CustomStepResponse::Waiting { state, .. } => Some(state),
+            CustomStepResponse::Succeeded { outputs } => {
                 assert_eq!(outputs["looks"], "2");
                 None
             }
@@ -206,5 +206,5 @@ fn node_registry_with_public_sdk_runs() {
         assert_eq!(state, expected.map(|looks| json!({"looks": looks})));
     }
     let (answer, _) = called(dir.path(), &built, &execution_task("deploy", params, None, None));
-    assert!(matches!(answer, Answer::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND"));
+    assert!(matches!(answer, CustomStepResponse::Failed { code: Some(code), .. } if code == "STEP_NOT_FOUND"));
 }

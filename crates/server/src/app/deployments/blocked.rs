@@ -3,18 +3,18 @@
 use berth_api::deployment::{BlockedBy, BlockedKind};
 use berth_core::approval::Approval;
 use berth_core::deployment::environment::obstacles;
-use berth_core::deployment::run::StepStatus;
-use berth_core::deployment::run::enter::{Entry, Waits, entry, entry_back};
-use berth_core::deployment::stages::stage::Pause;
-use berth_core::deployment::{Blocked, Deployment, StagesTarget};
+use berth_core::deployment::run::StepRunStatus;
+use berth_core::deployment::run::enter::{StageEntry, WaitingDeployment, decide_entry, decide_rollback_entry};
+use berth_core::deployment::stages::stage::PromotionPause;
+use berth_core::deployment::{StartObstacle, Deployment, StagesTarget};
 use berth_core::environment::Lock;
 use berth_core::id::DeploymentId;
 use berth_core::pipeline::grammar::Label;
-use berth_core::pipeline::model::{Approver, Requires};
+use berth_core::pipeline::model::{ApproverSelector, ApprovalPolicy};
 use berth_core::pipeline::state;
 use berth_core::runner::ONLINE_S;
-use berth_engine::gates::{self, Asked};
-use berth_engine::{DeploymentAggregate, LoadedDeployment, authors, is_for, tally};
+use berth_engine::gates::{self, ApprovalProgress};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, authors, matches_labels, tally};
 use berth_store::Read;
 use berth_store::tables::plan::{self, Build, BuildKey};
 use berth_store::tables::{approval, pipeline, runner, schedule, stage};
@@ -26,9 +26,9 @@ use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
     let deadline =
         lock.session.as_ref().and_then(|session| session.drain.as_ref()).map(|drain| drain.deadline);
-    let shown = |blocked: Blocked| match blocked {
-        Blocked::PipelineStopped => stopped(),
-        Blocked::EnvironmentContested { pending } => BlockedBy {
+    let shown = |blocked: StartObstacle| match blocked {
+        StartObstacle::PipelineStopped => stopped(),
+        StartObstacle::EnvironmentContested { pending } => BlockedBy {
             kind: BlockedKind::EnvironmentContested,
             detail: format!(
                 "waits until {} of an earlier session has stopped",
@@ -41,13 +41,13 @@ pub(super) fn in_lock(lock: &Lock, id: DeploymentId) -> Vec<BlockedBy> {
             cleared_by: pending.first().map(|id| format!("the end of {id}")),
             clears_at: deadline.map(|at| at.to_string()),
         },
-        Blocked::EnvironmentResetting { reset } => BlockedBy {
+        StartObstacle::EnvironmentResetting { reset } => BlockedBy {
             kind: BlockedKind::EnvironmentResetting,
             detail: "waits until the environment has been reset".into(),
             cleared_by: Some(format!("the end of {reset}")),
             clears_at: None,
         },
-        Blocked::Queue { behind } => BlockedBy {
+        StartObstacle::Queue { behind } => BlockedBy {
             kind: BlockedKind::Queue,
             detail: "waits for an earlier deployment of the same session".into(),
             cleared_by: Some(format!("the end of {behind}")),
@@ -64,7 +64,7 @@ pub(super) fn before_begin(
     target: &StagesTarget,
 ) -> Result<Vec<BlockedBy>, AppError> {
     let found = pipeline::by_id(db, it.pipeline)?;
-    let is_stopped = found.is_some_and(|found| matches!(found.status, state::Status::Stopped { .. }));
+    let is_stopped = found.is_some_and(|found| matches!(found.status, state::PipelineActivity::Stopped { .. }));
     let is_stopped = is_stopped && target.bypass.is_none();
     Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
 }
@@ -94,14 +94,14 @@ pub(super) fn in_run(
     if aggregate.run.status().is_final() {
         return Ok(found);
     }
-    let waits = |status: StepStatus| aggregate.run.steps.iter().filter(move |step| step.status == status);
-    let is_new = waits(StepStatus::Ready).any(|step| !step.is_polling());
+    let waits = |status: StepRunStatus| aggregate.run.steps.iter().filter(move |step| step.status == status);
+    let is_new = waits(StepRunStatus::Ready).any(|step| !step.is_polling());
     let is_waiting = is_new || aggregate.run.queued_for().is_some();
     if aggregate.deployment.is_paused() && is_waiting {
         found.push(stopped());
     }
     found.extend(held(db, aggregate)?);
-    for step in waits(StepStatus::Waiting).filter(|step| !step.is_held()) {
+    for step in waits(StepRunStatus::Waiting).filter(|step| !step.is_gated()) {
         found.push(BlockedBy {
             kind: BlockedKind::UnknownOutcome,
             detail: format!("the outcome of step \"{}\" is unknown", step.step),
@@ -119,9 +119,9 @@ pub(super) fn in_run(
         found.extend(pause.map(|pause| paused(&pause, stage)));
         let others = schedule::contenders(db, deployment.pipeline, stage, deployment.id)?;
         let waits =
-            Waits { number: deployment.number, is_kept: true, passes: aggregate.deployment.has_bypass() };
-        let said = if is_rollback { entry_back(deployment.number, &others) } else { entry(waits, &others) };
-        if let Entry::Behind(other) = said {
+            WaitingDeployment { number: deployment.number, is_protected: true, has_bypass: aggregate.deployment.has_bypass() };
+        let said = if is_rollback { decide_rollback_entry(deployment.number, &others) } else { decide_entry(waits, &others) };
+        if let StageEntry::Behind(other) = said {
             found.push(BlockedBy {
                 kind: BlockedKind::EarlierStage,
                 detail: format!("another deployment is in stage \"{stage}\""),
@@ -130,7 +130,7 @@ pub(super) fn in_run(
             });
         }
     }
-    if let Some(stage) = gates::unbegun(aggregate) {
+    if let Some(stage) = gates::gated_unstarted_stage(aggregate) {
         found.extend(gated(db, aggregate, stage)?);
     }
     found.extend(without_runner(db, aggregate, labels)?);
@@ -143,8 +143,8 @@ fn without_runner(
     aggregate: &DeploymentAggregate,
     labels: Option<&[String]>,
 ) -> Result<Vec<BlockedBy>, AppError> {
-    let is_ready = |at: &usize| aggregate.run.steps[*at].status == StepStatus::Ready;
-    let is_here = |at: &usize| labels.is_some_and(|labels| is_for(aggregate, *at, labels));
+    let is_ready = |at: &usize| aggregate.run.steps[*at].status == StepRunStatus::Ready;
+    let is_here = |at: &usize| labels.is_some_and(|labels| matches_labels(aggregate, *at, labels));
     let ready: Vec<usize> =
         (0..aggregate.run.steps.len()).filter(is_ready).filter(|at| !is_here(at)).collect();
     if ready.is_empty() {
@@ -154,7 +154,7 @@ fn without_runner(
     let online = runner::seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
     let online: Vec<Vec<String>> =
         online.iter().map(|it| it.labels.iter().map(ToString::to_string).collect()).collect();
-    let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| is_for(aggregate, *at, labels)));
+    let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| matches_labels(aggregate, *at, labels)));
     let blocked = nowhere.map(|at| {
         let step = &aggregate.run.steps[at];
         let wanted: Vec<&str> = aggregate.plan.step(step).runs_on.iter().map(Label::as_str).collect();
@@ -182,13 +182,13 @@ fn gated(
 ) -> Result<Vec<BlockedBy>, AppError> {
     let name = &aggregate.run.stages[stage].name;
     let mut found = Vec::new();
-    match gates::asked(db, aggregate, stage)? {
-        Asked::Waits(approval) => found.push(unapproved(db, &format!("stage \"{name}\""), &approval)?),
-        Asked::Not { .. } if authors::unread(db, aggregate, stage)?.is_some() => found.push(unread(name)),
+    match gates::approval_progress(db, aggregate, stage)? {
+        ApprovalProgress::Pending(approval) => found.push(unapproved(db, &format!("stage \"{name}\""), &approval)?),
+        ApprovalProgress::Missing { .. } if authors::unread_range(db, aggregate, stage)?.is_some() => found.push(unread(name)),
         // Not requested yet: the engine requests approvals once the stage is next.
-        Asked::Enough | Asked::Not { .. } => {}
+        ApprovalProgress::Satisfied | ApprovalProgress::Missing { .. } => {}
     }
-    if let Some(until) = gates::shut_until(aggregate, stage, db.now()) {
+    if let Some(until) = gates::closed_until(aggregate, stage, db.now()) {
         found.push(BlockedBy {
             kind: BlockedKind::Window,
             detail: format!("the deployment window of stage \"{name}\" is closed"),
@@ -202,7 +202,7 @@ fn gated(
 /// Steps that wait for an approval or for the end of a soak.
 fn held(db: &mut impl Read, aggregate: &DeploymentAggregate) -> Result<Vec<BlockedBy>, AppError> {
     let mut found = Vec::new();
-    let ats: Vec<usize> = aggregate.run.held().collect();
+    let ats: Vec<usize> = aggregate.run.gated_steps().collect();
     let open = if ats.is_empty() { Vec::new() } else { approval::open(db, aggregate.run.deployment)? };
     for at in ats {
         let step = &aggregate.run.steps[at];
@@ -244,14 +244,14 @@ fn unread(stage: &str) -> BlockedBy {
     }
 }
 
-fn people(rule: &Requires) -> String {
-    let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
+fn people(rule: &ApprovalPolicy) -> String {
+    let from: Vec<String> = rule.from.iter().map(ApproverSelector::to_string).collect();
     let who = if from.is_empty() { "any member who may decide".to_owned() } else { from.join(", ") };
     let except = if rule.self_approval { "" } else { " (except people who wrote, started or retried it)" };
     format!("{who}{except}")
 }
 
-fn paused(pause: &Pause, stage: &str) -> BlockedBy {
+fn paused(pause: &PromotionPause, stage: &str) -> BlockedBy {
     let why = pause.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
     BlockedBy {
         kind: BlockedKind::PromotionPaused,

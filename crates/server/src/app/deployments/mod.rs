@@ -8,7 +8,7 @@ mod shown;
 
 use berth_api::deployment as wire;
 use berth_core::access::permit;
-use berth_core::deployment::{Deployment, EnvironmentDeployment, Target, Work};
+use berth_core::deployment::{Deployment, EnvironmentDeployment, DeploymentTarget, DeploymentPurpose};
 use berth_core::environment::Lock;
 use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::Read;
@@ -24,7 +24,7 @@ pub use rollback::NewRollback;
 use super::{Answer, App, Page};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use berth_engine::Plans;
+use berth_engine::RunCache;
 
 /// The id or slug of the pipeline to list, and where the request named it. An unknown one is a 404 in the path, but an
 /// invalid parameter in the query.
@@ -77,7 +77,7 @@ impl App {
         who: &Authorized<permit::DeploymentsRead>,
         id: String,
     ) -> Result<Answer<wire::Deployment>, AppError> {
-        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         self.read(who, move |db| {
             let found = find(db, &id)?;
             shown::in_full(db, &plans, &found, labels.as_deref())
@@ -97,8 +97,8 @@ fn find(db: &mut impl Read, id: &str) -> Result<Deployment, AppError> {
 
 fn listed(db: &mut impl Read, it: &Deployment) -> Result<wire::Deployment, AppError> {
     Ok(match &it.target {
-        Target::Environment(target) => shown::head(it, environment::by_id(db, target.environment)?.as_ref()),
-        Target::Stages(_) => {
+        DeploymentTarget::Environment(target) => shown::head(it, environment::by_id(db, target.environment)?.as_ref()),
+        DeploymentTarget::Stages(_) => {
             let stages = run::stages(db, it.id)?;
             wire::Deployment { stages: stages.iter().map(shown::stage).collect(), ..shown::head(it, None) }
         }
@@ -117,7 +117,7 @@ pub(super) fn answer(it: &EnvironmentDeployment, lock: &Lock) -> Answer<wire::De
 
 /// The unfinished deployments of a session, newest first.
 pub(super) fn of_lock(lock: &Lock, session: SessionId) -> Vec<wire::Deployment> {
-    let ours = lock.deployments.iter().filter(|it| it.target.work == Work::Session(session));
+    let ours = lock.deployments.iter().filter(|it| it.target.purpose == DeploymentPurpose::Session(session));
     ours.rev().map(|it| shown(it, Some(lock))).collect()
 }
 
@@ -129,7 +129,7 @@ pub(super) fn shown(it: &EnvironmentDeployment, lock: Option<&Lock>) -> wire::De
 /// The full response after a change of a deployment.
 fn changed(
     db: &mut impl Read,
-    plans: &Plans,
+    plans: &RunCache,
     id: DeploymentId,
     labels: Option<&[String]>,
 ) -> Result<Answer<wire::Deployment>, AppError> {

@@ -2,15 +2,15 @@
 
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::environment::cancel as in_environment;
-use berth_core::deployment::run::{Resolution, cancel, held, resolve};
-use berth_core::deployment::{Cancel, CancelCause, Deployment, Target, Trigger};
+use berth_core::deployment::run::{OutcomeResolution, cancel, held, resolve};
+use berth_core::deployment::{CancelRequest, CancelCause, Deployment, DeploymentTarget, StartTrigger};
 use berth_core::event::Actor;
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
 use berth_engine::stage_deployments::{self, StartRequest};
-use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::tables::{environment, pipeline};
@@ -49,7 +49,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
-        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let doubt = self.ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
         let done = self.change(who, once, move |tx, standing| {
             if new.bypass.is_some() && !standing.role.may(Action::GatesBypass) {
@@ -63,13 +63,13 @@ impl App {
                 return Err(AppError::invalid_member("/commitId", text));
             };
             let asked =
-                StartRequest { commit, trigger: Trigger::Api, by, reason: new.reason, bypass: new.bypass };
+                StartRequest { commit, trigger: StartTrigger::Api, by, reason: new.reason, bypass: new.bypass };
             let started = stage_deployments::start(tx, &found, asked)?;
             let answer = changed(tx, &plans, started.id, labels.as_deref())?;
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
-        self.services.nudge();
+        self.services.wake_engine();
         done
     }
 
@@ -98,16 +98,16 @@ impl App {
             let Some(mut aggregate) = DeploymentAggregate::load(tx, plans, found.id)? else {
                 // Without a run there are no separate stages to cancel: cancel the whole deployment.
                 let is_named = match &found.target {
-                    Target::Environment(target) => target.name.as_str() == stage,
-                    Target::Stages(_) => pipeline::by_id(tx, found.pipeline)?
+                    DeploymentTarget::Environment(target) => target.name.as_str() == stage,
+                    DeploymentTarget::Stages(_) => pipeline::by_id(tx, found.pipeline)?
                         .is_some_and(|found| found.outline.stages.contains(&stage)),
                 };
                 return match is_named {
                     true => cancel_all(tx, plans, found, by, reason),
-                    false => Err(Refusal::NoSuchStage.into()),
+                    false => Err(CommandRefusal::NoSuchStage.into()),
                 };
             };
-            let told = Cancel { by, cause: CancelCause::Requested, reason: reason.clone() };
+            let told = CancelRequest { by, cause: CancelCause::Requested, reason: reason.clone() };
             let decision = cancel::cancel_stage(&aggregate.run, &aggregate.plan, &stage, &told, tx.now())?;
             match aggregate.deployment {
                 // Cancel through the lock of the environment, which decides whether the run may continue.
@@ -124,7 +124,7 @@ impl App {
         who: &Authorized<permit::DeploymentsOperate>,
         id: String,
         step: String,
-        resolution: Resolution,
+        resolution: OutcomeResolution,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, _, _| {
@@ -147,9 +147,9 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by, _| {
             let (mut aggregate, step) = step_of(tx, plans, found, &step)?;
-            if !aggregate.goes_on() {
+            if !aggregate.can_proceed() {
                 return Err(
-                    Refusal::InvalidState("this deployment has ended or is being cancelled".into()).into()
+                    CommandRefusal::InvalidState("this deployment has ended or is being cancelled".into()).into()
                 );
             }
             let (run, plan, reason) = (&aggregate.run, &aggregate.plan, reason.as_ref());
@@ -167,17 +167,17 @@ impl App {
         who: &Authorized<permit::DeploymentsOperate>,
         id: String,
         once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>, &Plans, &Deployment, Actor, Role) -> Result<(), AppError> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>, &RunCache, &Deployment, Actor, Role) -> Result<(), AppError> + Send + 'static,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let by = who.principal().actor();
-        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             work(tx, &plans, &found, by, standing.role)?;
             changed(tx, &plans, found.id, labels.as_deref())
         });
         let done = done.await;
-        self.services.nudge();
+        self.services.wake_engine();
         done
     }
 }
@@ -185,7 +185,7 @@ impl App {
 /// Loads the run of a deployment and finds a step by its id from the URL.
 fn step_of(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     found: &Deployment,
     step: &str,
 ) -> Result<(DeploymentAggregate, StepRunId), AppError> {
@@ -200,7 +200,7 @@ fn step_of(
 
 fn cancel_all(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     found: &Deployment,
     by: Actor,
     reason: Option<Reason>,
@@ -217,7 +217,7 @@ fn cancel_all(
             }
         }
         Err(it) => {
-            let told = Cancel { by, cause: CancelCause::Requested, reason };
+            let told = CancelRequest { by, cause: CancelCause::Requested, reason };
             Ok(stage_deployments::cancel(tx, plans, &it, told)?)
         }
     }

@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::run::retry;
-use berth_core::deployment::{DeploymentStatus, EnvironmentDeployment, StagesDeployment, Work, stages};
-use berth_core::environment::deploy::{self, Retry};
-use berth_core::environment::{Holder, Named};
+use berth_core::deployment::{DeploymentState, EnvironmentDeployment, StagesDeployment, DeploymentPurpose, stages};
+use berth_core::environment::deploy::{self, RetryCommand};
+use berth_core::environment::{LockHolder, NamedSession};
 use berth_core::event::Actor;
 use berth_core::id::{OrgId, SessionId};
 use berth_core::name::CommitId;
-use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans, gates, people_behind};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache, gates, people_behind};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::tables::{environment, schedule, session};
@@ -30,12 +30,12 @@ impl App {
         who: &Authorized<permit::DeploymentsOperate>,
         id: String,
         stage: String,
-        from: retry::From,
+        from: retry::RetryStart,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let holder = environments::holder(who.principal());
-        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let done = self.rule(who, once, move |tx, standing| match find(tx, &id)?.into_environment() {
             Ok(failed) => in_environment(tx, &plans, org, &failed, &stage, holder),
             Err(found) => {
@@ -44,21 +44,21 @@ impl App {
             }
         });
         let done = done.await;
-        self.services.nudge();
+        self.services.wake_engine();
         done
     }
 }
 
 fn in_stages(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     found: &StagesDeployment,
     stage: &str,
-    from: retry::From,
+    from: retry::RetryStart,
     by: &Actor,
     role: Role,
 ) -> Result<(), AppError> {
-    let mut aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or(Refusal::NoSuchStage)?;
+    let mut aggregate = DeploymentAggregate::load(tx, plans, found.id)?.ok_or(CommandRefusal::NoSuchStage)?;
     // Dry run: an error that makes any retry impossible takes precedence over the checks below.
     retry::retry(&aggregate.run, &aggregate.plan, stage, from, &BTreeSet::new(), tx.now())?;
     if let LoadedDeployment::Stages { deployment, .. } = &mut aggregate.deployment {
@@ -68,16 +68,16 @@ fn in_stages(
                 "#{other} has since been deployed to this stage; deploy {} again if that is what you want",
                 deployment.commit
             );
-            return Err(Refusal::InvalidState(text).into());
+            return Err(CommandRefusal::InvalidState(text).into());
         }
         if deployment.target.bypass.is_some() && !role.may(Action::GatesBypass) {
             return Err(AppError::forbidden(Action::GatesBypass));
         }
         let people = people_behind(tx, by)?;
-        let noted = stages::retried(deployment, people.into_iter().chain(by.id).collect());
+        let noted = stages::record_retry(deployment, people.into_iter().chain(by.id).collect());
         **deployment = tx.commit(noted)?;
     }
-    let asks_again = gates::to_ask_again(tx, &aggregate, stage)?;
+    let asks_again = gates::steps_to_reapprove(tx, &aggregate, stage)?;
     let decision = retry::retry(&aggregate.run, &aggregate.plan, stage, from, &asks_again, tx.now())?;
     Ok(aggregate.apply(tx, decision)?)
 }
@@ -86,19 +86,19 @@ fn in_stages(
 /// caller.
 fn in_environment(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     org: OrgId,
     failed: &EnvironmentDeployment,
     stage: &str,
-    by: Holder,
+    by: LockHolder,
 ) -> Result<Ruled<wire::Deployment>, AppError> {
     let (session, commit) = retryable(tx, plans, failed, stage)?;
     let lock = environment::by_id(tx, failed.target.environment)?;
     let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
     let session = session::by_id(tx, session)?;
     let session = session.ok_or_else(|| AppError::bug("a deployment without its session"))?;
-    let named = Named { session: &session, expected: None };
-    let cmd = Retry { by, of: failed.id, commit };
+    let named = NamedSession { session: &session, expected: None };
+    let cmd = RetryCommand { by, retry_of: failed.id, commit };
     let ruling = deploy::retry(&lock, &named, &cmd, &tx.moment()?);
     let after = lock.after(&ruling);
     Ok(match tx.commit(ruling)? {
@@ -106,7 +106,7 @@ fn in_environment(
             let location = Some(location(org, started.id));
             Ruled::Yes(Answer { status: 202, location, ..answer(&started, &after) })
         }
-        Err(Refusal::SessionNotActive(ended)) => {
+        Err(CommandRefusal::SessionNotActive(ended)) => {
             let mut problem = environments::session_not_active(&ended);
             let hint = format!(". Claim the environment again and deploy {} there.", cmd.commit);
             problem.detail.push_str(&hint);
@@ -119,7 +119,7 @@ fn in_environment(
 /// Returns the session and the commit of a deployment that failed in this stage, or an error if it cannot be retried.
 fn retryable(
     tx: &mut Tx<'_>,
-    plans: &Plans,
+    plans: &RunCache,
     failed: &EnvironmentDeployment,
     stage: &str,
 ) -> Result<(SessionId, CommitId), AppError> {
@@ -130,7 +130,7 @@ fn retryable(
                 &aggregate.run,
                 &aggregate.plan,
                 stage,
-                retry::From::Start,
+                retry::RetryStart::Start,
                 &BTreeSet::new(),
                 tx.now(),
             )?;
@@ -140,24 +140,24 @@ fn retryable(
             }
         }
         // No run was created; the deployment has only the stage named after its environment.
-        None if failed.target.name.as_str() != stage => return Err(Refusal::NoSuchStage.into()),
+        None if failed.target.name.as_str() != stage => return Err(CommandRefusal::NoSuchStage.into()),
         None => {}
     }
-    if !matches!(failed.status, DeploymentStatus::Failed(_)) {
+    if !matches!(failed.status, DeploymentState::Failed(_)) {
         let text = format!(
             "this deployment did not fail: it is {}. Only a failed one can be retried.",
             failed.status.as_str()
         );
-        return Err(Refusal::InvalidState(text).into());
+        return Err(CommandRefusal::InvalidState(text).into());
     }
-    match failed.target.work {
-        Work::Session(session) => Ok((session, commit)),
-        Work::Reset => {
+    match failed.target.purpose {
+        DeploymentPurpose::Session(session) => Ok((session, commit)),
+        DeploymentPurpose::Reset => {
             let text = format!(
                 "this deployment reset the environment and belongs to no session. Claim the environment and deploy \
                  {commit} there."
             );
-            Err(Refusal::InvalidState(text).into())
+            Err(CommandRefusal::InvalidState(text).into())
         }
     }
 }

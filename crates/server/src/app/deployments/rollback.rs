@@ -2,9 +2,9 @@
 
 use berth_api::deployment as wire;
 use berth_core::access::permit;
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::deployment::StagesDeployment;
-use berth_core::deployment::run::StageKind;
+use berth_core::deployment::run::StageType;
 use berth_core::id::DeploymentId;
 use berth_core::name::Reason;
 use berth_engine::{RollbackPlan, RollbackRequest};
@@ -35,27 +35,27 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
-        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.run_cache().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, _| {
             let of = match find(tx, &id)?.into_environment() {
                 Err(of) => of,
                 Ok(it) if it.target.name.as_str() != stage => {
-                    return Err(Refusal::NoSuchStage.into());
+                    return Err(CommandRefusal::NoSuchStage.into());
                 }
                 Ok(_) => {
                     let text = "environments cannot be rolled back; deploy the earlier commit there instead";
-                    return Err(Refusal::InvalidState(text.into()).into());
+                    return Err(CommandRefusal::InvalidState(text.into()).into());
                 }
             };
             check_is_latest(tx, &of, &stage)?;
             let NewRollback { to, reason } = new;
-            let asked = RollbackRequest { pipeline: of.pipeline, stage, of: of.id, to, by, reason };
+            let asked = RollbackRequest { pipeline: of.pipeline, stage, rolled_back: of.id, to, by, reason };
             let started = RollbackPlan::find(tx, asked)?.start(tx)?;
             let answer = changed(tx, &plans, started.id, labels.as_deref())?;
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
-        self.services.nudge();
+        self.services.wake_engine();
         done
     }
 }
@@ -64,17 +64,17 @@ impl App {
 /// there now.
 fn check_is_latest(db: &mut impl Read, of: &StagesDeployment, stage: &str) -> Result<(), AppError> {
     let stages = run::stages(db, of.id)?;
-    let found = stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage);
-    let found = found.ok_or(Refusal::NoSuchStage)?;
+    let found = stages.iter().find(|it| it.kind == StageType::Stage && it.name == stage);
+    let found = found.ok_or(CommandRefusal::NoSuchStage)?;
     if found.tries == 0 {
         let text = "this deployment was not in the stage; there is nothing to roll back";
-        return Err(Refusal::InvalidState(text.into()).into());
+        return Err(CommandRefusal::InvalidState(text.into()).into());
     }
     match schedule::entered_since(db, of, &stages, stage, SINCE_MAX)? {
         None => Ok(()),
         Some(other) => {
             let text = format!("#{other} has since been deployed to this stage; roll back that one instead");
-            Err(Refusal::InvalidState(text).into())
+            Err(CommandRefusal::InvalidState(text).into())
         }
     }
 }

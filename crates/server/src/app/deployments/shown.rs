@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use berth_api::deployment as wire;
 use berth_core::deployment::run::{
-    Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus,
+    AttemptOutcome, Plan, Run, RunStatus, StageType, StageRun, StageRunStatus, StepRun, StepRunStatus,
 };
-use berth_core::deployment::{Cancel, Deployment, DeploymentStatus, Failure, Target, Trigger, Work};
+use berth_core::deployment::{CancelRequest, Deployment, DeploymentState, ExecutionFailure, DeploymentTarget, StartTrigger, DeploymentPurpose};
 use berth_core::environment::Lock;
 use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
-use berth_engine::{DeploymentAggregate, LoadedDeployment, Plans};
+use berth_engine::{DeploymentAggregate, LoadedDeployment, RunCache};
 use berth_store::Read;
 use berth_store::tables::attempt;
 use berth_store::tables::attempt::AttemptReport;
@@ -23,16 +23,16 @@ use crate::wire::actor;
 
 pub(super) fn in_full(
     db: &mut impl Read,
-    plans: &Plans,
+    plans: &RunCache,
     it: &Deployment,
     labels: Option<&[String]>,
 ) -> Result<Answer<wire::Deployment>, AppError> {
     let lock = match &it.target {
-        Target::Environment(target) => {
+        DeploymentTarget::Environment(target) => {
             let lock = environment::by_id(db, target.environment)?;
             Some(lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?)
         }
-        Target::Stages(_) => None,
+        DeploymentTarget::Stages(_) => None,
     };
     let version = lock.as_ref().map_or(1, |lock| lock.environment.version);
     let is_paused = lock.as_ref().is_some_and(|lock| lock.is_paused);
@@ -58,7 +58,7 @@ pub(super) fn in_full(
             variants.push("paused".into());
         }
     } else {
-        if let Target::Stages(target) = &it.target {
+        if let DeploymentTarget::Stages(target) = &it.target {
             body.blocked_by = blocked::before_begin(db, it, target)?;
             variants.push(it.status.as_str().into());
         }
@@ -105,31 +105,31 @@ fn answers(
 /// Converts a deployment without its run. With `lock`, a queued deployment into an environment lists what blocks it.
 pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
     let (environment, stages) = match &it.target {
-        Target::Environment(target) => (Some(target), None),
-        Target::Stages(target) => (None, Some(target)),
+        DeploymentTarget::Environment(target) => (Some(target), None),
+        DeploymentTarget::Stages(target) => (None, Some(target)),
     };
-    let session = environment.and_then(|target| match target.work {
-        Work::Session(session) => Some(session),
-        Work::Reset => None,
+    let session = environment.and_then(|target| match target.purpose {
+        DeploymentPurpose::Session(session) => Some(session),
+        DeploymentPurpose::Reset => None,
     });
     let trigger = match stages.map(|target| &target.trigger) {
         None if session.is_some() => wire::Trigger::Session,
         None => wire::Trigger::Reset,
-        Some(Trigger::Push { .. }) => wire::Trigger::Push,
-        Some(Trigger::Api) => wire::Trigger::Api,
-        Some(Trigger::Rollback { .. }) => wire::Trigger::Rollback,
+        Some(StartTrigger::Push { .. }) => wire::Trigger::Push,
+        Some(StartTrigger::Api) => wire::Trigger::Api,
+        Some(StartTrigger::Rollback { .. }) => wire::Trigger::Rollback,
     };
     let rollback = stages.and_then(|target| match &target.trigger {
-        Trigger::Rollback { stage, of, to } => {
+        StartTrigger::Rollback { stage, of, to } => {
             Some(wire::Rollback { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
         }
-        Trigger::Push { .. } | Trigger::Api => None,
+        StartTrigger::Push { .. } | StartTrigger::Api => None,
     });
     let bypass = stages.and_then(|target| target.bypass.as_ref());
     let (failure, cancel) = (it.status.failure(), it.status.cancel());
     let (cause, detail) = why(failure, cancel);
     let reason = it.reason.as_ref().map(ToString::to_string);
-    let blocking = lock.filter(|_| it.status == DeploymentStatus::Queued);
+    let blocking = lock.filter(|_| it.status == DeploymentState::Queued);
     wire::Deployment {
         id: it.id.to_string(),
         deployment_id: it.id.to_string(),
@@ -162,20 +162,20 @@ pub(super) fn head(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
     }
 }
 
-const fn status(status: &DeploymentStatus) -> wire::DeploymentStatus {
+const fn status(status: &DeploymentState) -> wire::DeploymentStatus {
     match status {
-        DeploymentStatus::Queued => wire::DeploymentStatus::Queued,
-        DeploymentStatus::Running => wire::DeploymentStatus::Running,
-        DeploymentStatus::Waiting => wire::DeploymentStatus::Waiting,
-        DeploymentStatus::Cancelling(_) => wire::DeploymentStatus::Cancelling,
-        DeploymentStatus::Succeeded => wire::DeploymentStatus::Succeeded,
-        DeploymentStatus::Failed(_) => wire::DeploymentStatus::Failed,
-        DeploymentStatus::Cancelled(_) => wire::DeploymentStatus::Cancelled,
-        DeploymentStatus::Superseded { .. } => wire::DeploymentStatus::Superseded,
+        DeploymentState::Queued => wire::DeploymentStatus::Queued,
+        DeploymentState::Running => wire::DeploymentStatus::Running,
+        DeploymentState::Waiting => wire::DeploymentStatus::Waiting,
+        DeploymentState::Cancelling(_) => wire::DeploymentStatus::Cancelling,
+        DeploymentState::Succeeded => wire::DeploymentStatus::Succeeded,
+        DeploymentState::Failed(_) => wire::DeploymentStatus::Failed,
+        DeploymentState::Cancelled(_) => wire::DeploymentStatus::Cancelled,
+        DeploymentState::Superseded { .. } => wire::DeploymentStatus::Superseded,
     }
 }
 
-fn why(failure: Option<&Failure>, cancel: Option<&Cancel>) -> (Option<String>, Option<String>) {
+fn why(failure: Option<&ExecutionFailure>, cancel: Option<&CancelRequest>) -> (Option<String>, Option<String>) {
     match (failure, cancel) {
         (Some(failure), _) => (Some(failure.cause.as_str().to_owned()), Some(failure.detail.clone())),
         (_, Some(cancel)) => {
@@ -186,16 +186,16 @@ fn why(failure: Option<&Failure>, cancel: Option<&Cancel>) -> (Option<String>, O
 }
 
 /// The only stage of a deployment into an environment while it has no run.
-fn unbegun(name: &str, status: &DeploymentStatus) -> wire::Stage {
+fn unbegun(name: &str, status: &DeploymentState) -> wire::Stage {
     let status = match status {
-        DeploymentStatus::Queued => wire::StageStatus::Queued,
-        DeploymentStatus::Running => wire::StageStatus::Running,
-        DeploymentStatus::Waiting => wire::StageStatus::Waiting,
-        DeploymentStatus::Cancelling(_) => wire::StageStatus::Cancelling,
-        DeploymentStatus::Succeeded => wire::StageStatus::Succeeded,
-        DeploymentStatus::Failed(_) => wire::StageStatus::Failed,
-        DeploymentStatus::Cancelled(_) => wire::StageStatus::Cancelled,
-        DeploymentStatus::Superseded { .. } => wire::StageStatus::Skipped,
+        DeploymentState::Queued => wire::StageStatus::Queued,
+        DeploymentState::Running => wire::StageStatus::Running,
+        DeploymentState::Waiting => wire::StageStatus::Waiting,
+        DeploymentState::Cancelling(_) => wire::StageStatus::Cancelling,
+        DeploymentState::Succeeded => wire::StageStatus::Succeeded,
+        DeploymentState::Failed(_) => wire::StageStatus::Failed,
+        DeploymentState::Cancelled(_) => wire::StageStatus::Cancelled,
+        DeploymentState::Superseded { .. } => wire::StageStatus::Skipped,
     };
     wire::Stage {
         name: name.to_owned(),
@@ -231,20 +231,20 @@ pub(super) fn stage(it: &StageRun) -> wire::Stage {
     wire::Stage {
         name: it.name.clone(),
         kind: match it.kind {
-            StageKind::Build => wire::StageKind::Build,
-            StageKind::Stage => wire::StageKind::Stage,
-            StageKind::Environment => wire::StageKind::Environment,
+            StageType::Build => wire::StageKind::Build,
+            StageType::Stage => wire::StageKind::Stage,
+            StageType::Environment => wire::StageKind::Environment,
         },
         status: match it.status {
-            StageStatus::Pending => wire::StageStatus::Pending,
-            StageStatus::Queued => wire::StageStatus::Queued,
-            StageStatus::Running => wire::StageStatus::Running,
-            StageStatus::Waiting => wire::StageStatus::Waiting,
-            StageStatus::Cancelling => wire::StageStatus::Cancelling,
-            StageStatus::Succeeded => wire::StageStatus::Succeeded,
-            StageStatus::Failed => wire::StageStatus::Failed,
-            StageStatus::Cancelled => wire::StageStatus::Cancelled,
-            StageStatus::Skipped => wire::StageStatus::Skipped,
+            StageRunStatus::Pending => wire::StageStatus::Pending,
+            StageRunStatus::Queued => wire::StageStatus::Queued,
+            StageRunStatus::Running => wire::StageStatus::Running,
+            StageRunStatus::Waiting => wire::StageStatus::Waiting,
+            StageRunStatus::Cancelling => wire::StageStatus::Cancelling,
+            StageRunStatus::Succeeded => wire::StageStatus::Succeeded,
+            StageRunStatus::Failed => wire::StageStatus::Failed,
+            StageRunStatus::Cancelled => wire::StageStatus::Cancelled,
+            StageRunStatus::Skipped => wire::StageStatus::Skipped,
         },
         tries: it.tries,
         started_at: it.started_at.map(|at| at.to_string()),
@@ -270,16 +270,16 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
             StepType::Custom(text) => text.clone(),
         },
         status: match it.status {
-            StepStatus::Pending => wire::StepStatus::Pending,
+            StepRunStatus::Pending => wire::StepStatus::Pending,
             // The work it triggered in an external system is in progress.
-            StepStatus::Ready if it.is_polling() => wire::StepStatus::Running,
-            StepStatus::Ready => wire::StepStatus::Ready,
-            StepStatus::Running => wire::StepStatus::Running,
-            StepStatus::Waiting => wire::StepStatus::Waiting,
-            StepStatus::Succeeded => wire::StepStatus::Succeeded,
-            StepStatus::Failed => wire::StepStatus::Failed,
-            StepStatus::Cancelled => wire::StepStatus::Cancelled,
-            StepStatus::Skipped => wire::StepStatus::Skipped,
+            StepRunStatus::Ready if it.is_polling() => wire::StepStatus::Running,
+            StepRunStatus::Ready => wire::StepStatus::Ready,
+            StepRunStatus::Running => wire::StepStatus::Running,
+            StepRunStatus::Waiting => wire::StepStatus::Waiting,
+            StepRunStatus::Succeeded => wire::StepStatus::Succeeded,
+            StepRunStatus::Failed => wire::StepStatus::Failed,
+            StepRunStatus::Cancelled => wire::StepStatus::Cancelled,
+            StepRunStatus::Skipped => wire::StepStatus::Skipped,
         },
         uses: own.custom.as_ref().map(|it| wire::UsedStep {
             registry: it.name.to_string(),
@@ -301,26 +301,26 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
 fn attempt(it: &AttemptReport) -> wire::Attempt {
     let end = it.attempt.end.as_ref();
     let (failure, exit_code) = match end.map(|end| &end.outcome) {
-        Some(Outcome::Failed { failure, exit_code }) => (Some(failure), *exit_code),
+        Some(AttemptOutcome::Failed { failure, exit_code }) => (Some(failure), *exit_code),
         _ => (None, None),
     };
     let (cause, mut detail) = why(failure, None);
-    if let Some(Outcome::NeverStarted { detail: text, .. }) = end.map(|end| &end.outcome) {
+    if let Some(AttemptOutcome::NeverStarted { detail: text, .. }) = end.map(|end| &end.outcome) {
         detail = Some(text.clone());
     }
-    if let Some(Outcome::Unanswered { detail: text }) = end.map(|end| &end.outcome) {
+    if let Some(AttemptOutcome::Unanswered { detail: text }) = end.map(|end| &end.outcome) {
         detail = Some(text.clone());
     }
     wire::Attempt {
         number: it.attempt.number,
         status: match end.map(|end| &end.outcome) {
             None => wire::AttemptStatus::Running,
-            Some(Outcome::Succeeded { .. }) => wire::AttemptStatus::Succeeded,
-            Some(Outcome::Failed { .. }) => wire::AttemptStatus::Failed,
-            Some(Outcome::Stopped) => wire::AttemptStatus::Cancelled,
-            Some(Outcome::Interrupted) => wire::AttemptStatus::Interrupted,
-            Some(Outcome::Lost | Outcome::Unanswered { .. }) => wire::AttemptStatus::Unknown,
-            Some(Outcome::NeverStarted { .. }) => wire::AttemptStatus::NeverStarted,
+            Some(AttemptOutcome::Succeeded { .. }) => wire::AttemptStatus::Succeeded,
+            Some(AttemptOutcome::Failed { .. }) => wire::AttemptStatus::Failed,
+            Some(AttemptOutcome::Stopped) => wire::AttemptStatus::Cancelled,
+            Some(AttemptOutcome::Interrupted) => wire::AttemptStatus::Interrupted,
+            Some(AttemptOutcome::Lost | AttemptOutcome::Unanswered { .. }) => wire::AttemptStatus::Unknown,
+            Some(AttemptOutcome::NeverStarted { .. }) => wire::AttemptStatus::NeverStarted,
         },
         calls: it.attempt.calls,
         started_at: it.attempt.granted_at.to_string(),

@@ -3,11 +3,11 @@
 use berth_api::problem::{Code, Problem};
 use berth_api::session::Claimed as Wire;
 use berth_core::access::permit;
-use berth_core::decision::Refusal;
-use berth_core::environment::claim::{self, Claim, Claimed, Opened};
+use berth_core::decision::CommandRefusal;
+use berth_core::environment::claim::{self, ClaimCommand, ClaimOutcome, OpenedSession};
 use berth_core::environment::fence::Fence;
-use berth_core::environment::force::{self, Force, Mode};
-use berth_core::environment::{Lock, Wish, eta};
+use berth_core::environment::force::{self, ForceClaimCommand, TakeoverMode};
+use berth_core::environment::{Lock, ClaimTerms, eta};
 use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
 use berth_core::name::Reason;
 use berth_store::Tx;
@@ -24,15 +24,15 @@ use crate::error::AppError;
 /// Parameters of a claim.
 #[derive(Debug, Clone)]
 pub struct ClaimAsked {
-    pub wish: Wish,
+    pub wish: ClaimTerms,
     pub wait_seconds: Option<i64>,
 }
 
 #[derive(Debug, Clone)]
 pub struct ForceAsked {
-    pub wish: Wish,
+    pub wish: ClaimTerms,
     pub why: Option<Reason>,
-    pub mode: Mode,
+    pub mode: TakeoverMode,
     pub expected: Option<Fence>,
 }
 
@@ -45,7 +45,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let (org, cmd) = (who.org(), command(who, asked));
-        let doubt = self.ambiguity(org, &place.pipeline, cmd.wish.commit.as_ref(), "/commitId").await?;
+        let doubt = self.ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, _| {
             let lock = declared(place.find_any(tx)?)?;
             doubt.map_or(Ok(()), Err)?;
@@ -64,20 +64,20 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let org = who.org();
-        let cmd = Force {
+        let cmd = ForceClaimCommand {
             by: holder(who.principal()),
             token: who.principal().token(),
-            wish: asked.wish,
+            terms: asked.wish,
             why: asked.why,
             mode: asked.mode,
             expected: asked.expected,
         };
-        let doubt = self.ambiguity(org, &place.pipeline, cmd.wish.commit.as_ref(), "/commitId").await?;
+        let doubt = self.ambiguity(org, &place.pipeline, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, _| {
             let lock = declared(place.find_any(tx)?)?;
             doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
-                change.decide(tx, &lock, |lock, moment| force::force(lock, &cmd, moment))?;
+                change.decide(tx, &lock, |lock, moment| force::force_claim(lock, &cmd, moment))?;
             ruled(tx, claimed, org, &after)
         })
         .await
@@ -94,7 +94,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let (org, cmd) = (who.org(), command(who, asked));
-        let doubt = self.ambiguity(org, &key, cmd.wish.commit.as_ref(), "/commitId").await?;
+        let doubt = self.ambiguity(org, &key, cmd.terms.commit.as_ref(), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, _| {
             let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
             doubt.map_or(Ok(()), Err)?;
@@ -109,7 +109,7 @@ impl App {
             }
             locks.sort_by_key(|lock| lock.tickets.len());
             let ids: Vec<_> = locks.iter().map(|lock| lock.environment.id).collect();
-            let eager = Claim { wait_seconds: None, ..cmd.clone() };
+            let eager = ClaimCommand { wait_seconds: None, ..cmd.clone() };
             let mut held = Vec::with_capacity(ids.len());
             for id in &ids {
                 let lock = loaded(tx, *id)?;
@@ -134,25 +134,25 @@ fn join_all(
     change: &Change,
     tx: &mut Tx<'_>,
     ids: &[EnvironmentId],
-    cmd: &Claim,
+    cmd: &ClaimCommand,
     org: OrgId,
 ) -> Result<Ruled<Wire>, AppError> {
     let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
-    let mut first: Option<(i64, Claimed, Lock)> = None;
+    let mut first: Option<(i64, ClaimOutcome, Lock)> = None;
     let mut full = None;
     for id in ids {
         let lock = loaded(tx, *id)?;
         let (after, joined) =
             change.decide(tx, &lock, |lock, moment| claim::claim_in_group(lock, cmd, group, moment))?;
         match joined {
-            Ok(Claimed::Ticket(ticket)) => {
-                let eta = eta::eta(&after, ticket.id, &lengths(tx, &after)?, tx.now());
+            Ok(ClaimOutcome::Ticket(ticket)) => {
+                let eta = eta::estimate_wait(&after, ticket.id, &lengths(tx, &after)?, tx.now());
                 let seconds = eta.and_then(|eta| eta.seconds).unwrap_or(i64::MAX);
                 if first.as_ref().is_none_or(|(best, ..)| seconds < *best) {
-                    first = Some((seconds, Claimed::Ticket(ticket), after));
+                    first = Some((seconds, ClaimOutcome::Ticket(ticket), after));
                 }
             }
-            Ok(Claimed::Session(_)) => return Err(AppError::bug("a held environment was free after all")),
+            Ok(ClaimOutcome::Session(_)) => return Err(AppError::bug("a held environment was free after all")),
             Err(refusal) => full = Some((refusal, after)),
         }
     }
@@ -168,9 +168,9 @@ fn loaded(tx: &mut Tx<'_>, id: EnvironmentId) -> Result<Lock, AppError> {
     environment::by_id(tx, id)?.ok_or_else(|| AppError::bug("an environment went away"))
 }
 
-fn command(who: &Authorized<permit::EnvironmentsClaim>, asked: ClaimAsked) -> Claim {
+fn command(who: &Authorized<permit::EnvironmentsClaim>, asked: ClaimAsked) -> ClaimCommand {
     let (by, token) = (holder(who.principal()), who.principal().token());
-    Claim { by, token, wish: asked.wish, wait_seconds: asked.wait_seconds }
+    ClaimCommand { by, token, terms: asked.wish, wait_seconds: asked.wait_seconds }
 }
 
 /// Refuses claims of an environment that was removed from the definition.
@@ -180,7 +180,7 @@ fn declared(lock: Lock) -> Result<Lock, AppError> {
 
 fn ruled(
     tx: &mut Tx<'_>,
-    claimed: Result<Claimed, Refusal>,
+    claimed: Result<ClaimOutcome, CommandRefusal>,
     org: OrgId,
     after: &Lock,
 ) -> Result<Ruled<Wire>, AppError> {
@@ -190,17 +190,17 @@ fn ruled(
     }
 }
 
-fn answered(tx: &mut Tx<'_>, claimed: Claimed, org: OrgId, after: &Lock) -> Result<Answer<Wire>, AppError> {
+fn answered(tx: &mut Tx<'_>, claimed: ClaimOutcome, org: OrgId, after: &Lock) -> Result<Answer<Wire>, AppError> {
     let base = location(org, after);
     Ok(match claimed {
-        Claimed::Session(Opened { session, deployment }) => {
+        ClaimOutcome::Session(OpenedSession { session, deployment }) => {
             let deployments = deployments::of_lock(after, session.id);
             let mut body = shown::session(&session, org, after, deployments);
             body.deployment_id = deployment.map(|id| id.to_string());
             let at = format!("{base}/sessions/{}", session.id);
             tagged(Answer::created(at, Wire::Session(Box::new(body))), after)
         }
-        Claimed::Ticket(ticket) => {
+        ClaimOutcome::Ticket(ticket) => {
             let body = shown::ticket(&ticket, after, &lengths(tx, after)?, tx.now());
             let at = format!("{base}/queue/{}", ticket.id);
             tagged_as(Answer::accepted(at, Wire::Ticket(Box::new(body))), &ticket, after)

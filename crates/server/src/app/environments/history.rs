@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::environment::{HistoryEntry, HolderShare, Insights, Spread};
 use berth_core::access::permit;
-use berth_core::environment::{EndReason, Session, Ticket, TicketCause, TicketStatus};
+use berth_core::environment::{SessionEndReason, Session, Ticket, TicketCause, TicketState};
 use berth_core::time::Timestamp;
 use berth_store::tables::session;
 use berth_store::tables::ticket::{self, INSIGHT_ROWS_MAX};
@@ -86,7 +86,7 @@ fn entry(it: &Session, now: Timestamp) -> HistoryEntry {
 fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Timestamp) -> Insights {
     let end_of = |session: &Session| session.end.as_ref().map_or(now, |end| end.at);
     let recent: Vec<_> = sessions.iter().filter(|session| end_of(session) >= from).collect();
-    let ended = |reasons: &[EndReason]| {
+    let ended = |reasons: &[SessionEndReason]| {
         let reason =
             |session: &&&Session| session.end.as_ref().is_some_and(|end| reasons.contains(&end.reason));
         recent.iter().filter(reason).count()
@@ -95,13 +95,13 @@ fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Times
     let holds = recent.iter().filter(|it| it.end.is_some());
     let lines = tickets.iter().filter(|ticket| ticket.created_at >= from);
     let waited = lines.clone().filter_map(|ticket| match &ticket.status {
-        TicketStatus::Granted { at, .. } => Some(at.seconds_since(ticket.created_at)),
+        TicketState::Granted { at, .. } => Some(at.seconds_since(ticket.created_at)),
         _ => None,
     });
     let gave_up = lines.clone().filter(|ticket| match ticket.status {
-        TicketStatus::Cancelled { cause, .. } => cause != TicketCause::GrantedElsewhere,
-        TicketStatus::Expired { .. } => true,
-        TicketStatus::Waiting | TicketStatus::Granted { .. } => false,
+        TicketState::Cancelled { cause, .. } => cause != TicketCause::GrantedElsewhere,
+        TicketState::Expired { .. } => true,
+        TicketState::Waiting | TicketState::Granted { .. } => false,
     });
     let period = now.seconds_since(from).max(1);
     Insights {
@@ -112,8 +112,8 @@ fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Times
         utilisation: ratio(held, period),
         hold_seconds: spread(holds.map(|it| end_of(it).seconds_since(it.claimed_at)).collect()),
         wait_seconds: spread(waited.collect()),
-        takeovers: ended(&[EndReason::Overridden]),
-        expired: ended(&[EndReason::Expired, EndReason::Idle]),
+        takeovers: ended(&[SessionEndReason::Overridden]),
+        expired: ended(&[SessionEndReason::Expired, SessionEndReason::Idle]),
         gave_up: gave_up.count(),
         holders: shares(&recent, &end_of),
     }

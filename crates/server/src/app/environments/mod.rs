@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use berth_api::Replay;
-use berth_core::access::Permit;
-use berth_core::decision::{Refusal, Ruling};
-use berth_core::environment::{Holder, Lock, Moment};
-use berth_core::event::ActorKind;
+use berth_core::access::ActionPermit;
+use berth_core::decision::{CommandRefusal, RefusableDecision};
+use berth_core::environment::{LockHolder, Lock, DecisionContext};
+use berth_core::event::ActorType;
 use berth_core::id::OrgId;
 use berth_core::name::EnvName;
 use berth_store::idempotency::OnceKey;
@@ -63,9 +63,9 @@ fn location(org: OrgId, lock: &Lock) -> String {
     )
 }
 
-pub(super) fn holder(who: &Principal) -> Holder {
-    let kind = if who.is_service { ActorKind::Service } else { ActorKind::User };
-    Holder { kind, id: who.user, name: who.name.to_string() }
+pub(super) fn holder(who: &Principal) -> LockHolder {
+    let kind = if who.is_service { ActorType::Service } else { ActorType::User };
+    LockHolder { kind, id: who.user, name: who.name.to_string() }
 }
 
 /// Tracks whether a transaction on an environment concerns the engine.
@@ -82,8 +82,8 @@ impl Change {
         &self,
         tx: &mut Tx<'_>,
         lock: &Lock,
-        rule: impl FnOnce(&Lock, &Moment) -> Ruling<A>,
-    ) -> Result<(Lock, Result<A, Refusal>), AppError> {
+        rule: impl FnOnce(&Lock, &DecisionContext) -> RefusableDecision<A>,
+    ) -> Result<(Lock, Result<A, CommandRefusal>), AppError> {
         let ruling = rule(lock, &tx.moment()?);
         let after = lock.after(&ruling);
         if !lock.deployments.is_empty() || !after.deployments.is_empty() {
@@ -102,7 +102,7 @@ impl App {
         work: impl FnOnce(&Change, &mut Tx<'_>, &Standing) -> Result<Ruled<T>, AppError> + Send + 'static,
     ) -> Result<Outcome<T>, AppError>
     where
-        P: Permit,
+        P: ActionPermit,
         T: Replay + Send + 'static,
     {
         let change = Change::default();
@@ -111,7 +111,7 @@ impl App {
         // After a store error the transaction may have been committed.
         let may_stand = matches!(&done, Err(AppError::Store(_)));
         if may_stand || change.has_deployment.load(Ordering::Relaxed) {
-            self.services.nudge();
+            self.services.wake_engine();
         }
         done
     }

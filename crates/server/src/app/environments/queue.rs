@@ -3,7 +3,7 @@
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
 use berth_core::environment::eta::SESSIONS_MAX;
-use berth_core::environment::{EndReason, Lock, Session, Ticket, TicketCause, TicketStatus, queue};
+use berth_core::environment::{SessionEndReason, Lock, Session, Ticket, TicketCause, TicketState, queue};
 use berth_core::id::TicketId;
 use berth_store::Read;
 use berth_store::tables::{environment, session, ticket};
@@ -56,7 +56,7 @@ impl App {
             let (lock, found) = find(tx, lock, &id)?;
             let may_force = standing.role.may(Action::EnvironmentsForceClaim);
             let (after, left) = change
-                .decide(tx, &lock, |lock, moment| queue::leave(lock, &found, &by, may_force, moment))?;
+                .decide(tx, &lock, |lock, moment| queue::leave_queue(lock, &found, &by, may_force, moment))?;
             match left {
                 Ok(left) => answer(tx, &left, &after).map(Ruled::Yes),
                 Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
@@ -89,7 +89,7 @@ pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppEr
     let environment = &lock.environment;
     let sessions = session::list_before(db, environment.id, environment.sessions, SESSIONS_MAX)?;
     let length = |session: &Session| {
-        let end = session.end.as_ref().filter(|end| end.reason != EndReason::Restored)?;
+        let end = session.end.as_ref().filter(|end| end.reason != SessionEndReason::Restored)?;
         Some(end.at.seconds_since(session.claimed_at).max(0))
     };
     Ok(sessions.iter().filter_map(length).collect())
@@ -103,9 +103,9 @@ fn find(db: &mut impl Read, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppE
     let found = ticket::by_id(db, id)?.filter(|found| found.environment == lock.environment.id);
     let found = found.ok_or_else(missing)?;
     let is_elsewhere =
-        matches!(found.status, TicketStatus::Cancelled { cause: TicketCause::GrantedElsewhere, .. });
+        matches!(found.status, TicketState::Cancelled { cause: TicketCause::GrantedElsewhere, .. });
     let Some(group) = found.group.filter(|_| is_elsewhere) else { return Ok((lock, found)) };
-    let is_granted = |ticket: &Ticket| matches!(ticket.status, TicketStatus::Granted { .. });
+    let is_granted = |ticket: &Ticket| matches!(ticket.status, TicketState::Granted { .. });
     let Some(granted) = ticket::of_group(db, group)?.into_iter().find(is_granted) else {
         return Ok((lock, found));
     };

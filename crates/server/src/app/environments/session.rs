@@ -3,11 +3,11 @@
 use berth_api::deployment::Deployment as WireDeployment;
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
-use berth_core::environment::deploy::{self, Deploy, OnConflict};
+use berth_core::environment::deploy::{self, DeployCommand, ConflictMode};
 use berth_core::environment::fence::Fence;
-use berth_core::environment::release::{self, Release};
-use berth_core::environment::{Holder, Lock, Named, Session, extend, hand_over};
-use berth_core::event::ActorKind;
+use berth_core::environment::release::{self, ReleaseCommand};
+use berth_core::environment::{LockHolder, Lock, NamedSession, Session, extend, hand_over};
+use berth_core::event::ActorType;
 use berth_core::id::{SessionId, UserId};
 use berth_core::name::{CommitId, Email, Reason};
 use berth_store::idempotency::OnceKey;
@@ -26,7 +26,7 @@ const SESSION_DEPLOYMENTS_MAX: i64 = 100;
 pub struct DeployAsked {
     pub commit: CommitId,
     pub context: Option<Reason>,
-    pub on_conflict: OnConflict,
+    pub on_conflict: ConflictMode,
     pub override_drain: Option<Reason>,
 }
 
@@ -65,9 +65,9 @@ impl App {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             doubt.map_or(Ok(()), Err)?;
-            let named = Named { session: &found, expected };
+            let named = NamedSession { session: &found, expected };
             let DeployAsked { commit, context, on_conflict, override_drain } = asked;
-            let cmd = Deploy { by, commit, context, on_conflict, override_drain };
+            let cmd = DeployCommand { by, commit, context, on_conflict, override_drain };
             let (after, deployed) =
                 change.decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {
@@ -94,7 +94,7 @@ impl App {
         self.rule_in(who, once, move |change, tx, _| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
-            let named = Named { session: &found, expected };
+            let named = NamedSession { session: &found, expected };
             let (after, extended) = change
                 .decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
             match extended {
@@ -116,8 +116,8 @@ impl App {
         self.rule_in(who, None, move |change, tx, standing| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
-            let named = Named { session: &found, expected };
-            let cmd = Release { by, may_force: standing.role.may(Action::EnvironmentsForceClaim) };
+            let named = NamedSession { session: &found, expected };
+            let cmd = ReleaseCommand { by, may_force: standing.role.may(Action::EnvironmentsForceClaim) };
             let (after, released) =
                 change.decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
             match released {
@@ -147,7 +147,7 @@ impl App {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let to = receiver(tx, &to)?;
-            let named = Named { session: &found, expected };
+            let named = NamedSession { session: &found, expected };
             let (after, opened) = change
                 .decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
             match opened {
@@ -191,7 +191,7 @@ fn answer(body: wire::Session, session: &Session, lock: &Lock) -> Answer<wire::S
     Answer { version: Some(session.fence.number()), ..tagged(Answer::ok(body), lock) }
 }
 
-fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<Holder, AppError> {
+fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<LockHolder, AppError> {
     let refused = |text: &str| AppError::invalid_member("/to", text);
     let id = match (to.parse::<UserId>(), Email::parse(to)) {
         (Ok(id), _) => Some(id),
@@ -203,6 +203,6 @@ fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<Holder, AppError> {
     if !member.role.may(Action::EnvironmentsClaim) {
         return Err(refused("may not claim environments; they need the role deployer or higher"));
     }
-    let kind = if member.is_service { ActorKind::Service } else { ActorKind::User };
-    Ok(Holder { kind, id: member.user, name: member.name.to_string() })
+    let kind = if member.is_service { ActorType::Service } else { ActorType::User };
+    Ok(LockHolder { kind, id: member.user, name: member.name.to_string() })
 }

@@ -4,14 +4,14 @@ use berth_api::deployment::Deployment as WireDeployment;
 use berth_api::environment as wire;
 use berth_api::problem::{Code, Problem};
 use berth_api::session as wire_session;
-use berth_core::decision::Refusal;
+use berth_core::decision::CommandRefusal;
 use berth_core::environment::{
-    Drain, EndReason, Holder, Lock, Locked, NotActive, Session, SessionStatus, State, Ticket, TicketStatus,
+    SessionDrain, SessionEndReason, LockHolder, Lock, LockConflict, InactiveSession, Session, SessionState, EnvironmentStatus, Ticket, TicketState,
     ends_at, eta,
 };
-use berth_core::event::ActorKind;
+use berth_core::event::ActorType;
 use berth_core::id::OrgId;
-use berth_core::pipeline::model::{Environment as Configuration, OnRelease, ReleaseRule, Scalar, Trigger};
+use berth_core::pipeline::model::{EnvironmentDefinition as Configuration, ReleaseAction, ReleaseCondition, VarValue, ClaimTrigger};
 use berth_core::time::Timestamp;
 
 use super::location;
@@ -29,11 +29,11 @@ pub(super) fn environment(lock: &Lock) -> wire::Environment {
         lock_status: lock_status(lock),
         lock: held(lock),
         state: match lock.state() {
-            State::Clean => wire::EnvironmentState::Clean,
-            State::Dirty => wire::EnvironmentState::Dirty,
-            State::Resetting => wire::EnvironmentState::Resetting,
-            State::Contested => wire::EnvironmentState::Contested,
-            State::Unknown => wire::EnvironmentState::Unknown,
+            EnvironmentStatus::Clean => wire::EnvironmentState::Clean,
+            EnvironmentStatus::Dirty => wire::EnvironmentState::Dirty,
+            EnvironmentStatus::Resetting => wire::EnvironmentState::Resetting,
+            EnvironmentStatus::Contested => wire::EnvironmentState::Contested,
+            EnvironmentStatus::Unknown => wire::EnvironmentState::Unknown,
         },
         deployed_commit_id: environment.deployed_commit.as_ref().map(ToString::to_string),
         fence: environment.fence.number(),
@@ -42,21 +42,21 @@ pub(super) fn environment(lock: &Lock) -> wire::Environment {
 }
 
 fn configuration(it: &Configuration) -> wire::Configuration {
-    let trigger = |trigger: &Trigger| match trigger {
-        Trigger::PullRequest { target_branches } => {
+    let trigger = |trigger: &ClaimTrigger| match trigger {
+        ClaimTrigger::PullRequest { target_branches } => {
             wire::Trigger { on: "pull_request".into(), target_branches: Some(target_branches.clone()) }
         }
     };
-    let rule = |rule: &ReleaseRule| match rule {
-        ReleaseRule::PrClosed => wire::ReleaseRule { on: "pr_closed".into(), after_idle_seconds: None },
-        ReleaseRule::Timeout { after_idle } => {
+    let rule = |rule: &ReleaseCondition| match rule {
+        ReleaseCondition::PrClosed => wire::ReleaseRule { on: "pr_closed".into(), after_idle_seconds: None },
+        ReleaseCondition::Timeout { after_idle } => {
             wire::ReleaseRule { on: "timeout".into(), after_idle_seconds: Some(after_idle.as_secs()) }
         }
     };
-    let scalar = |value: &Scalar| match value {
-        Scalar::Bool(it) => (*it).into(),
-        Scalar::Number(it) => it.clone().into(),
-        Scalar::Text(it) => it.clone().into(),
+    let scalar = |value: &VarValue| match value {
+        VarValue::Bool(it) => (*it).into(),
+        VarValue::Number(it) => it.clone().into(),
+        VarValue::Text(it) => it.clone().into(),
     };
     // Claim and release through the API are always possible, so definitions do not declare them.
     let (by_api, ends_by_api) = (
@@ -67,8 +67,8 @@ fn configuration(it: &Configuration) -> wire::Configuration {
         triggers: std::iter::once(by_api).chain(it.triggers.iter().map(trigger)).collect(),
         release: std::iter::once(ends_by_api).chain(it.release.iter().map(rule)).collect(),
         on_release: match it.on_release {
-            OnRelease::None => wire::OnRelease::None,
-            OnRelease::DeployTracked => wire::OnRelease::DeployTracked,
+            ReleaseAction::None => wire::OnRelease::None,
+            ReleaseAction::DeployTracked => wire::OnRelease::DeployTracked,
         },
         vars: it.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect(),
         skip: it.skip.iter().map(ToString::to_string).collect(),
@@ -95,35 +95,35 @@ fn held(lock: &Lock) -> Option<wire::Lock> {
     })
 }
 
-pub(in crate::app) fn holder(it: &Holder) -> wire::Holder {
+pub(in crate::app) fn holder(it: &LockHolder) -> wire::Holder {
     wire::Holder {
         kind: match it.kind {
-            ActorKind::Service => wire::HolderKind::Service,
-            ActorKind::User | ActorKind::System => wire::HolderKind::User,
+            ActorType::Service => wire::HolderKind::Service,
+            ActorType::User | ActorType::System => wire::HolderKind::User,
         },
         id: it.id.to_string(),
         name: it.name.clone(),
     }
 }
 
-pub(super) fn status(it: SessionStatus) -> wire_session::SessionStatus {
+pub(super) fn status(it: SessionState) -> wire_session::SessionStatus {
     match it {
-        SessionStatus::Active => wire_session::SessionStatus::Active,
-        SessionStatus::Released => wire_session::SessionStatus::Released,
-        SessionStatus::Overridden => wire_session::SessionStatus::Overridden,
-        SessionStatus::Expired => wire_session::SessionStatus::Expired,
+        SessionState::Active => wire_session::SessionStatus::Active,
+        SessionState::Released => wire_session::SessionStatus::Released,
+        SessionState::Overridden => wire_session::SessionStatus::Overridden,
+        SessionState::Expired => wire_session::SessionStatus::Expired,
     }
 }
 
-pub(super) fn end_reason(it: EndReason) -> wire_session::EndReason {
+pub(super) fn end_reason(it: SessionEndReason) -> wire_session::EndReason {
     match it {
-        EndReason::Released => wire_session::EndReason::Released,
-        EndReason::HandedOver => wire_session::EndReason::HandedOver,
-        EndReason::EnvironmentDeleted => wire_session::EndReason::EnvironmentDeleted,
-        EndReason::Overridden => wire_session::EndReason::Overridden,
-        EndReason::Expired => wire_session::EndReason::Expired,
-        EndReason::Idle => wire_session::EndReason::Idle,
-        EndReason::Restored => wire_session::EndReason::Restored,
+        SessionEndReason::Released => wire_session::EndReason::Released,
+        SessionEndReason::HandedOver => wire_session::EndReason::HandedOver,
+        SessionEndReason::EnvironmentDeleted => wire_session::EndReason::EnvironmentDeleted,
+        SessionEndReason::Overridden => wire_session::EndReason::Overridden,
+        SessionEndReason::Expired => wire_session::EndReason::Expired,
+        SessionEndReason::Idle => wire_session::EndReason::Idle,
+        SessionEndReason::Restored => wire_session::EndReason::Restored,
     }
 }
 
@@ -135,7 +135,7 @@ pub(super) fn session(
     deployments: Vec<WireDeployment>,
 ) -> wire_session::Session {
     let is_active = lock.session.as_ref().is_some_and(|active| active.id == it.id);
-    let override_end = it.end.as_ref().filter(|end| end.reason == EndReason::Overridden);
+    let override_end = it.end.as_ref().filter(|end| end.reason == SessionEndReason::Overridden);
     // An ended session keeps the expiry it had.
     let expires_at = if is_active { ends_at(lock).map(|(at, _)| at) } else { it.expires_at };
     let takeover = lock.pending_takeover().filter(|_| is_active);
@@ -179,8 +179,8 @@ pub(super) fn session(
 }
 
 /// Lists the deployments of the drain that have not stopped yet.
-fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
-    let runs = |id: &&berth_core::id::DeploymentId| lock.left_over().any(|deployment| deployment.id == **id);
+fn drain(it: &SessionDrain, lock: &Lock) -> wire_session::Drain {
+    let runs = |id: &&berth_core::id::DeploymentId| lock.leftover_deployments().any(|deployment| deployment.id == **id);
     wire_session::Drain {
         pending: it.pending.iter().filter(runs).map(ToString::to_string).collect(),
         deadline: it.deadline.to_string(),
@@ -191,18 +191,18 @@ fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
 /// `lengths`: durations of ended sessions in seconds, for the estimate.
 pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) -> wire_session::Ticket {
     let (status, ended_at, cause, session, deployment) = match &it.status {
-        TicketStatus::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
-        TicketStatus::Granted { at, session, deployment } => {
+        TicketState::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
+        TicketState::Granted { at, session, deployment } => {
             (wire_session::TicketStatus::Granted, Some(at), None, Some(session), deployment.as_ref())
         }
-        TicketStatus::Cancelled { at, cause } => {
+        TicketState::Cancelled { at, cause } => {
             (wire_session::TicketStatus::Cancelled, Some(at), Some(cause.as_str()), None, None)
         }
-        TicketStatus::Expired { at } => (wire_session::TicketStatus::Expired, Some(at), None, None, None),
+        TicketState::Expired { at } => (wire_session::TicketStatus::Expired, Some(at), None, None, None),
     };
     let position = lock.position(it.id);
     let takeover_at = it.takeover.as_ref().and_then(|takeover| takeover.at);
-    let eta = eta::eta(lock, it.id, lengths, now);
+    let eta = eta::estimate_wait(lock, it.id, lengths, now);
     wire_session::Ticket {
         ticket_id: it.id.to_string(),
         id: it.id.to_string(),
@@ -211,14 +211,14 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) 
         position,
         eta_seconds: eta.and_then(|eta| eta.seconds),
         eta_basis: eta.map(|eta| match eta.basis {
-            eta::Basis::Expiry => wire_session::EtaBasis::Expiry,
-            eta::Basis::History => wire_session::EtaBasis::History,
-            eta::Basis::Unknown => wire_session::EtaBasis::Unknown,
+            eta::EstimateBasis::Expiry => wire_session::EtaBasis::Expiry,
+            eta::EstimateBasis::History => wire_session::EtaBasis::History,
+            eta::EstimateBasis::Unknown => wire_session::EtaBasis::Unknown,
         }),
         group_id: it.group.map(|id| id.to_string()),
         holder: holder(&it.holder),
-        commit_id: it.wish.commit.as_ref().map(ToString::to_string),
-        context: it.wish.context.as_ref().map(ToString::to_string),
+        commit_id: it.terms.commit.as_ref().map(ToString::to_string),
+        context: it.terms.context.as_ref().map(ToString::to_string),
         created_at: it.created_at.to_string(),
         expires_at: it.expires_at.to_string(),
         ended_at: ended_at.map(ToString::to_string),
@@ -230,15 +230,15 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) 
 }
 
 /// Adds details to a refusal: the holder, since when and until when, the reason, and links to the next actions.
-pub(in crate::app) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
+pub(in crate::app) fn refused(refusal: CommandRefusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
     match refusal {
-        Refusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),
-        Refusal::SessionNotActive(not_active) => session_not_active(&not_active).into(),
-        Refusal::NotSessionHolder(by) => {
+        CommandRefusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),
+        CommandRefusal::SessionNotActive(not_active) => session_not_active(&not_active).into(),
+        CommandRefusal::NotSessionHolder(by) => {
             let text = format!("the session is held by {}; only they may do this", by.name);
             Problem::new(Code::NotSessionHolder, text).with("holder", json(&holder(&by))).into()
         }
-        Refusal::FenceMoved { current } => {
+        CommandRefusal::FenceMoved { current } => {
             let text = refusal.to_string();
             let current = current.map(berth_core::environment::fence::Fence::number);
             Problem::new(Code::PreconditionFailed, text).with("currentFence", current).into()
@@ -247,7 +247,7 @@ pub(in crate::app) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Ti
     }
 }
 
-fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) -> Problem {
+fn environment_locked(locked: &LockConflict, org: OrgId, lock: &Lock, now: Timestamp) -> Problem {
     let session = &locked.session;
     let name = &lock.environment.name;
     let until = ends_at(lock).map(|(at, _)| at);
@@ -286,10 +286,10 @@ fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) 
     }
 }
 
-pub(in crate::app) fn session_not_active(it: &NotActive) -> Problem {
+pub(in crate::app) fn session_not_active(it: &InactiveSession) -> Problem {
     let session = &it.session;
     let end = session.end.as_ref();
-    let by = end.filter(|end| end.reason == EndReason::Overridden);
+    let by = end.filter(|end| end.reason == SessionEndReason::Overridden);
     let text = match (by, end) {
         (Some(end), _) => {
             let why = end.why.as_ref().map(|why| format!(": \"{why}\"")).unwrap_or_default();

@@ -10,7 +10,7 @@ use berth_api::analysis::{
 };
 use berth_api::page::List;
 use berth_core::access::permit;
-use berth_core::analysis::{Limits, Model, Provider};
+use berth_core::analysis::{ModelLimits, AnalysisModel, ModelProvider};
 use berth_core::id::AnalysisId;
 use berth_core::pipeline::grammar::SecretName;
 
@@ -85,8 +85,8 @@ pub(crate) async fn put_analysis_settings(
     let secret = check.optional("/apiKeySecret", body.api_key_secret.as_deref(), SecretName::parse);
     let provider = match body.provider {
         AnalysisProvider::None => None,
-        AnalysisProvider::Anthropic => Some(Provider::Anthropic),
-        AnalysisProvider::Openai => Some(Provider::Openai),
+        AnalysisProvider::Anthropic => Some(ModelProvider::Anthropic),
+        AnalysisProvider::Openai => Some(ModelProvider::Openai),
     };
     // Validate all members even without a provider, where they have no effect: an invalid one is likely a mistake.
     let base_url = check.optional("/baseUrl", body.base_url.as_deref(), base_url);
@@ -96,8 +96,8 @@ pub(crate) async fn put_analysis_settings(
         check.required::<(), _>("/model", Err(NO_MODEL));
     }
     let model =
-        provider.zip(name).map(|(provider, name)| Model { provider, base_url, name, api_key: secret });
-    let usual = Limits::default();
+        provider.zip(name).map(|(provider, name)| AnalysisModel { provider, base_url, name, api_key: secret });
+    let usual = ModelLimits::default();
     let mut limit = |pointer: &str, sent: Option<i64>, usual: i64, (least, most): (i64, i64)| {
         let number = sent.unwrap_or(usual);
         let fits = (least..=most).contains(&number).then_some(number);
@@ -105,20 +105,20 @@ pub(crate) async fn put_analysis_settings(
             .required(pointer, fits.ok_or_else(|| format!("must be from {least} to {most}")))
             .unwrap_or(usual)
     };
-    let limits = Limits {
+    let limits = ModelLimits {
         output_tokens_max: limit(
             "/outputTokensMax",
             body.output_tokens_max,
             usual.output_tokens_max,
-            Limits::OUTPUT_TOKENS,
+            ModelLimits::OUTPUT_TOKENS,
         ),
         monthly_tokens_max: limit(
             "/monthlyTokensMax",
             body.monthly_tokens_max,
             usual.monthly_tokens_max,
-            Limits::MONTHLY_TOKENS,
+            ModelLimits::MONTHLY_TOKENS,
         ),
-        timeout_s: limit("/timeoutSeconds", body.timeout_seconds, usual.timeout_s, Limits::TIMEOUT_S),
+        timeout_s: limit("/timeoutSeconds", body.timeout_seconds, usual.timeout_s, ModelLimits::TIMEOUT_S),
     };
     check.done(Some(()))?;
     let new = NewSettings { model, limits, permits_definition: body.permit_definition.unwrap_or(false) };

@@ -8,7 +8,7 @@ use berth_api::approval::{Approval, ApprovalStatusFilter, Approve};
 use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
-use berth_core::approval::Choice;
+use berth_core::approval::ApprovalChoice;
 use berth_core::id::{ApprovalId, DeploymentId};
 use berth_core::name::Reason;
 
@@ -61,7 +61,7 @@ pub(crate) async fn approve(
 ) -> Result<Outcome<Approval>, AppError> {
     let mut check = Check::default();
     let comment = check.optional("/comment", posted.body.comment.as_deref(), Reason::parse);
-    app.answer_approval(&who, id, Choice::Approve, check.done(Some(comment))?, posted.once).await
+    app.answer_approval(&who, id, ApprovalChoice::Approve, check.done(Some(comment))?, posted.once).await
 }
 
 /// Reject a pending approval. One rejection is final; the step or stage that waits for it fails.
@@ -75,5 +75,5 @@ pub(crate) async fn reject(
 ) -> Result<Outcome<Approval>, AppError> {
     let mut check = Check::default();
     let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
-    app.answer_approval(&who, id, Choice::Reject, check.done(Some(reason))?, posted.once).await
+    app.answer_approval(&who, id, ApprovalChoice::Reject, check.done(Some(reason))?, posted.once).await
 }

@@ -11,7 +11,7 @@ use berth_api::auth::{
 };
 use berth_api::problem::Code;
 use berth_core::name::Email;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use berth_store::tables::sign_in::SIGN_IN_AGE_S_MAX;
 use http::header::{HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 
@@ -34,7 +34,7 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     let Origin { request_id, address } = guard::origin(request.extensions())?.clone();
     let known_browser = guard::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
     let Sent(Login { email, password }) = Sent::from_request(request, &app).await?;
-    let password = Redacted::new(password);
+    let password = RedactedString::new(password);
     let email =
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
     let signed_in = app.log_in(LoginAttempt { email, password, address, known_browser, request_id }).await?;
@@ -71,7 +71,7 @@ pub(crate) async fn change_password(
     posted: Posted<PasswordChange>,
 ) -> Result<Outcome<Me>, AppError> {
     let body = posted.body;
-    let (current, new) = (Redacted::new(body.current_password), Redacted::new(body.new_password));
+    let (current, new) = (RedactedString::new(body.current_password), RedactedString::new(body.new_password));
     app.change_password(&who, current, new, body.revoke_tokens, posted.once).await
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn confirm_password(
     Caller(who): Caller,
     Sent(body): Sent<PasswordConfirmation>,
 ) -> Result<Answer<Me>, AppError> {
-    app.confirm_password(&who, Redacted::new(body.password)).await.map(Answer::ok)
+    app.confirm_password(&who, RedactedString::new(body.password)).await.map(Answer::ok)
 }
 
 /// Set a new password with the token from a reset link. Logs the account out everywhere.
@@ -97,7 +97,7 @@ pub(crate) async fn reset_password(
     guard::check_stranger(&app, &request)?;
     let Origin { request_id, .. } = guard::origin(request.extensions())?.clone();
     let Sent(body) = Sent::<PasswordReset>::from_request(request, &app).await?;
-    let (link, new) = (Redacted::new(body.token), Redacted::new(body.new_password));
+    let (link, new) = (RedactedString::new(body.token), RedactedString::new(body.new_password));
     app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(Answer::ok)
 }
 

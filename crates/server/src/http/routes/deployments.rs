@@ -9,8 +9,8 @@ use berth_api::deployment::{Deployment, DeploymentStatus, New, Resolve, Retry, R
 use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
-use berth_core::deployment::run::Resolution;
-use berth_core::deployment::run::retry::From;
+use berth_core::deployment::run::OutcomeResolution;
+use berth_core::deployment::run::retry::RetryStart;
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::name::{CommitId, EnvName, Reason};
 use berth_engine::git::is_abbreviation;
@@ -100,8 +100,8 @@ pub(crate) async fn retry_stage(
     posted: Posted<Retry>,
 ) -> Result<Outcome<Deployment>, AppError> {
     let from = match posted.body.from.as_deref() {
-        None | Some("failed") => From::Failed,
-        Some("start") => From::Start,
+        None | Some("failed") => RetryStart::Failed,
+        Some("start") => RetryStart::Start,
         Some(_) => return Err(AppError::invalid_member("/from", "must be `failed` or `start`")),
     };
     app.retry_stage(&who, id, stage, from, posted.once).await
@@ -137,9 +137,9 @@ pub(crate) async fn resolve_step(
     posted: Posted<Resolve>,
 ) -> Result<Outcome<Deployment>, AppError> {
     let resolution = match posted.body.outcome.as_str() {
-        "ran" => Resolution::Ran,
-        "retry" => Resolution::Retry,
-        "fail" => Resolution::Fail,
+        "ran" => OutcomeResolution::Ran,
+        "retry" => OutcomeResolution::Retry,
+        "fail" => OutcomeResolution::Fail,
         _ => return Err(AppError::invalid_member("/outcome", "must be `ran`, `retry` or `fail`")),
     };
     app.resolve_step(&who, id, step, resolution, posted.once).await

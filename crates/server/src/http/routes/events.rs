@@ -12,7 +12,7 @@ use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{is_known, known};
+use berth_core::webhook::{is_event_kind, all_event_kinds};
 use berth_core::wording::nearest;
 use berth_store::audit::Head;
 use futures_util::StreamExt as _;
@@ -148,8 +148,8 @@ pub(crate) async fn view_event(
 /// A known event kind.
 fn kind(params: &Params) -> Result<Option<String>, AppError> {
     let kind = params.text("kind")?;
-    let Some(unknown) = kind.as_deref().filter(|kind| !is_known(kind)) else { return Ok(kind) };
-    let near = nearest(unknown, &known().collect::<Vec<_>>());
+    let Some(unknown) = kind.as_deref().filter(|kind| !is_event_kind(kind)) else { return Ok(kind) };
+    let near = nearest(unknown, &all_event_kinds().collect::<Vec<_>>());
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     Err(AppError::invalid_parameter("kind", format!("must be a kind of event{hint}")))
 }

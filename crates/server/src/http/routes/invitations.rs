@@ -14,7 +14,7 @@ use berth_api::page::List;
 use berth_core::access::{Role, permit};
 use berth_core::id::InvitationId;
 use berth_core::name::{DisplayName, Email};
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 use http::HeaderMap;
 use http::header::HOST;
 use http::uri::Authority;
@@ -91,7 +91,7 @@ pub(crate) async fn view_offer(
 ) -> Result<Answer<InvitationOffer>, AppError> {
     guard::check_stranger(&app, &request)?;
     let Sent(InvitationToken { token }) = Sent::from_request(request, &app).await?;
-    app.view_offer(&Redacted::new(token)).await.map(Answer::ok)
+    app.view_offer(&RedactedString::new(token)).await.map(Answer::ok)
 }
 
 /// Accept an invitation and create an account. Returns the current user and sets a session cookie, like logging in.
@@ -106,7 +106,7 @@ pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Re
     let mut check = Check::default();
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
     let name = check.done(Some(name))?;
-    let (link, password) = (Redacted::new(body.token), Redacted::new(body.password));
+    let (link, password) = (RedactedString::new(body.token), RedactedString::new(body.password));
     let signed_in = app.sign_up(SignUp { link, name, password, request_id }).await?;
     Ok(respond_signed_in(signed_in, cookie))
 }
@@ -119,7 +119,7 @@ pub(crate) async fn join_organization(
     Caller(who): Caller,
     Sent(body): Sent<InvitationToken>,
 ) -> Result<Answer<Organization>, AppError> {
-    app.join_organization(&who, &Redacted::new(body.token)).await
+    app.join_organization(&who, &RedactedString::new(body.token)).await
 }
 
 /// The base URL of the dashboard: the configured one, or the host that this request was sent to.

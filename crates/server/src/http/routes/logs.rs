@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::log::{Log, LogStreamName};
 use berth_core::access::permit;
-use berth_engine::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, Query};
+use berth_engine::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, LogQuery};
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
@@ -102,7 +102,7 @@ fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
         return Err(AppError::invalid_parameter("toLine", "must not be before fromLine"));
     }
     if let Some(text) = text {
-        let query = Query::new(&text).ok_or_else(|| AppError::invalid_parameter("q", "is too long"))?;
+        let query = LogQuery::new(&text).ok_or_else(|| AppError::invalid_parameter("q", "is too long"))?;
         let from = offset.map_or(SearchFrom::Line(from.unwrap_or(1)), SearchFrom::Offset);
         return Ok(LogPart::Search { query, from, limit: usize::try_from(limit).unwrap_or(0) });
     }

@@ -14,7 +14,7 @@ use berth_api::remote::{
     Register, Registered, Welcome,
 };
 use berth_api::runner::{Report, Reported};
-use berth_engine::artifacts::Artifacts;
+use berth_engine::artifacts::ArtifactStore;
 use http::header;
 
 use crate::app::{Answer, App};
@@ -193,10 +193,10 @@ fn sent(mut file: File) -> Result<Response, AppError> {
 }
 
 /// Writes a request body to an unnamed temporary file.
-async fn received(artifacts: &Artifacts, mut body: Body) -> Result<File, AppError> {
+async fn received(artifacts: &ArtifactStore, mut body: Body) -> Result<File, AppError> {
     use std::io::Seek as _;
     let failed = |error: String| AppError::bug(format!("an artifact cannot be received: {error}"));
-    let mut file = artifacts.incoming().map_err(|error| failed(error.to_string()))?;
+    let mut file = artifacts.upload_file().map_err(|error| failed(error.to_string()))?;
     let mut length = 0;
     while let Some(piece) = next_frame(&mut body).await? {
         length += piece.len() as u64;

@@ -11,7 +11,7 @@ use berth_core::id::SecretId;
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::check_value;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 
 use crate::app::{Answer, App, NewScope, NewSecret, Outcome, SecretChange};
 use crate::error::AppError;
@@ -111,8 +111,8 @@ fn secret_change(sent: Option<String>, description: Option<&str>) -> Result<Secr
     Ok(SecretChange { value: check.done(value)?, description })
 }
 
-fn value(check: &mut Check, sent: String) -> Option<Redacted> {
-    let value = Redacted::new(sent);
+fn value(check: &mut Check, sent: String) -> Option<RedactedString> {
+    let value = RedactedString::new(sent);
     let checked = check_value(value.reveal()).map(|()| value.clone());
     check.required("/value", checked)
 }

@@ -9,11 +9,11 @@ use berth_api::session::{
     AnySessionNew, Claimed, DeployNew, Extend, ForceClaim, ForceMode, HandOver, OnConflict, Session,
     SessionNew, SessionStatus, Ticket,
 };
-use berth_core::access::{Permit, permit};
-use berth_core::environment::Wish;
+use berth_core::access::{ActionPermit, permit};
+use berth_core::environment::ClaimTerms;
 use berth_core::environment::deploy;
 use berth_core::environment::fence::Fence;
-use berth_core::environment::force::Mode;
+use berth_core::environment::force::TakeoverMode;
 use berth_core::environment::limits::{
     GRACE_S_DEFAULT, GRACE_S_MAX, GRACE_S_MIN, TTL_S_MAX, TTL_S_MIN, WAIT_S_DEFAULT, WAIT_S_MAX, WAIT_S_MIN,
 };
@@ -104,9 +104,9 @@ pub(crate) async fn force_claim(
     let why = check.optional("/reason", body.reason.as_deref(), Reason::parse);
     let grace = ranged(&mut check, "/graceSeconds", body.grace_seconds, GRACE_S_MIN, GRACE_S_MAX);
     let mode = match body.mode {
-        Some(ForceMode::Grace) => Mode::Grace { seconds: grace.unwrap_or(GRACE_S_DEFAULT) },
-        Some(ForceMode::AfterCurrentDeployment) => Mode::AfterCurrentDeployment,
-        None | Some(ForceMode::Now) => Mode::Now,
+        Some(ForceMode::Grace) => TakeoverMode::Grace { seconds: grace.unwrap_or(GRACE_S_DEFAULT) },
+        Some(ForceMode::AfterCurrentDeployment) => TakeoverMode::AfterCurrentDeployment,
+        None | Some(ForceMode::Now) => TakeoverMode::Now,
     };
     if grace.is_some() && body.mode != Some(ForceMode::Grace) {
         check.required::<(), _>("/graceSeconds", Err("requires \"mode\": \"grace\""));
@@ -167,9 +167,9 @@ pub(crate) async fn deploy_commit(
     let overrides = body.override_drain.as_ref().map(|given| given.reason.as_str());
     let override_drain = overrides.and_then(|text| check.required("/overrideDrain/reason", said(text)));
     let on_conflict = match body.on_conflict {
-        None | Some(OnConflict::Queue) => deploy::OnConflict::Queue,
-        Some(OnConflict::Supersede) => deploy::OnConflict::Supersede,
-        Some(OnConflict::Reject) => deploy::OnConflict::Reject,
+        None | Some(OnConflict::Queue) => deploy::ConflictMode::Queue,
+        Some(OnConflict::Supersede) => deploy::ConflictMode::Supersede,
+        Some(OnConflict::Reject) => deploy::ConflictMode::Reject,
     };
     let commit = check.done(commit)?;
     let asked = DeployAsked { commit, context, on_conflict, override_drain };
@@ -245,7 +245,7 @@ pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -
 
 /// With `wait`, delays the response to a claim until its deployment has ended. The claim has already succeeded, so
 /// errors while waiting do not fail the request.
-async fn deployed<P: Permit>(
+async fn deployed<P: ActionPermit>(
     app: &App,
     who: &Authorized<P>,
     mut waiting: Waiting,
@@ -277,8 +277,8 @@ fn wish(
     context: Option<&str>,
     ttl_seconds: Option<i64>,
     deploy: Option<bool>,
-) -> Wish {
-    Wish {
+) -> ClaimTerms {
+    ClaimTerms {
         commit: check.optional("/commitId", commit, CommitId::parse),
         context: check.optional("/context", context, Reason::parse),
         ttl_seconds: ranged(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),

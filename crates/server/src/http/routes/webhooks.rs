@@ -12,7 +12,7 @@ use berth_api::webhook::{
 use berth_core::access::permit;
 use berth_core::id::WebhookId;
 use berth_core::name::Slug;
-use berth_core::webhook::{DeliveryStatus, Format, Kinds};
+use berth_core::webhook::{DeliveryState, PayloadFormat, EventKindFilter};
 
 use crate::app::{Answer, App, NewWebhook, Outcome, WebhookChange};
 use crate::error::AppError;
@@ -127,7 +127,7 @@ pub(crate) async fn list_deliveries(
     Path((_, key)): Path<(String, String)>,
     paging: Paging,
 ) -> Result<Listed<Delivery>, AppError> {
-    let words = DeliveryStatus::ALL.map(DeliveryStatus::as_str);
+    let words = DeliveryState::ALL.map(DeliveryState::as_str);
     let status = paging.params.one_of("status", &words)?;
     let page = app.list_deliveries(&who, key, status, paging.start::<i64>()?, paging.limit).await?;
     Ok(paging.list(page))
@@ -147,8 +147,8 @@ pub(crate) async fn redeliver(
     app.redeliver(&who, key, id, posted.once).await
 }
 
-fn kinds(check: &mut Check, sent: &[String]) -> Option<Kinds> {
-    match Kinds::parse(sent) {
+fn kinds(check: &mut Check, sent: &[String]) -> Option<EventKindFilter> {
+    match EventKindFilter::parse(sent) {
         Ok(kinds) => Some(kinds),
         Err(error) => {
             let pointer = error.index.map_or("/kinds".to_owned(), |index| format!("/kinds/{index}"));
@@ -157,9 +157,9 @@ fn kinds(check: &mut Check, sent: &[String]) -> Option<Kinds> {
     }
 }
 
-fn format(sent: WebhookFormat) -> Format {
+fn format(sent: WebhookFormat) -> PayloadFormat {
     match sent {
-        WebhookFormat::Standard => Format::Standard,
-        WebhookFormat::Slack => Format::Slack,
+        WebhookFormat::Standard => PayloadFormat::Standard,
+        WebhookFormat::Slack => PayloadFormat::Slack,
     }
 }

@@ -1,7 +1,7 @@
 //! Sends requests to a forge and turns errors into messages for users.
 
-use berth_engine::credential::Redacted;
-use berth_engine::egress::{Answered, Ask, Egress};
+use berth_engine::credential::RedactedString;
+use berth_engine::egress::{EgressResponse, EgressRequest, EgressClient};
 use serde_json::Value;
 
 use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest};
@@ -30,10 +30,10 @@ pub enum ForgeError {
 
 /// One repository on its forge. Calls block.
 pub struct Client {
-    pub egress: Egress,
+    pub egress: EgressClient,
     pub forge: &'static dyn Forge,
     pub at: Place,
-    pub token: Redacted,
+    pub token: RedactedString,
 }
 
 impl Client {
@@ -68,14 +68,14 @@ impl Client {
         self.forge.fate(&value).ok_or(ForgeError::Odd)
     }
 
-    fn ask(&self, url: String, body: Option<String>) -> Result<Answered, ForgeError> {
+    fn ask(&self, url: String, body: Option<String>) -> Result<EgressResponse, ForgeError> {
         let mut headers = self.forge.headers(self.token.reveal());
         headers.extend(body.is_some().then(|| ("content-type", "application/json".to_owned())));
-        let ask = Ask { url, headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
-        self.egress.ask(&ask).map_err(|failed| ForgeError::Unreachable(failed.why))
+        let ask = EgressRequest { url, headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
+        self.egress.send(&ask).map_err(|failed| ForgeError::Unreachable(failed.why))
     }
 
-    fn read(&self, answered: &Answered) -> Result<Value, ForgeError> {
+    fn read(&self, answered: &EgressResponse) -> Result<Value, ForgeError> {
         let value = serde_json::from_slice::<Value>(&answered.body);
         match answered.status {
             200..300 => value.map_err(|_| ForgeError::Odd),

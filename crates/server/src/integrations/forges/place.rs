@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use berth_core::repository::{RemoteUrl, Transport};
+use berth_core::repository::{RemoteUrl, GitTransport};
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
@@ -56,7 +56,7 @@ impl Place {
             None => *FORGES.iter().find(|forge| forge.is_at(&host))?,
         };
         let origin = match (url.transport(), url.origin()) {
-            (Transport::Https | Transport::Http, Some(origin)) => origin.to_ascii_lowercase(),
+            (GitTransport::Https | GitTransport::Http, Some(origin)) => origin.to_ascii_lowercase(),
             _ => format!("https://{host}"),
         };
         let api = said.and_then(|at| at.api.clone()).unwrap_or_else(|| forge.api(&origin));

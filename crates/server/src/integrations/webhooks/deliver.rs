@@ -1,8 +1,8 @@
 //! Sends deliveries that are due and records the outcome.
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, WebhookId};
-use berth_core::webhook::{Delivery, DeliveryStatus, FAILURES_BROKEN, Tried, Webhook, settle};
+use berth_core::webhook::{Delivery, DeliveryState, FAILURES_BROKEN, DeliveryResult, Webhook, record_attempt};
 use berth_store::tables::{delivery, webhook};
 use berth_store::{Context, Tx};
 
@@ -64,19 +64,19 @@ async fn one(notify: &Notify, org: OrgId, id: WebhookId) -> Result<(), AppError>
 
 /// Records the outcome of an attempt that was sent to `url`. Does nothing if the delivery was changed since it was
 /// read.
-fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Result<(), AppError> {
+fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &DeliveryResult) -> Result<(), AppError> {
     let (webhook, found) = (webhook::by_id(tx, sent.webhook)?, delivery::by_id(tx, sent.id)?);
     let (Some(webhook), Some(found)) = (webhook, found) else { return Ok(()) };
-    if found.status != DeliveryStatus::Pending || found.attempts != sent.attempts {
+    if found.status != DeliveryState::Pending || found.attempts != sent.attempts {
         return Ok(());
     }
     let [chance, ..] = tx.entropy()?;
     // The webhook's URL was changed: a 410 from the old receiver must not deactivate the new one.
     let is_elsewhere = webhook.url != url;
     let next = if is_elsewhere && tried.is_gone() {
-        settle(&found, &Tried { status: None, ..tried.clone() }, chance, tx.now())
+        record_attempt(&found, &DeliveryResult { status: None, ..tried.clone() }, chance, tx.now())
     } else {
-        settle(&found, tried, chance, tx.now())
+        record_attempt(&found, tried, chance, tx.now())
     };
     if !delivery::put(tx, &next, found.attempts)? {
         return Ok(());
@@ -104,9 +104,9 @@ fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Res
 
 /// Deactivates a webhook whose receiver answered 410, and records it in the audit log.
 fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
-    webhook::put(tx, &found.gone(tx.now()))?;
+    webhook::put(tx, &found.deactivate_gone(tx.now()))?;
     delivery::give_up(tx, found.id)?;
-    let subject = Subject::new("webhook", found.id, Some(found.name.as_str()));
+    let subject = EventSubject::new("webhook", found.id, Some(found.name.as_str()));
     let event = NewEvent::new(EventKind::WebhookDeactivated, subject)
         .with("reason", "the receiver responded with 410 Gone");
     Ok(tx.record(event)?)

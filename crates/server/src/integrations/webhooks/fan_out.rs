@@ -218,9 +218,9 @@ impl Pipelines {
 
 #[cfg(test)]
 mod tests {
-    use berth_core::event::{EventKind, NewEvent, Subject};
+    use berth_core::event::{EventKind, NewEvent, EventSubject};
     use berth_core::name::{DisplayName, Slug};
-    use berth_core::webhook::{Format, Kinds, State};
+    use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState};
     use berth_store::Store;
     use berth_store::tables::organization::Organization;
 
@@ -233,9 +233,9 @@ mod tests {
             id: WebhookId::from_parts(now, tx.entropy()?),
             name: Slug::parse("ops").unwrap(),
             url: "https://hooks.acme.test/".into(),
-            kinds: Kinds::parse(&["*".to_owned()]).unwrap(),
-            format: Format::Standard,
-            state: State::Active,
+            kinds: EventKindFilter::parse(&["*".to_owned()]).unwrap(),
+            format: PayloadFormat::Standard,
+            state: WebhookState::Active,
             version: 1,
             created_at: now,
             updated_at: now,
@@ -243,7 +243,7 @@ mod tests {
         webhook::put(tx, &made)?;
         webhook::begin(tx, made.id)?;
         let from = event::last(tx)?.unwrap();
-        tx.record(NewEvent::new(EventKind::WebhookCreated, Subject::new("webhook", made.id, None)))?;
+        tx.record(NewEvent::new(EventKind::WebhookCreated, EventSubject::new("webhook", made.id, None)))?;
         let event = event::after(tx, from, i64::MAX, 1)?.remove(0);
         let (to, letters) = (event.sequence, vec![(event, "{}".to_owned())]);
         let step = Step { webhook: made.id, version: 1, from, to, dropped: 0, letters };
@@ -258,7 +258,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
         let inactive = |found: &Webhook| Webhook {
-            state: State::Inactive { since: found.updated_at, why: None },
+            state: WebhookState::Inactive { since: found.updated_at, why: None },
             version: found.version + 1,
             ..found.clone()
         };
@@ -286,11 +286,11 @@ mod tests {
                     slug,
                     version: 1,
                     created_at: now,
-                    default_network: berth_core::step::Network::Host,
+                    default_network: berth_core::step::NetworkAccess::Host,
                 };
                 organization::put(tx, &org)?;
                 tx.within(id, |tx| {
-                    tx.record(NewEvent::new(EventKind::OrganizationCreated, Subject::new("org", id, None)))?;
+                    tx.record(NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("org", id, None)))?;
                     let (found, step) = looked(tx)?;
                     change(tx, &found, inactive(&found))?;
                     Ok::<_, AppError>((write(tx, step)?, delivery::pending(tx, found.id)?))

@@ -2,7 +2,7 @@
 
 use berth_core::event::{Event, summarize};
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Format, Webhook};
+use berth_core::webhook::{PayloadFormat, Webhook};
 use berth_store::tables::organization::Organization;
 use serde_json::{Value, json};
 
@@ -20,8 +20,8 @@ pub(super) struct Sender<'a> {
 /// The payload for an event; `pipeline` is the slug of the event's pipeline.
 pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeline: Option<&str>) -> String {
     let body = match webhook.format {
-        Format::Slack => slack(&summarize(event, pipeline)),
-        Format::Standard => {
+        PayloadFormat::Slack => slack(&summarize(event, pipeline)),
+        PayloadFormat::Standard => {
             let mut data = serde_json::to_value(wire::event(event, pipeline)).unwrap_or_default();
             data["organization"] = organization(sender.org);
             data["links"] = links(sender, event);
@@ -34,10 +34,10 @@ pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeli
 /// The payload of a test message.
 pub(crate) fn ping(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
     let body = match webhook.format {
-        Format::Slack => {
+        PayloadFormat::Slack => {
             slack(&format!("Test message from Berth: webhook {} of {} works", webhook.name, org.slug))
         }
-        Format::Standard => {
+        PayloadFormat::Standard => {
             let webhook = json!({"id": webhook.id.to_string(), "name": webhook.name.as_str()});
             let data = json!({"webhook": webhook, "organization": organization(org)});
             json!({"type": PING, "timestamp": now.to_string(), "data": data})

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::{OrgId, WebhookId};
-use berth_engine::admission::{Admission, Pass};
+use berth_engine::admission::{AdmissionControl, AdmissionPermit};
 use berth_engine::limits::{PINGS_AT_ONCE, SENDS_AT_ONCE};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -61,7 +61,7 @@ impl Notify {
     }
 
     /// Acquires a permit for a test message. `None` if the limit in total or of this organization is reached.
-    pub(crate) fn take_ping(&self, org: OrgId) -> Option<Pass> {
+    pub(crate) fn take_ping(&self, org: OrgId) -> Option<AdmissionPermit> {
         self.slots.take_ping(org)
     }
 }
@@ -75,13 +75,13 @@ struct SendSlots {
     positions: Arc<Cache<WebhookId, i64>>,
     /// Webhooks with an attempt in flight.
     sending: Arc<Mutex<HashSet<WebhookId>>>,
-    sends: Arc<Admission>,
-    pings: Arc<Admission>,
+    sends: Arc<AdmissionControl>,
+    pings: Arc<AdmissionControl>,
 }
 
 impl Default for SendSlots {
     fn default() -> Self {
-        let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(Admission::without_queue(it)));
+        let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(AdmissionControl::without_queue(it)));
         let positions = Arc::new(Cache::new(POSITIONS_MAX));
         Self { bell: Arc::default(), positions, sending: Arc::default(), sends, pings }
     }
@@ -104,7 +104,7 @@ impl SendSlots {
         is_new.then(|| Place { webhook, bell, sending, pass: Some(pass) })
     }
 
-    fn take_ping(&self, org: OrgId) -> Option<Pass> {
+    fn take_ping(&self, org: OrgId) -> Option<AdmissionPermit> {
         self.pings.try_enter(org)
     }
 }
@@ -114,7 +114,7 @@ struct Place {
     webhook: WebhookId,
     bell: Arc<Bell>,
     sending: Arc<Mutex<HashSet<WebhookId>>>,
-    pass: Option<Pass>,
+    pass: Option<AdmissionPermit>,
 }
 
 impl Drop for Place {

@@ -1,9 +1,9 @@
 //! Sends one signed webhook request and converts the outcome to a log entry.
 
 use berth_core::id::DeliveryId;
-use berth_core::webhook::Tried;
-use berth_engine::credential::Redacted;
-use berth_engine::egress::{Answered, Egress, Failed, Post};
+use berth_core::webhook::DeliveryResult;
+use berth_engine::credential::RedactedString;
+use berth_engine::egress::{EgressResponse, EgressClient, EgressFailure, PostRequest};
 use tokio::sync::oneshot;
 
 use crate::error::AppError;
@@ -15,7 +15,7 @@ pub(crate) struct Letter {
     pub(crate) url: String,
     pub(crate) body: String,
     /// Valid signing secrets, the current one first.
-    pub(crate) secrets: Vec<Redacted>,
+    pub(crate) secrets: Vec<RedactedString>,
     /// Time of this attempt in Unix seconds.
     pub(crate) seconds: i64,
 }
@@ -23,7 +23,7 @@ pub(crate) struct Letter {
 impl Letter {
     /// Sends the request on a thread of its own: a blocking task of the runtime would delay shutdown if the receiver
     /// hangs.
-    pub(crate) async fn send(self, egress: &Egress) -> Result<Sent, AppError> {
+    pub(crate) async fn send(self, egress: &EgressClient) -> Result<Sent, AppError> {
         let (tell, answer) = oneshot::channel();
         let egress = egress.clone();
         let started = std::thread::Builder::new().name("webhook".into()).spawn(move || {
@@ -34,10 +34,10 @@ impl Letter {
         answer.await.map(Sent).map_err(|_| AppError::bug("sending to a webhook broke"))
     }
 
-    fn post(&self) -> Post {
+    fn post(&self) -> PostRequest {
         let id = self.id.to_string();
         let signature = super::sign::signatures(&self.secrets, &id, self.seconds, &self.body);
-        Post {
+        PostRequest {
             url: self.url.clone(),
             headers: vec![
                 ("content-type", "application/json".to_owned()),
@@ -51,19 +51,19 @@ impl Letter {
 }
 
 /// The outcome of an attempt.
-pub(crate) struct Sent(Result<Answered, Failed>);
+pub(crate) struct Sent(Result<EgressResponse, EgressFailure>);
 
 impl Sent {
-    pub(crate) fn tried(&self) -> Tried {
+    pub(crate) fn tried(&self) -> DeliveryResult {
         let millis = |took: std::time::Duration| i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
         match &self.0 {
-            Err(failed) => Tried {
+            Err(failed) => DeliveryResult {
                 status: None,
                 error: Some(failed.why.clone()),
                 duration_ms: millis(failed.took),
                 retry_after_s: None,
             },
-            Ok(answered) => Tried {
+            Ok(answered) => DeliveryResult {
                 status: Some(answered.status),
                 error: complaint(answered.status),
                 duration_ms: millis(answered.took),

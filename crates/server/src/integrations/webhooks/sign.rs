@@ -3,7 +3,7 @@
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use berth_engine::credential::Redacted;
+use berth_engine::credential::RedactedString;
 
 use crate::error::AppError;
 
@@ -11,14 +11,14 @@ const PREFIX: &str = "whsec_";
 const SECRET_BYTES: usize = 32;
 
 /// Generates a signing secret in the format that receivers configure.
-pub(crate) fn new_secret() -> Result<Redacted, AppError> {
+pub(crate) fn new_secret() -> Result<RedactedString, AppError> {
     let mut bytes = [0u8; SECRET_BYTES];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| AppError::bug("the system gave no random bytes"))?;
-    Ok(Redacted::new(format!("{PREFIX}{}", STANDARD.encode(bytes))))
+    Ok(RedactedString::new(format!("{PREFIX}{}", STANDARD.encode(bytes))))
 }
 
 /// The value of `webhook-signature`. Malformed secrets are skipped.
-pub(super) fn signatures(secrets: &[Redacted], id: &str, seconds: i64, body: &str) -> String {
+pub(super) fn signatures(secrets: &[RedactedString], id: &str, seconds: i64, body: &str) -> String {
     let signed = format!("{id}.{seconds}.{body}");
     let keys = secrets.iter().filter_map(|secret| {
         let encoded = secret.reveal().strip_prefix(PREFIX)?;
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn a_signature_is_the_one_of_the_specification() {
         // Example from https://github.com/standard-webhooks/standard-webhooks.
-        let secret = Redacted::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into());
+        let secret = RedactedString::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into());
         let made =
             signatures(&[secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, "{\"test\": 2432232314}");
         assert_eq!(made, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn every_good_secret_signs() {
-        let secrets = [new_secret().unwrap(), new_secret().unwrap(), Redacted::new("not one".into())];
+        let secrets = [new_secret().unwrap(), new_secret().unwrap(), RedactedString::new("not one".into())];
         assert_eq!(signatures(&secrets, "dlv_1", 1, "{}").split(' ').count(), 2);
         assert_ne!(secrets[0].reveal(), secrets[1].reveal());
     }

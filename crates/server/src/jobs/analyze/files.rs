@@ -3,19 +3,19 @@
 use std::cell::Cell;
 
 use berth_analysis::diff::{CommitTree, FILE_BYTES_MAX, FileContent, TreeEntry};
-use berth_engine::git::{self, Kind, Mirror, Sha};
+use berth_engine::git::{self, EntryKind, GitMirror, CommitHash};
 
 use crate::limits::FIX_LOOKUPS_MAX;
 
 /// Every lookup runs git, so the number of lookups is limited.
 pub(super) struct CommitFiles {
-    mirror: Mirror,
-    commit: Sha,
+    mirror: GitMirror,
+    commit: CommitHash,
     left: Cell<usize>,
 }
 
 impl CommitFiles {
-    pub(super) fn new(mirror: Mirror, commit: Sha) -> Self {
+    pub(super) fn new(mirror: GitMirror, commit: CommitHash) -> Self {
         Self { mirror, commit, left: Cell::new(FIX_LOOKUPS_MAX) }
     }
 
@@ -24,7 +24,7 @@ impl CommitFiles {
         Self::new(self.mirror.clone(), self.commit.clone())
     }
 
-    fn file(&self, found: &git::Entry, is_executable: bool) -> Option<TreeEntry> {
+    fn file(&self, found: &git::GitTreeEntry, is_executable: bool) -> Option<TreeEntry> {
         if found.bytes > FILE_BYTES_MAX as u64 {
             return None;
         }
@@ -39,11 +39,11 @@ impl CommitTree for CommitFiles {
         self.left.set(left);
         let found = self.mirror.entry(&self.commit, path).ok()??;
         match found.kind {
-            Kind::File => self.file(&found, false),
-            Kind::Executable => self.file(&found, true),
-            Kind::Symlink => Some(TreeEntry::Symlink),
-            Kind::Directory => Some(TreeEntry::Directory),
-            Kind::Submodule => Some(TreeEntry::Submodule),
+            EntryKind::File => self.file(&found, false),
+            EntryKind::Executable => self.file(&found, true),
+            EntryKind::Symlink => Some(TreeEntry::Symlink),
+            EntryKind::Directory => Some(TreeEntry::Directory),
+            EntryKind::Submodule => Some(TreeEntry::Submodule),
         }
     }
 }

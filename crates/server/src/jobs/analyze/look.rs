@@ -2,12 +2,12 @@
 
 use berth_analysis::diff::{self, DiffPermit};
 use berth_analysis::{AnalysisInput, LINES_MAX, StepEnding, fingerprint, fix};
-use berth_core::analysis::{Analysis, Answer, Settings, SuggestedFix};
-use berth_core::deployment::run::Outcome;
-use berth_core::deployment::{Cause, Failure};
+use berth_core::analysis::{Analysis, AnalysisOutput, AnalyzerSettings, SuggestedFix};
+use berth_core::deployment::run::AttemptOutcome;
+use berth_core::deployment::{FailureCode, ExecutionFailure};
 use berth_core::id::OrgId;
 use berth_core::pipeline::model::StepType;
-use berth_engine::git::Sha;
+use berth_engine::git::CommitHash;
 use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
 use berth_store::Read;
 use berth_store::tables::{analysis, analysis_settings, attempt, plan, run};
@@ -25,10 +25,10 @@ struct Known {
     step_type: String,
     /// The script of the step, from the definition.
     run: Option<String>,
-    failure: Failure,
+    failure: ExecutionFailure,
     exit_code: Option<i32>,
     last_good: Option<LogKey>,
-    settings: Settings,
+    settings: AnalyzerSettings,
 }
 
 /// The last lines of a log, and the line number of the first one.
@@ -37,30 +37,30 @@ struct Tail {
     first_line: usize,
 }
 
-pub(super) async fn look(services: &Services, org: OrgId, it: &Analysis) -> Result<Answer, AppError> {
+pub(super) async fn look(services: &Services, org: OrgId, it: &Analysis) -> Result<AnalysisOutput, AppError> {
     let Looked { ruled, facts, settings } = looked(services, org, it).await?;
     let Some(model) = &settings.model else {
         let same = same(services, org, it, &ruled.fingerprint, RULES).await?;
-        return Ok(Answer { reused_from: same.map(|found| found.id), ..ruled });
+        return Ok(AnalysisOutput { reused_from: same.map(|found| found.id), ..ruled });
     };
     let analyser = model.analyser();
     if let Some(earlier) = same(services, org, it, &ruled.fingerprint, &analyser).await?
-        && let Some(said) = earlier.answer()
+        && let Some(said) = earlier.output()
     {
         let result = Found::read(&said.result).seen_again(&facts.lines, facts.first_line).kept();
         let diff = said.fix.as_ref().map(|fix| fix.diff.clone());
         let (fix, note) = model_fix(services, org, it, &settings, &ruled, diff).await?;
-        return Ok(Answer { analyser, result, fix, note, reused_from: Some(earlier.id), ..ruled });
+        return Ok(AnalysisOutput { analyser, result, fix, note, reused_from: Some(earlier.id), ..ruled });
     }
     match model::ask(services, org, it, (model, settings.limits), &facts).await? {
         Ok(said) => {
             let (fix, note) = model_fix(services, org, it, &settings, &ruled, said.diff).await?;
             let usage = Some(said.usage);
-            Ok(Answer { analyser, result: said.found.kept(), fix, note, usage, ..ruled })
+            Ok(AnalysisOutput { analyser, result: said.found.kept(), fix, note, usage, ..ruled })
         }
         Err(why) => {
             let note = format!("{analyser} could not be used: {why}. The built-in rules were used instead.");
-            Ok(Answer { note: Some(note), ..ruled })
+            Ok(AnalysisOutput { note: Some(note), ..ruled })
         }
     }
 }
@@ -77,9 +77,9 @@ pub(crate) async fn preview(
 
 /// The result of the rules, and the facts for a model.
 struct Looked {
-    ruled: Answer,
+    ruled: AnalysisOutput,
     facts: Facts,
-    settings: Settings,
+    settings: AnalyzerSettings,
 }
 
 async fn looked(services: &Services, org: OrgId, it: &Analysis) -> Result<Looked, AppError> {
@@ -102,7 +102,7 @@ async fn looked(services: &Services, org: OrgId, it: &Analysis) -> Result<Looked
 }
 
 fn files(services: &Services, org: OrgId, it: &Analysis) -> Option<CommitFiles> {
-    let commit = it.commit.as_deref().and_then(Sha::parse)?;
+    let commit = it.commit.as_deref().and_then(CommitHash::parse)?;
     Some(CommitFiles::new(services.git.mirror(org, it.repository?), commit))
 }
 
@@ -119,7 +119,7 @@ async fn masked(
     let read = services.store.read(Some(org), move |db| {
         let masked = files
             .into_iter()
-            .map(|(path, text)| Ok((vault.masked(db, org, &path)?, vault.masked(db, org, &text)?)));
+            .map(|(path, text)| Ok((vault.mask_text(db, org, &path)?, vault.mask_text(db, org, &text)?)));
         masked.collect::<Result<Vec<_>, AppError>>()
     });
     read.await
@@ -131,8 +131,8 @@ async fn model_fix(
     services: &Services,
     org: OrgId,
     it: &Analysis,
-    settings: &Settings,
-    ruled: &Answer,
+    settings: &AnalyzerSettings,
+    ruled: &AnalysisOutput,
     diff: Option<String>,
 ) -> Result<(Option<SuggestedFix>, Option<String>), AppError> {
     let (None, Some(text)) = (&ruled.fix, diff) else { return Ok((ruled.fix.clone(), None)) };
@@ -143,7 +143,7 @@ async fn model_fix(
     };
     let (vault, sought) = (services.vault.clone(), text.clone());
     let holds_secret =
-        services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &sought)?));
+        services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.contains_secret(db, org, &sought)?));
     if holds_secret.await? {
         return left_out("it contains the value of a secret");
     }
@@ -232,9 +232,9 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
         .find(|told| told.attempt.step == it.step && told.attempt.number == it.attempt)
         .and_then(|told| told.attempt.end);
     let (failure, exit_code) = match ended.map(|end| end.outcome) {
-        Some(Outcome::Failed { failure, exit_code }) => (failure, exit_code),
+        Some(AttemptOutcome::Failed { failure, exit_code }) => (failure, exit_code),
         _ => {
-            let unknown = || Failure { cause: Cause::Lost, detail: String::new() };
+            let unknown = || ExecutionFailure { cause: FailureCode::Lost, detail: String::new() };
             (step.failure.clone().unwrap_or_else(unknown), None)
         }
     };
@@ -278,7 +278,7 @@ fn by_rules(
     input: &AnalysisInput<'_>,
     analysis: &berth_analysis::AnalysisResult,
     files: Option<&CommitFiles>,
-) -> Answer {
+) -> AnalysisOutput {
     let permit = DiffPermit { definitions: known.settings.permits_definition };
     let suggested = match (analysis, files) {
         (berth_analysis::AnalysisResult::Found(finding), Some(files)) => {
@@ -286,7 +286,7 @@ fn by_rules(
         }
         _ => None,
     };
-    Answer {
+    AnalysisOutput {
         analyser: RULES.to_owned(),
         fingerprint: fingerprint(input, analysis).to_string(),
         result: Found::of(analysis, input.lines, input.first_line).kept(),

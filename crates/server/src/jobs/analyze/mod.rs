@@ -12,7 +12,7 @@ pub(crate) use result::{Found, Lines};
 
 use std::sync::Arc;
 
-use berth_engine::admission::Admission;
+use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::ANALYSES_AT_ONCE;
 use berth_store::Context;
 use berth_store::pagination::Batch;
@@ -32,13 +32,13 @@ const INTERRUPTED_MAX: i64 = 1_000;
 pub(crate) struct Analyses {
     services: Arc<Services>,
     /// One at a time per organization, so that many failures of one do not delay the rest.
-    under_way: Admission,
+    under_way: AdmissionControl,
     asked: Notify,
 }
 
 impl Analyses {
     pub(crate) fn new(services: Arc<Services>) -> Self {
-        Self { services, under_way: Admission::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
+        Self { services, under_way: AdmissionControl::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
     }
 
     /// Wakes the job: an analysis was requested.
@@ -71,7 +71,7 @@ async fn resume(analyses: &Analyses) -> Result<(), AppError> {
         .store
         .read(None, |db| Ok::<_, AppError>(analysis::running(db, INTERRUPTED_MAX)?))
         .await?;
-    for (org, id) in found.into_iter().filter(|(org, _)| !analyses.under_way.has(org)) {
+    for (org, id) in found.into_iter().filter(|(org, _)| !analyses.under_way.has_operation(org)) {
         let done = analyses
             .services
             .store

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use berth_core::analysis::pull::{self, End};
-use berth_core::analysis::{FixPullRequest, PullRequestState};
+use berth_core::analysis::pull::{self, PullRequestEnd};
+use berth_core::analysis::{AnalysisPullRequest, PullRequestState};
 use berth_core::id::{AnalysisId, OrgId};
 use berth_core::name::CommitId;
 use berth_core::repository::Repository;
-use berth_engine::git::{GitError, Meant, Mirror, Sha};
+use berth_engine::git::{GitError, ResolvedCommit, GitMirror, CommitHash};
 use berth_engine::limits::FIXES_AT_ONCE;
 use berth_store::tables::{analysis, fix_pull_request, pipeline, repository};
 use berth_store::{Context, Read};
@@ -79,8 +79,8 @@ pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<
     let version = known.it.version;
     let (end, at) = match fate(fixes, org, known).await? {
         Ok(Fate::Open) => return Ok(()),
-        Ok(Fate::Merged(at)) => (End::Merged, at),
-        Ok(Fate::Closed(at)) => (End::Closed, at),
+        Ok(Fate::Merged(at)) => (PullRequestEnd::Merged, at),
+        Ok(Fate::Closed(at)) => (PullRequestEnd::Closed, at),
         Err(why) => {
             tracing::info!(%why, analysis = %id, "state of fix pull request unavailable");
             return Ok(());
@@ -89,7 +89,7 @@ pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<
     let written = fixes.services.store.transact(Context::system(Some(org)), move |tx| {
         let now = tx.now();
         let current = fix_pull_request::of_analysis(tx, id)?.filter(|it| it.version == version);
-        if let Some(decision) = current.and_then(|it| pull::ended(&it, end, at, now)) {
+        if let Some(decision) = current.and_then(|it| pull::mark_ended(&it, end, at, now)) {
             tx.commit(decision)?;
         }
         Ok::<_, AppError>(())
@@ -98,14 +98,14 @@ pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<
 }
 
 struct Known {
-    it: FixPullRequest,
+    it: AnalysisPullRequest,
     repository: Repository,
     base: Option<String>,
 }
 
 fn know(db: &mut impl Read, id: AnalysisId) -> Result<Option<Known>, AppError> {
     let is_there =
-        |it: &FixPullRequest| matches!(it.state, PullRequestState::Open | PullRequestState::Pushed);
+        |it: &AnalysisPullRequest| matches!(it.state, PullRequestState::Open | PullRequestState::Pushed);
     let Some(it) = fix_pull_request::of_analysis(db, id)?.filter(is_there) else { return Ok(None) };
     let Some(repository) = repository::by_id(db, it.repository)? else { return Ok(None) };
     let of = analysis::by_id(db, id)?.map(|found| pipeline::by_id(db, found.pipeline)).transpose()?.flatten();
@@ -136,15 +136,15 @@ async fn fate(fixes: &Fixes, org: OrgId, known: Known) -> Result<Result<Fate, St
 }
 
 fn by_branches(
-    mirror: &Mirror,
+    mirror: &GitMirror,
     known: &Known,
-    branches: &std::collections::BTreeMap<String, Sha>,
+    branches: &std::collections::BTreeMap<String, CommitHash>,
 ) -> Result<Fate, GitError> {
     // A recreated mirror lacks commits that are on no branch.
     let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
     let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?;
     let base = known.base.as_ref().and_then(|base| branches.get(base));
-    if let (Some(Meant::Commit(commit)), Some(base)) = (commit, base)
+    if let (Some(ResolvedCommit::Commit(commit)), Some(base)) = (commit, base)
         && mirror.is_ancestor(&commit, base)?
     {
         return Ok(Fate::Merged(None));

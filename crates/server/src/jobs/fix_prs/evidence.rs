@@ -11,7 +11,7 @@ use crate::integrations::forges::{LINES_QUOTED_MAX, Quoted};
 
 /// From the masked log; missing lines are omitted.
 pub(super) async fn quoted(fixes: &Fixes, org: OrgId, analysis: &Analysis) -> Result<Vec<Quoted>, AppError> {
-    let result = analysis.answer().map(|answer| answer.result.clone()).unwrap_or_default();
+    let result = analysis.output().map(|answer| answer.result.clone()).unwrap_or_default();
     let ranges = ranges(&result);
     let key = LogKey {
         org,

@@ -1,14 +1,14 @@
 //! Creates one fix pull request: validates the diff again, commits, pushes, and opens the pull request.
 
 use berth_analysis::diff::{self, DiffPermit};
-use berth_core::analysis::{Analysis, FixPullRequest, PullRequestState, SuggestedFix, pull};
-use berth_core::decision::Decision;
+use berth_core::analysis::{Analysis, AnalysisPullRequest, PullRequestState, SuggestedFix, pull};
+use berth_core::decision::RuleDecision;
 use berth_core::event::Actor;
 use berth_core::id::{AnalysisId, OrgId};
 use berth_core::name::Slug;
-use berth_core::repository::{Repository, Transport};
+use berth_core::repository::{Repository, GitTransport};
 use berth_engine::git::{
-    Access, CommitFiles, Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha,
+    RepositoryAccess, CommitFiles, GitCredential, FileChange, GitError, GitMirror, NewCommit, NewFile, PushResult, GitRemote, CommitHash,
 };
 use berth_store::tables::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
 use berth_store::{Context, Read};
@@ -20,10 +20,10 @@ use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
 /// Everything that is loaded before the first external request.
 struct Fix {
-    asked: FixPullRequest,
+    asked: AnalysisPullRequest,
     analysis: Analysis,
     fix: SuggestedFix,
-    commit: Sha,
+    commit: CommitHash,
     repository: Repository,
     pipeline: Slug,
     /// The base branch.
@@ -59,12 +59,12 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
         // Only if it has not changed since it was loaded.
         let current = fix_pull_request::of_analysis(tx, id)?;
         if current.as_ref().is_some_and(|current| current.version == asked.version) {
-            let decision: Decision<FixPullRequest> = match made {
+            let decision: RuleDecision<AnalysisPullRequest> = match made {
                 Ok((pushed, opened)) => {
                     let (number, url) = opened.map_or((None, None), |it| (Some(it.number), Some(it.url)));
-                    pull::opened(&asked, pushed.commit.to_string(), number, url, now)
+                    pull::mark_opened(&asked, pushed.commit.to_string(), number, url, now)
                 }
-                Err(Unmade(why)) => pull::failed(&asked, why, now),
+                Err(Unmade(why)) => pull::mark_failed(&asked, why, now),
             };
             tx.commit(decision)?;
         }
@@ -73,7 +73,7 @@ pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bo
     ended.await.map(|()| true)
 }
 
-type Known = Option<(FixPullRequest, Result<Fix, Unmade>)>;
+type Known = Option<(AnalysisPullRequest, Result<Fix, Unmade>)>;
 
 fn know(db: &mut impl Read, id: AnalysisId) -> Result<Known, AppError> {
     let Some(asked) = fix_pull_request::of_analysis(db, id)? else { return Ok(None) };
@@ -84,14 +84,14 @@ fn know(db: &mut impl Read, id: AnalysisId) -> Result<Known, AppError> {
     Ok(Some((asked, fix)))
 }
 
-fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Unmade>, AppError> {
+fn know_fix(db: &mut impl Read, asked: &AnalysisPullRequest) -> Result<Result<Fix, Unmade>, AppError> {
     let unmade = |why: &str| Ok(Err(Unmade(why.to_owned())));
     let Some(found) = analysis::by_id(db, asked.analysis)? else { return unmade("the analysis was deleted") };
     let Some(repository) = repository::by_id(db, asked.repository)? else {
         return unmade("the repository was deleted");
     };
-    let fix = found.answer().and_then(|answer| answer.fix.clone());
-    let commit = found.commit.as_deref().and_then(Sha::parse);
+    let fix = found.output().and_then(|answer| answer.fix.clone());
+    let commit = found.commit.as_deref().and_then(CommitHash::parse);
     let (Some(fix), Some(commit)) = (fix, commit) else {
         return unmade("the analysis has no fix for a commit of the repository");
     };
@@ -128,7 +128,7 @@ fn author_email(db: &mut impl Read, actor: &Actor) -> Result<String, AppError> {
 }
 
 enum Made {
-    Yes(Pushed, Option<PullRequest>),
+    Yes(PushResult, Option<PullRequest>),
     No(Unmade),
     Stopping,
 }
@@ -139,13 +139,13 @@ async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError>
         Ok(credential) => credential,
         Err(why) => return no(why),
     };
-    if credential.is_none() && fix.repository.url.transport() != Transport::Local {
+    if credential.is_none() && fix.repository.url.transport() != GitTransport::Local {
         return no("the repository has no credential; set one with push access".to_owned());
     }
     let texts = texts(fixes, org, fix).await?;
     let (vault, all) = (fixes.services.vault.clone(), texts.all(&fix.fix.diff));
     let found =
-        fixes.services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &all)?));
+        fixes.services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.contains_secret(db, org, &all)?));
     if found.await? {
         return no("the fix contains the value of a secret; nothing was pushed".to_owned());
     }
@@ -186,7 +186,7 @@ async fn texts(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Texts, AppError> 
     };
     let deployment_url = link(format!("deployments/{deployment}"));
     let analysis_url = link(format!("analyses/{id}"));
-    let answer = fix.analysis.answer();
+    let answer = fix.analysis.output();
     let root_cause = answer.and_then(|answer| answer.result.get("rootCause")?.as_str());
     let about = About {
         summary: &fix.fix.summary,
@@ -213,9 +213,9 @@ async fn push(
     fixes: &Fixes,
     org: OrgId,
     fix: &Fix,
-    credential: Option<Credential>,
+    credential: Option<GitCredential>,
     message: String,
-) -> Result<Result<Pushed, GitError>, AppError> {
+) -> Result<Result<PushResult, GitError>, AppError> {
     let mirror = fixes.services.git.mirror(org, fix.repository.id);
     let job = Job {
         access: fixes.config.git_access(),
@@ -235,10 +235,10 @@ async fn push(
 
 /// The git work, run on a blocking thread.
 struct Job {
-    access: Access,
+    access: RepositoryAccess,
     url: berth_core::repository::RemoteUrl,
-    credential: Option<Credential>,
-    commit: Sha,
+    credential: Option<GitCredential>,
+    commit: CommitHash,
     diff: String,
     permit: DiffPermit,
     message: String,
@@ -249,7 +249,7 @@ struct Job {
 }
 
 impl Job {
-    fn run(&self, mirror: &Mirror) -> Result<Pushed, GitError> {
+    fn run(&self, mirror: &GitMirror) -> Result<PushResult, GitError> {
         let changes = self.changes(mirror)?;
         let made = mirror.commit(NewCommit {
             parent: &self.commit,
@@ -258,13 +258,13 @@ impl Job {
             author_email: &self.author_email,
             at: self.at,
         })?;
-        let to = Remote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
+        let to = GitRemote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
         let kept: Vec<&str> = self.kept.iter().map(String::as_str).collect();
         mirror.push_new(&to, &made, &self.branch, &kept)
     }
 
     /// Converts the diff to file changes. Validated again, because the allowed files may have changed since.
-    fn changes(&self, mirror: &Mirror) -> Result<Vec<FileChange>, GitError> {
+    fn changes(&self, mirror: &GitMirror) -> Result<Vec<FileChange>, GitError> {
         let files = CommitFiles::new(mirror, &self.commit);
         let applied = diff::apply(&self.diff, &files, self.permit);
         files.finish()?;

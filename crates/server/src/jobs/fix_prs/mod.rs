@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
-use berth_engine::admission::Admission;
-use berth_engine::git::Credential;
+use berth_engine::admission::AdmissionControl;
+use berth_engine::git::GitCredential;
 use berth_engine::limits::FIXES_AT_ONCE;
 use berth_store::pagination::Batch;
 use berth_store::tables::fix_pull_request;
@@ -35,13 +35,13 @@ pub(crate) struct Fixes {
     services: Arc<Services>,
     config: Arc<Config>,
     /// One at a time per organization, so that a hanging forge does not delay the rest.
-    under_way: Admission,
+    under_way: AdmissionControl,
     asked: Notify,
 }
 
 impl Fixes {
     pub(crate) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
-        Self { services, config, under_way: Admission::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
+        Self { services, config, under_way: AdmissionControl::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
     }
 
     /// Wakes the job: a pull request was requested.
@@ -79,9 +79,9 @@ fn base(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
 }
 
 /// The forge client of a repository; `None` for plain git, or without a token for the API.
-fn client(fixes: &Fixes, repository: &Repository, credential: Option<&Credential>) -> Option<Client> {
+fn client(fixes: &Fixes, repository: &Repository, credential: Option<&GitCredential>) -> Option<Client> {
     let (forge, at) = Place::of(&repository.url, &fixes.config.forges)?;
-    let token = credential.and_then(Credential::token)?;
+    let token = credential.and_then(GitCredential::token)?;
     Some(Client { egress: fixes.services.egress.clone(), forge, at, token })
 }
 

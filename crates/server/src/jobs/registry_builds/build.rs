@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RegistryId};
-use berth_core::registry::{Build, BuildStatus, Registry, RegistryStatus, Seen, Version, short};
+use berth_core::registry::{RegistryBuild, BuildStatus, Registry, RegistryStatus, RegistrySyncState, RegistryVersion, short_hash};
 use berth_core::time::Timestamp;
-use berth_engine::artifacts::{ArtifactError, Artifacts, Kept};
+use berth_engine::artifacts::{ArtifactError, ArtifactStore, StoredArtifact};
 use berth_engine::events::registry_event;
-use berth_engine::git::{GitError, Mirror, Sha};
+use berth_engine::git::{GitError, GitMirror, CommitHash};
 use berth_store::tables::{registry, registry_build};
 use berth_store::{Context, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ const ERROR_CHARS_MAX: usize = 2_000;
 
 /// The commit of a ref, and the names by which definitions may refer to it.
 pub(super) struct Commit {
-    pub(super) sha: Sha,
+    pub(super) sha: CommitHash,
     pub(super) branch: Option<String>,
     pub(super) tags: Vec<String>,
 }
@@ -56,8 +56,8 @@ pub(super) async fn build(
     let Some(begun) = begin(registries, org, &before, &commit).await? else { return Ok(true) };
     tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "registry build started");
     let work = Work {
-        mirror: registries.services.git.registry(org, before.id),
-        artifacts: registries.services.artifacts.limited_to(registries.config.registry_bytes_max),
+        mirror: registries.services.git.registry_mirror(org, before.id),
+        artifacts: registries.services.artifacts.with_size_limit(registries.config.registry_bytes_max),
         time_max: registries.config.registry_build_max,
         bytes_max: registries.config.registry_bytes_max,
         log: registries.log(org, before.id, begun.number),
@@ -66,7 +66,7 @@ pub(super) async fn build(
         commit: commit.sha.clone(),
         shutdown: registries.services.shutdown.clone(),
     };
-    let alone = registries.services.check_alone().await?;
+    let alone = registries.services.check_isolation().await?;
     let done = tokio::task::spawn_blocking(move || {
         alone.map_err(BuildFailed::Machine)?;
         work.done(builder.as_ref())
@@ -87,14 +87,14 @@ async fn begin(
     org: OrgId,
     before: &Registry,
     commit: &Commit,
-) -> Result<Option<Build>, AppError> {
+) -> Result<Option<RegistryBuild>, AppError> {
     let (before, sha) = (before.clone(), commit.sha.to_string());
     registries
         .services
         .store
         .transact(Context::system(Some(org)), move |tx| {
             let Some(now) = still(tx, &before)? else { return Ok(None) };
-            let build = Build {
+            let build = RegistryBuild {
                 registry: now.id,
                 number: registry_build::next_number(tx, now.id)?,
                 status: BuildStatus::Building,
@@ -105,7 +105,7 @@ async fn begin(
             };
             registry_build::put(tx, &build)?;
             registry_build::forget(tx, now.id, build.number - BUILDS_KEPT_MAX)?;
-            let seen = Seen {
+            let seen = RegistrySyncState {
                 status: RegistryStatus::Building,
                 commit: Some(sha),
                 synced_at: Some(tx.now()),
@@ -126,14 +126,14 @@ fn forget_surplus(registries: &Registries, org: OrgId, registry: RegistryId, num
 
 /// The work of the build thread.
 struct Work {
-    mirror: Mirror,
-    artifacts: Artifacts,
+    mirror: GitMirror,
+    artifacts: ArtifactStore,
     time_max: Duration,
     bytes_max: u64,
     log: BuildLog,
     dir: std::path::PathBuf,
     org: OrgId,
-    commit: Sha,
+    commit: CommitHash,
     shutdown: CancellationToken,
 }
 
@@ -184,8 +184,8 @@ impl Work {
         };
         let built = builder.build(&asked, log)?;
         let kept =
-            self.artifacts.keep(self.org, source, "").map_err(|error| refused(error, self.bytes_max))?;
-        let Kept { digest, .. } = kept;
+            self.artifacts.store_path(self.org, source, "").map_err(|error| refused(error, self.bytes_max))?;
+        let StoredArtifact { digest, .. } = kept;
         Ok((built, digest))
     }
 }
@@ -208,7 +208,7 @@ async fn end(
     org: OrgId,
     before: Registry,
     commit: Commit,
-    begun: Build,
+    begun: RegistryBuild,
     done: Result<(Built, String), BuildFailed>,
 ) -> Result<(), AppError> {
     registries.services.store
@@ -216,11 +216,11 @@ async fn end(
             let failure = done.as_ref().err().map(Failure::of);
             let error = failure.as_ref().map(|failure| failure.why.clone());
             let status = if error.is_some() { BuildStatus::Failed } else { BuildStatus::Succeeded };
-            let build = Build { status, finished_at: Some(tx.now()), error: error.clone(), ..begun };
+            let build = RegistryBuild { status, finished_at: Some(tx.now()), error: error.clone(), ..begun };
             registry_build::put(tx, &build)?;
             let Some(now) = registry::by_id(tx, before.id)? else { return Ok(()) };
             if let Ok((built, digest)) = done {
-                let version = Version {
+                let version = RegistryVersion {
                     registry: now.id,
                     commit: commit.sha.to_string(),
                     number: build.number,
@@ -238,7 +238,7 @@ async fn end(
             tx.record(event.with("build", build.number).with_some("error", error))?;
             let seen = seen_after(&before, &now, &commit, failure, tx.now());
             registry::saw(tx, now.id, &seen)?;
-            tracing::info!(registry = %now.name, commit = short(commit.sha.as_str()), %status, "registry build finished");
+            tracing::info!(registry = %now.name, commit = short_hash(commit.sha.as_str()), %status, "registry build finished");
             Ok(())
         })
         .await
@@ -267,14 +267,14 @@ fn seen_after(
     commit: &Commit,
     failure: Option<Failure>,
     time: Timestamp,
-) -> Seen {
+) -> RegistrySyncState {
     // The ref was changed during the build: the version is valid but not current.
     if now.reference != before.reference {
-        return Seen { status: RegistryStatus::Pending, ..now.seen.clone() };
+        return RegistrySyncState { status: RegistryStatus::Pending, ..now.seen.clone() };
     }
     let sha = Some(commit.sha.to_string());
     let Some(Failure { why, is_final }) = failure else {
-        return Seen {
+        return RegistrySyncState {
             status: RegistryStatus::Ready,
             current: sha.clone(),
             commit: sha,
@@ -288,7 +288,7 @@ fn seen_after(
     let failures = if is_final { 0 } else { now.seen.failures + 1 };
     // A sync requested during the build needs another build.
     let is_asked = now.seen.due_at != before.seen.due_at;
-    Seen {
+    RegistrySyncState {
         status: RegistryStatus::Failed,
         failed_commit: sha.clone().filter(|_| is_final && !is_asked),
         commit: sha,

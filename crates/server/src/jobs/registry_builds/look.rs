@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use berth_core::event::EventKind;
 use berth_core::id::OrgId;
-use berth_core::registry::{Registry, RegistryStatus, Seen};
+use berth_core::registry::{Registry, RegistryStatus, RegistrySyncState};
 use berth_core::time::Timestamp;
 use berth_engine::events::registry_event;
-use berth_engine::git::{GitError, Heads, Meant, Mirror, Sha, several};
+use berth_engine::git::{GitError, BranchHeads, ResolvedCommit, GitMirror, CommitHash, ambiguous_message};
 use berth_store::tables::{registry, registry_build};
 use berth_store::{Context, StoreError, Tx};
 
@@ -60,16 +60,16 @@ async fn fetch(
         Ok(credential) => credential,
         Err(why) => return Ok(Err(GitError::Refused(why))),
     };
-    let (mirror, access) = (registries.services.git.registry(org, of.id), registries.config.git_access());
+    let (mirror, access) = (registries.services.git.registry_mirror(org, of.id), registries.config.git_access());
     let (url, reference) = (of.url.clone(), of.reference.clone());
     let fetched = registries.services.git.run(org, move || {
         let heads = mirror.sync(&url, credential.as_ref(), &access)?;
         let sha = match &reference {
             None => heads.head().cloned().ok_or_else(|| no_default(&heads))?,
             Some(meant) => match mirror.resolve(meant)? {
-                Meant::Commit(sha) => sha,
-                Meant::Several(commits) => return Err(GitError::Refused(several(meant, &commits))),
-                Meant::Nothing => {
+                ResolvedCommit::Commit(sha) => sha,
+                ResolvedCommit::Several(commits) => return Err(GitError::Refused(ambiguous_message(meant, &commits))),
+                ResolvedCommit::Nothing => {
                     let text = format!("the repository has no branch, tag or commit \"{meant}\"");
                     return Err(GitError::Refused(text));
                 }
@@ -80,7 +80,7 @@ async fn fetch(
     Ok(fetched.await?)
 }
 
-fn no_default(heads: &Heads) -> GitError {
+fn no_default(heads: &BranchHeads) -> GitError {
     GitError::Refused(if heads.branches.is_empty() {
         "the repository is empty".into()
     } else {
@@ -88,7 +88,7 @@ fn no_default(heads: &Heads) -> GitError {
     })
 }
 
-fn named(mirror: &Mirror, heads: &Heads, reference: Option<String>, sha: Sha) -> Result<Commit, GitError> {
+fn named(mirror: &GitMirror, heads: &BranchHeads, reference: Option<String>, sha: CommitHash) -> Result<Commit, GitError> {
     let branch = reference.or_else(|| heads.default_branch.clone());
     let branch = branch.filter(|name| heads.branches.get(name) == Some(&sha));
     Ok(Commit { tags: mirror.tags_at(&sha)?, branch, sha })
@@ -110,7 +110,7 @@ async fn settle(
             commit.note(tx, now.id)?;
             let sha = Some(commit.sha.to_string());
             let is_news = now.seen.current != sha || now.seen.status != RegistryStatus::Ready;
-            let seen = Seen {
+            let seen = RegistrySyncState {
                 status: RegistryStatus::Ready,
                 commit: sha.clone(),
                 current: sha.clone(),
@@ -142,7 +142,7 @@ async fn saw_again(
         .transact(Context::system(Some(org)), move |tx| {
             let Some(now) = still(tx, &before)? else { return Ok(()) };
             let due_at = due_at(&before, &now, 0, tx.now());
-            let seen = Seen { synced_at: Some(began), failures: 0, due_at, ..now.seen };
+            let seen = RegistrySyncState { synced_at: Some(began), failures: 0, due_at, ..now.seen };
             Ok(registry::saw(tx, now.id, &seen)?)
         })
         .await
@@ -156,7 +156,7 @@ async fn fail(registries: &Registries, org: OrgId, before: Registry, error: Stri
             let Some(now) = still(tx, &before)? else { return Ok(()) };
             let failures = now.seen.failures + 1;
             let due_at = due_at(&before, &now, failures, tx.now());
-            let seen = Seen {
+            let seen = RegistrySyncState {
                 status: RegistryStatus::Failed,
                 error: Some(error.clone()),
                 failures,
@@ -179,5 +179,5 @@ pub(super) fn still(tx: &mut Tx<'_>, before: &Registry) -> Result<Option<Registr
 
 /// A sync requested during a poll causes another poll.
 pub(super) fn due_at(before: &Registry, now: &Registry, failures: i64, time: Timestamp) -> Option<Timestamp> {
-    if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
+    if now.seen.due_at == before.seen.due_at { Some(now.next_poll_at(failures, time)) } else { now.seen.due_at }
 }

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use berth_core::id::{OrgId, RegistryId};
-use berth_core::registry::{BuildStatus, RegistryStatus, Seen};
-use berth_engine::admission::Admission;
+use berth_core::registry::{BuildStatus, RegistryStatus, RegistrySyncState};
+use berth_engine::admission::AdmissionControl;
 use berth_engine::limits::REGISTRY_BUILDS_AT_ONCE;
 use berth_store::Context;
 use berth_store::pagination::Batch;
@@ -42,7 +42,7 @@ pub(crate) struct Registries {
     /// Without a builder registries wait.
     builder: OnceLock<Arc<dyn Builder>>,
     /// One at a time per organization, so that a slow registry does not delay other organizations.
-    under_way: Admission,
+    under_way: AdmissionControl,
     asked: Notify,
 }
 
@@ -52,7 +52,7 @@ impl Registries {
             dir: registries_dir(&config.data_dir),
             work: config.build_dir().join("attempts"),
             builder: OnceLock::new(),
-            under_way: Admission::without_queue(REGISTRY_BUILDS_AT_ONCE),
+            under_way: AdmissionControl::without_queue(REGISTRY_BUILDS_AT_ONCE),
             asked: Notify::default(),
             services,
             config,
@@ -118,7 +118,7 @@ async fn resume(registries: &Registries) -> Result<(), AppError> {
         .store
         .read(None, |db| Ok::<_, AppError>(registry::interrupted(db, INTERRUPTED_MAX)?))
         .await?;
-    for (org, id) in found.into_iter().filter(|(org, _)| !registries.under_way.has(org)) {
+    for (org, id) in found.into_iter().filter(|(org, _)| !registries.under_way.has_operation(org)) {
         let done = registries.services.store.transact(Context::system(Some(org)), move |tx| {
             let now = tx.now();
             for mut build in registry_build::under_way(tx, id, INTERRUPTED_MAX)? {
@@ -127,7 +127,7 @@ async fn resume(registries: &Registries) -> Result<(), AppError> {
                 registry_build::put(tx, &build)?;
             }
             let Some(found) = registry::by_id(tx, id)? else { return Ok(()) };
-            let seen = Seen { status: RegistryStatus::Pending, due_at: Some(now), ..found.seen };
+            let seen = RegistrySyncState { status: RegistryStatus::Pending, due_at: Some(now), ..found.seen };
             Ok::<_, AppError>(registry::saw(tx, id, &seen)?)
         });
         done.await?;

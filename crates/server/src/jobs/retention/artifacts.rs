@@ -93,7 +93,7 @@ async fn clear(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError>
         let now = jobs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
         let (limit, lately) = (as_time(now.plus_seconds(-seconds)), now.plus_seconds(-GIVEN_UP_S));
         let artifacts = jobs.services.artifacts.clone();
-        let old = blocking(move || artifacts.older(org, limit, after.as_deref(), FILES_MAX)).await?;
+        let old = blocking(move || artifacts.list_older(org, limit, after.as_deref(), FILES_MAX)).await?;
         let Some(last) = old.last().cloned() else { break };
         after = Some(last);
         let unneeded = unneeded(jobs, org, old.into_iter().collect(), lately).await?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use berth_engine::logs::Replaced;
+use berth_engine::logs::ReplaceReport;
 use berth_store::Context;
 use berth_store::tables::retention;
 
@@ -54,7 +54,7 @@ async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
         let replaced =
             tokio::task::spawn_blocking(move || logs.replace_older(org, deployment, text.as_bytes(), limit));
         match replaced.await {
-            Ok(Ok(Replaced { replaced, kept: 0 })) => {
+            Ok(Ok(ReplaceReport { replaced, kept: 0 })) => {
                 tracing::debug!(%deployment, replaced, "removed old logs");
             }
             // The deployment was retried, or its files were copied recently: retention starts again from there.

@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use berth_core::deployment::Trigger;
+use berth_core::deployment::StartTrigger;
 use berth_core::event::Actor;
 use berth_core::id::{OrgId, PipelineId, RepositoryId};
 use berth_core::name::{CommitId, Slug};
-use berth_core::pipeline::origin::{self, Origin};
-use berth_core::pipeline::state::{self, Create, Pipeline};
+use berth_core::pipeline::origin::{self, DefinitionOrigin};
+use berth_core::pipeline::state::{self, CreatePipelineCommand, Pipeline};
 use berth_core::repository::SyncProblem;
 use berth_engine::declare_environments;
-use berth_engine::git::{Changes, Heads, Mirror, Sha};
+use berth_engine::git::{ChangedPaths, BranchHeads, GitMirror, CommitHash};
 use berth_engine::stage_deployments::{self, StartRequest};
 use berth_store::tables::pipeline;
 use berth_store::{Context, Tx};
@@ -102,8 +102,8 @@ fn define(tx: &mut Tx<'_>, repository: RepositoryId, found: Good) -> Result<bool
         other => {
             berth_engine::definitions::check_slug(&slug)?;
             let id = PipelineId::from_parts(now, tx.entropy()?);
-            let command = Create { id, slug, name: None, definition: defined };
-            origin::create_from(command, Origin { repository, path }, other.as_ref(), now)?
+            let command = CreatePipelineCommand { id, slug, name: None, definition: defined };
+            origin::create_from(command, DefinitionOrigin { repository, path }, other.as_ref(), now)?
         }
     };
     pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
@@ -117,7 +117,7 @@ struct Move {
     pipeline: PipelineId,
     branch: String,
     from: Option<String>,
-    to: Sha,
+    to: CommitHash,
     paths: Vec<String>,
 }
 
@@ -126,8 +126,8 @@ pub(super) async fn heads(
     syncs: &Syncs,
     org: OrgId,
     repository: RepositoryId,
-    mirror: &Mirror,
-    heads: &Heads,
+    mirror: &GitMirror,
+    heads: &BranchHeads,
     broken: &HashSet<Slug>,
 ) -> Result<bool, AppError> {
     let all = of_repository(syncs, org, repository).await?;
@@ -144,11 +144,11 @@ pub(super) async fn heads(
             syncs.services.store.transact(Context::system(Some(org)), move |tx| act(tx, moved, starts));
         done.await?;
     }
-    syncs.services.nudge();
+    syncs.services.wake_engine();
     Ok(true)
 }
 
-fn moved(pipeline: Pipeline, heads: &Heads) -> Option<Move> {
+fn moved(pipeline: Pipeline, heads: &BranchHeads) -> Option<Move> {
     let branch = pipeline.outline.tracks.or_else(|| heads.default_branch.clone())?;
     let to = heads.branches.get(&branch)?.clone();
     let is_new = pipeline.head.as_deref() != Some(to.as_str());
@@ -163,19 +163,19 @@ fn moved(pipeline: Pipeline, heads: &Heads) -> Option<Move> {
 
 /// Decides which moves affect their pipeline. Pipelines of one repository usually move together, so each commit range
 /// is compared once.
-fn judge(mirror: &Mirror, moved: Vec<Move>) -> Vec<(Move, bool)> {
-    let mut between: HashMap<(String, Sha), Changes> = HashMap::new();
+fn judge(mirror: &GitMirror, moved: Vec<Move>) -> Vec<(Move, bool)> {
+    let mut between: HashMap<(String, CommitHash), ChangedPaths> = HashMap::new();
     let judged = moved.into_iter().map(|it| {
-        let from = it.from.as_deref().and_then(Sha::parse).filter(|_| !it.paths.is_empty());
+        let from = it.from.as_deref().and_then(CommitHash::parse).filter(|_| !it.paths.is_empty());
         let starts = match (from, globs(&it.paths)) {
             (Some(from), Some(globs)) => {
                 let changes = between.entry((from.to_string(), it.to.clone())).or_insert_with(|| {
                     // If the changes are unknown, deploy: one deployment too many is better than a missed one.
-                    mirror.changed_paths(&from, &it.to, CHANGED_PATHS_MAX).unwrap_or(Changes::Anything)
+                    mirror.changed_paths(&from, &it.to, CHANGED_PATHS_MAX).unwrap_or(ChangedPaths::Anything)
                 });
                 match changes {
-                    Changes::Anything => true,
-                    Changes::Paths(paths) => paths.iter().any(|path| globs.is_match(path)),
+                    ChangedPaths::Anything => true,
+                    ChangedPaths::Paths(paths) => paths.iter().any(|path| globs.is_match(path)),
                 }
             }
             _ => true,
@@ -199,7 +199,7 @@ fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
     pipeline::move_head(tx, found.id, moved.to.as_str())?;
     if starts && !found.outline.stages.is_empty() && found.retired_at.is_none() {
         let commit = CommitId::parse(moved.to.as_str()).map_err(|error| AppError::bug(error.to_string()))?;
-        let trigger = Trigger::Push { branch: moved.branch };
+        let trigger = StartTrigger::Push { branch: moved.branch };
         let asked = StartRequest { commit, trigger, by: Actor::system(), reason: None, bypass: None };
         let started = stage_deployments::start(tx, &found, asked)?.id;
         tracing::info!(pipeline = %found.slug, commit = %moved.to, deployment = %started, "branch moved; deployment started");
@@ -216,7 +216,7 @@ mod tests {
     use berth_core::time::Timestamp;
 
     use super::*;
-    use berth_engine::git::Access;
+    use berth_engine::git::RepositoryAccess;
 
     #[test]
     fn a_head_starts_a_deployment_when_one_of_the_paths_changed_or_nobody_can_tell() {
@@ -230,17 +230,17 @@ mod tests {
             std::fs::write(dir.path().join(path), path).unwrap();
             git(&["add", "--all"]);
             git(&["commit", "--quiet", "-m", path]);
-            Sha::parse(&git(&["rev-parse", "HEAD"])).unwrap()
+            CommitHash::parse(&git(&["rev-parse", "HEAD"])).unwrap()
         };
         git(&["init", "--quiet"]);
         std::fs::create_dir(dir.path().join("shop")).unwrap();
         let commits = [commit("readme"), commit("shop/main.rs"), commit("notes")];
-        let mirror = Mirror::at(copy.path().join("rep.git"), Duration::from_secs(60));
+        let mirror = GitMirror::standalone(copy.path().join("rep.git"), Duration::from_secs(60));
         let url = RemoteUrl::parse(dir.path().to_str().unwrap()).unwrap();
-        let access = Access { is_local: true, roots: Vec::new(), hosts: Vec::new() };
+        let access = RepositoryAccess { is_local: true, roots: Vec::new(), hosts: Vec::new() };
         mirror.sync(&url, None, &access).unwrap();
 
-        let starts = |from: Option<&str>, to: &Sha, paths: &[&str]| {
+        let starts = |from: Option<&str>, to: &CommitHash, paths: &[&str]| {
             let moved = Move {
                 pipeline: PipelineId::from_parts(Timestamp::from_micros(1), [0; 10]),
                 branch: "main".into(),

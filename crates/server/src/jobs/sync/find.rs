@@ -3,10 +3,10 @@
 use berth_api::problem::Problem;
 use berth_core::name::Slug;
 use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
-use berth_core::pipeline::state::Defined;
+use berth_core::pipeline::state::CheckedDefinition;
 use berth_core::repository::SyncProblem;
-use berth_engine::definitions::checked_definition;
-use berth_engine::git::{GitError, Kind, Mirror, Sha};
+use berth_engine::definitions::check_definition;
+use berth_engine::git::{GitError, EntryKind, GitMirror, CommitHash};
 
 use crate::error::AppError;
 use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
@@ -22,7 +22,7 @@ pub(super) struct Good {
     pub(super) slug: Slug,
     pub(super) path: String,
     pub(super) source: String,
-    pub(super) defined: Defined,
+    pub(super) defined: CheckedDefinition,
 }
 
 #[derive(Default)]
@@ -35,10 +35,10 @@ pub(super) struct Definitions {
     pub(super) is_cut: bool,
 }
 
-pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definitions, GitError> {
+pub(super) fn definitions(mirror: &GitMirror, head: Option<&CommitHash>) -> Result<Definitions, GitError> {
     let mut found = Definitions::default();
     let Some(head) = head else { return Ok(found) };
-    let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == Kind::Directory);
+    let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == EntryKind::Directory);
     for (count, entry) in entries.enumerate() {
         if count == FOLDERS_MAX {
             let text = format!("only the first {FOLDERS_MAX} folders are read; the others are ignored");
@@ -84,11 +84,11 @@ pub(super) fn problem(path: &str, message: String) -> SyncProblem {
     SyncProblem { path: path.to_owned(), message, diagnostics: Vec::new() }
 }
 
-fn checked(bytes: Result<Vec<u8>, String>) -> Result<(String, Defined), (String, Vec<serde_json::Value>)> {
+fn checked(bytes: Result<Vec<u8>, String>) -> Result<(String, CheckedDefinition), (String, Vec<serde_json::Value>)> {
     let bytes = bytes.map_err(|text| (text, Vec::new()))?;
     let source =
         String::from_utf8(bytes).map_err(|_| ("the file is not UTF-8 text".to_owned(), Vec::new()))?;
-    match checked_definition(&source) {
+    match check_definition(&source) {
         Ok(defined) => Ok((source, defined)),
         Err(error) => {
             let Problem { detail, more, .. } = AppError::from(error).into_problem();

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use berth_core::event::EventKind;
 use berth_core::id::OrgId;
-use berth_core::repository::{Repository, Seen, SyncProblem};
+use berth_core::repository::{Repository, RepositorySyncState, SyncProblem};
 use berth_core::time::Timestamp;
-use berth_engine::admission::Admission;
+use berth_engine::admission::AdmissionControl;
 use berth_engine::events::repository_event;
-use berth_engine::git::{GitError, Heads};
+use berth_engine::git::{GitError, BranchHeads};
 use berth_engine::limits::SYNCS_AT_ONCE;
 use berth_store::Context;
 use berth_store::tables::repository;
@@ -32,12 +32,12 @@ pub(crate) struct Syncs {
     services: Arc<Services>,
     config: Arc<Config>,
     /// One at a time per organization, so that hanging repositories do not delay other organizations.
-    under_way: Admission,
+    under_way: AdmissionControl,
 }
 
 impl Syncs {
     pub(super) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
-        Self { services, config, under_way: Admission::without_queue(SYNCS_AT_ONCE) }
+        Self { services, config, under_way: AdmissionControl::without_queue(SYNCS_AT_ONCE) }
     }
 }
 
@@ -46,7 +46,7 @@ impl Job for Syncs {
     const LANES: usize = SYNCS_AT_ONCE.total;
 
     async fn resume(&self) -> Result<(), AppError> {
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(berth_engine::git::check).await {
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(berth_engine::git::check_git).await {
             tracing::warn!(%error, "git check failed; repositories cannot be fetched");
         }
         Ok(())
@@ -76,7 +76,7 @@ async fn next(syncs: &Syncs) -> Result<Turn, AppError> {
     if let Some(found) = found {
         sync(syncs, org, found).await?;
         // A new head may have started a deployment, or provided the commit that one waits for.
-        syncs.services.nudge();
+        syncs.services.wake_engine();
     }
     Ok(Turn::Again)
 }
@@ -111,7 +111,7 @@ async fn fetch(
     syncs: &Syncs,
     org: OrgId,
     repository: &Repository,
-) -> Result<Result<Heads, GitError>, AppError> {
+) -> Result<Result<BranchHeads, GitError>, AppError> {
     let credential = match syncs.services.git_credential(org, repository.credential.clone()).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(GitError::Refused(why))),
@@ -126,11 +126,11 @@ async fn find_and_apply(
     syncs: &Syncs,
     org: OrgId,
     repository: &Repository,
-    heads: &Heads,
+    heads: &BranchHeads,
 ) -> Result<(Vec<SyncProblem>, bool), AppError> {
     let mirror = syncs.services.git.mirror(org, repository.id);
     // Files are read when the head moved, and while there are problems, which may end without a push.
-    let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::Sha::as_str)
+    let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::CommitHash::as_str)
         && repository.seen.problems.is_empty()
         && repository.seen.synced_at.is_some();
     let (mut problems, mut has_changed) = (Vec::new(), false);
@@ -177,7 +177,7 @@ async fn finish(syncs: &Syncs, org: OrgId, before: Repository, found: Found) -> 
             let event = repository_event(EventKind::RepositorySynced, &now)
                 .with_some("head", found.head.as_ref())
                 .with("problems", found.problems.len());
-            let seen = Seen {
+            let seen = RepositorySyncState {
                 default_branch: found.default_branch,
                 head: found.head,
                 synced_at: Some(found.began),
@@ -206,7 +206,7 @@ async fn fail(syncs: &Syncs, org: OrgId, before: Repository, error: String) -> R
             }
             let failures = now.seen.failures + 1;
             let due_at = due_at(&before, &now, failures, tx.now());
-            let seen = Seen { error: Some(error.clone()), failures, due_at, ..now.seen.clone() };
+            let seen = RepositorySyncState { error: Some(error.clone()), failures, due_at, ..now.seen.clone() };
             repository::saw(tx, now.id, &seen)?;
             if now.seen.error.is_none() {
                 tx.record(repository_event(EventKind::RepositorySynced, &now).with("error", error))?;
@@ -218,5 +218,5 @@ async fn fail(syncs: &Syncs, org: OrgId, before: Repository, error: String) -> R
 
 /// A sync requested during a sync causes another one.
 fn due_at(before: &Repository, now: &Repository, failures: i64, time: Timestamp) -> Option<Timestamp> {
-    if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
+    if now.seen.due_at == before.seen.due_at { Some(now.next_sync_at(failures, time)) } else { now.seen.due_at }
 }

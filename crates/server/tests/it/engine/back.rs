@@ -1,8 +1,8 @@
 //! Rollback with approvals, soaks, bypasses and artifacts of earlier stages.
 
-use berth_core::decision::{Change, Decision, Record};
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
 use berth_core::deployment::stages::stage::{Stage, StageEnd};
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::PipelineId;
 use berth_store::Context;
 use expect_test::expect;
@@ -219,19 +219,19 @@ async fn failed_stage_ends_even_if_its_rollback_cannot_be_planned() {
             is_success: true,
             at: tx.now(),
             origin: deployment,
-            of: None,
+            rolled_back: None,
             committed_at: None,
             is_last: true,
         };
         let current = Some((deployment, tx.now()));
         let stage = Stage { pipeline, name: "production".into(), version: 1, current, pause: None };
-        tx.commit(Decision {
+        tx.commit(RuleDecision {
             changes: vec![
-                Change::Put(Record::Stage(Box::new(stage))),
-                Change::Put(Record::StageEnd(Box::new(end))),
+                RecordChange::Put(DomainRecord::Stage(Box::new(stage))),
+                RecordChange::Put(DomainRecord::StageEnd(Box::new(end))),
             ],
-            events: vec![NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", pipeline, None))],
-            ..Decision::calm(())
+            events: vec![NewEvent::new(EventKind::PipelineUpdated, EventSubject::new("pipeline", pipeline, None))],
+            ..RuleDecision::without_changes(())
         })
     });
     noted.await.unwrap();

@@ -1,10 +1,10 @@
 //! Estimated waiting times of tickets and their basis.
 
-use berth_core::environment::Moment;
-use berth_core::environment::claim::{Claim, Claimed, claim};
-use berth_core::environment::release::{self, Release};
-use berth_core::environment::{Holder, Named, Wish};
-use berth_core::event::ActorKind;
+use berth_core::environment::DecisionContext;
+use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
+use berth_core::environment::release::{self, ReleaseCommand};
+use berth_core::environment::{LockHolder, NamedSession, ClaimTerms};
+use berth_core::event::ActorType;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
 use berth_store::tables::environment;
@@ -21,17 +21,17 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
     let done = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
         let mut now = tx.now().plus_seconds(-24 * 60 * 60);
         for length in lengths {
-            let by = Holder { kind: ActorKind::User, id, name: "grace".into() };
+            let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
             let load = |tx: &mut _| environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap());
             let lock = load(tx)?.unwrap();
-            let claimed = Claim { by: by.clone(), token: None, wish: Wish::default(), wait_seconds: None };
-            let ruling = claim(&lock, &claimed, &Moment { now, ..tx.moment()? });
-            let Ok(Claimed::Session(opened)) = tx.commit(ruling)? else { panic!("it is free") };
+            let claimed = ClaimCommand { by: by.clone(), token: None, terms: ClaimTerms::default(), wait_seconds: None };
+            let ruling = claim(&lock, &claimed, &DecisionContext { now, ..tx.moment()? });
+            let Ok(ClaimOutcome::Session(opened)) = tx.commit(ruling)? else { panic!("it is free") };
             now = now.plus_seconds(*length);
             let lock = load(tx)?.unwrap();
-            let named = Named { session: &opened.session, expected: None };
-            let cmd = Release { by, may_force: false };
-            let ruling = release::release(&lock, &named, &cmd, &Moment { now, ..tx.moment()? });
+            let named = NamedSession { session: &opened.session, expected: None };
+            let cmd = ReleaseCommand { by, may_force: false };
+            let ruling = release::release(&lock, &named, &cmd, &DecisionContext { now, ..tx.moment()? });
             assert!(tx.commit(ruling)?.unwrap().released);
         }
         Ok::<_, StoreError>(())

@@ -1,8 +1,8 @@
 //! Expiry and idle timeouts: the next request finds the session ended, even if no sweep ran in between.
 
-use berth_core::environment::claim::{Claim, Claimed, claim};
-use berth_core::environment::{Holder, Moment, Wish};
-use berth_core::event::ActorKind;
+use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim};
+use berth_core::environment::{LockHolder, DecisionContext, ClaimTerms};
+use berth_core::event::ActorType;
 use berth_core::id::UserId;
 use berth_core::name::EnvName;
 use berth_store::tables::environment;
@@ -20,12 +20,12 @@ async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
     let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
     let claimed = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
-        let moment = Moment { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
-        let by = Holder { kind: ActorKind::User, id, name: "grace".into() };
-        let wish = Wish { ttl_seconds, ..Wish::default() };
-        let ruling = claim(&lock, &Claim { by, token: None, wish, wait_seconds: None }, &moment);
+        let moment = DecisionContext { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
+        let by = LockHolder { kind: ActorType::User, id, name: "grace".into() };
+        let wish = ClaimTerms { ttl_seconds, ..ClaimTerms::default() };
+        let ruling = claim(&lock, &ClaimCommand { by, token: None, terms: wish, wait_seconds: None }, &moment);
         match tx.commit(ruling)? {
-            Ok(Claimed::Session(opened)) => Ok::<_, StoreError>(opened.session.id.to_string()),
+            Ok(ClaimOutcome::Session(opened)) => Ok::<_, StoreError>(opened.session.id.to_string()),
             other => panic!("{other:?}"),
         }
     });
@@ -91,7 +91,7 @@ async fn past_its_end(shop: &Shop) {
     let org = org(&shop.world).await;
     let settled = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
         let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
-        let moment = Moment { now: tx.now().plus_seconds(120), ..tx.moment()? };
+        let moment = DecisionContext { now: tx.now().plus_seconds(120), ..tx.moment()? };
         let decision = berth_core::environment::settle(&lock, &moment);
         tx.commit(decision)?;
         Ok::<_, StoreError>(())

@@ -1,6 +1,6 @@
 //! Taking over: at once, only from an expected holder, or after a grace period.
 
-use berth_core::deployment::environment::grant::{Grant, grant};
+use berth_core::deployment::environment::grant::{GrantCommand, grant};
 use berth_core::id::DeploymentId;
 use berth_store::tables::{deployment, environment};
 use berth_store::{Context, StoreError};
@@ -185,7 +185,7 @@ async fn start(shop: &Shop, deployment: &str) {
     let granted = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
         let found = deployment::by_id(tx, id)?.unwrap().into_environment().unwrap();
         let lock = environment::by_id(tx, found.target.environment)?.unwrap();
-        let cmd = Grant { deployment: id, runner: "runner".into(), nonce: "nonce".into() };
+        let cmd = GrantCommand { deployment: id, runner: "runner".into(), nonce: "nonce".into() };
         let ruling = grant(&lock, &cmd, &tx.moment()?);
         tx.commit(ruling)?.expect("nothing is in its way");
         Ok::<_, StoreError>(())

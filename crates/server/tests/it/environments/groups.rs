@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use berth_core::environment::claim::{Claim, Claimed, claim, claim_in_group};
-use berth_core::environment::{Holder, Moment, Ticket, TicketStatus, Wish, settle};
-use berth_core::event::ActorKind;
+use berth_core::environment::claim::{ClaimCommand, ClaimOutcome, claim, claim_in_group};
+use berth_core::environment::{LockHolder, DecisionContext, Ticket, TicketState, ClaimTerms, settle};
+use berth_core::event::ActorType;
 use berth_core::id::{OrgId, TicketGroupId};
 use berth_core::name::EnvName;
 use berth_store::tables::{environment, ticket};
@@ -198,16 +198,16 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
         let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
         for name in POOL {
             let name = EnvName::parse(name).unwrap();
-            let wish = Wish { ttl_seconds: Some(3_600), ..Wish::default() };
-            let hold = Claim { by: grace.clone(), token: None, wish, wait_seconds: None };
+            let wish = ClaimTerms { ttl_seconds: Some(3_600), ..ClaimTerms::default() };
+            let hold = ClaimCommand { by: grace.clone(), token: None, terms, wait_seconds: None };
             let lock = environment::find(tx, "shop", &name)?.unwrap();
-            let earlier = Moment { now: tx.now().plus_seconds(-7_200), ..tx.moment()? };
+            let earlier = DecisionContext { now: tx.now().plus_seconds(-7_200), ..tx.moment()? };
             let ruling = claim(&lock, &hold, &earlier);
-            assert!(matches!(tx.commit(ruling)?, Ok(Claimed::Session(_))));
-            let wait = Claim { by: ada.clone(), wish: Wish::default(), wait_seconds: Some(14_400), ..hold };
+            assert!(matches!(tx.commit(ruling)?, Ok(ClaimOutcome::Session(_))));
+            let wait = ClaimCommand { by: ada.clone(), terms: ClaimTerms::default(), wait_seconds: Some(14_400), ..hold };
             let lock = environment::find(tx, "shop", &name)?.unwrap();
             let ruling = claim_in_group(&lock, &wait, group, &earlier);
-            assert!(matches!(tx.commit(ruling)?, Ok(Claimed::Ticket(_))));
+            assert!(matches!(tx.commit(ruling)?, Ok(ClaimOutcome::Ticket(_))));
         }
         Ok::<_, StoreError>(group.to_string())
     });
@@ -215,7 +215,7 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     berth_server::jobs::tick(shop.world.app.jobs()).await.unwrap();
     let found = tickets(&shop.world, org, &group).await;
     check_group(&found);
-    assert!(found.iter().any(|it| matches!(it.status, TicketStatus::Granted { .. })), "{found:#?}");
+    assert!(found.iter().any(|it| matches!(it.status, TicketState::Granted { .. })), "{found:#?}");
     let mut held = Vec::new();
     for name in POOL {
         held.push(shop.see(name).await["lockStatus"].clone());
@@ -224,19 +224,19 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
     assert_eq!(held, ["locked", "unlocked"]);
 }
 
-async fn holder(shop: &Shop, who: &Account) -> Holder {
-    Holder { kind: ActorKind::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
+async fn holder(shop: &Shop, who: &Account) -> LockHolder {
+    LockHolder { kind: ActorType::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
 }
 
 /// Checks that at most one ticket was granted, and that none waits after a grant or a cancellation by its owner.
 fn check_group(tickets: &[Ticket]) {
-    let count = |wanted: fn(&TicketStatus) -> bool| tickets.iter().filter(|it| wanted(&it.status)).count();
-    let granted = count(|status| matches!(status, TicketStatus::Granted { .. }));
-    let waiting = count(|status| *status == TicketStatus::Waiting);
+    let count = |wanted: fn(&TicketState) -> bool| tickets.iter().filter(|it| wanted(&it.status)).count();
+    let granted = count(|status| matches!(status, TicketState::Granted { .. }));
+    let waiting = count(|status| *status == TicketState::Waiting);
     assert!(granted <= 1, "two environments for one claim-any: {tickets:#?}");
     assert!(granted == 0 || waiting == 0, "a ticket is left: {tickets:#?}");
     let cancelled = tickets.iter().any(|it| match &it.status {
-        TicketStatus::Cancelled { cause, .. } => cause.as_str() == "requested",
+        TicketState::Cancelled { cause, .. } => cause.as_str() == "requested",
         _ => false,
     });
     assert!(!cancelled || waiting == 0, "a ticket outlived its group: {tickets:#?}");
@@ -319,7 +319,7 @@ impl Simulation {
                 let (name, late) = (EnvName::parse(POOL[*place]).unwrap(), *late);
                 let done = world.app.store().transact(Context::system(Some(self.org)), move |tx| {
                     let lock = environment::find(tx, "shop", &name)?.unwrap();
-                    let moment = Moment { now: tx.now().plus_seconds(late), ..tx.moment()? };
+                    let moment = DecisionContext { now: tx.now().plus_seconds(late), ..tx.moment()? };
                     let decision = settle(&lock, &moment);
                     tx.commit(decision)?;
                     Ok::<_, StoreError>(())

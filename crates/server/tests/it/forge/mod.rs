@@ -8,8 +8,8 @@ mod emulated;
 use std::time::Duration;
 
 use berth_core::repository::RemoteUrl;
-use berth_engine::credential::Redacted;
-use berth_engine::egress::{Egress, Policy, of_the_system};
+use berth_engine::credential::RedactedString;
+use berth_engine::egress::{EgressClient, EgressPolicy, system_lookup};
 use berth_server::integrations::forges::{Branches, Client, NewPullRequest, Place};
 
 pub(crate) use double::Double;
@@ -22,9 +22,9 @@ fn client(kind: &str, api: &str, token: &str, limit: Duration) -> Client {
     let url = RemoteUrl::parse("https://git.acme.test/acme/shop.git").unwrap();
     let known = [format!("git.acme.test={kind}={api}").parse().unwrap()];
     let (forge, at) = Place::of(&url, &known).unwrap();
-    let policy = Policy { allowed: vec!["127.0.0.1".parse().unwrap()] };
-    let egress = Egress::new(policy, of_the_system(), limit);
-    Client { egress, forge, at, token: Redacted::new(token.into()) }
+    let policy = EgressPolicy { allowed: vec!["127.0.0.1".parse().unwrap()] };
+    let egress = EgressClient::new(policy, system_lookup(), limit);
+    Client { egress, forge, at, token: RedactedString::new(token.into()) }
 }
 
 const BRANCHES: Branches<'_> = Branches { head: "berth/fix-0123456789ab", base: "main" };

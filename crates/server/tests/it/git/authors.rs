@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use berth_core::approval::ChangeAuthors;
-use berth_engine::git::{NewCommit, Sha};
+use berth_engine::git::{NewCommit, CommitHash};
 use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
 use super::{Mirrored, Origin, anything, mirrored};
 
 impl Origin {
     /// Adds commits to `main`, each with its own author, and returns the last one.
-    pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> Sha {
+    pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> CommitHash {
         let is_empty = self.git(&["branch"]).is_empty();
         let mut stream = String::new();
         for number in 0..count {
@@ -27,7 +27,7 @@ impl Origin {
         let mut git = git.spawn().unwrap();
         git.stdin.take().unwrap().write_all(stream.as_bytes()).unwrap();
         assert!(git.wait().unwrap().success());
-        Sha::parse(&self.git(&["rev-parse", "main"])).unwrap()
+        CommitHash::parse(&self.git(&["rev-parse", "main"])).unwrap()
     }
 }
 
@@ -49,7 +49,7 @@ fn git_authors_committers_and_co_authors_are_read() {
     let trailers = "more\n\nCo-Authored-By: Carol <Carol@Acme.Test>\nco-authored-by: dora@acme.test\nCo-authored-by: E\n  <erin@acme.test>\n";
     origin.git(&["commit", "--quiet", "--allow-empty", bob, "-m", "with others", "-m", trailers]);
     origin.git(&["commit", "--quiet", "--allow-empty", "--author=N <>", "-m", "without an address"]);
-    let last = Sha::parse(&origin.git(&["rev-parse", "HEAD"])).unwrap();
+    let last = CommitHash::parse(&origin.git(&["rev-parse", "HEAD"])).unwrap();
     let it = mirror_of(&origin);
     let found = it.mirror.authors(Some(&first), &last).unwrap();
     let wanted =
@@ -86,7 +86,7 @@ fn git_authors_without_a_known_base_are_limited() {
     let it = mirror_of(&origin);
     let wanted: BTreeSet<String> =
         (3..FIRST_CHANGE_COMMITS_MAX + 3).map(|number| format!("{number}@acme.test")).collect();
-    let gone = Sha::parse(&"0".repeat(40)).unwrap();
+    let gone = CommitHash::parse(&"0".repeat(40)).unwrap();
     for since in [None, Some(&gone)] {
         let found = it.mirror.authors(since, &last).unwrap();
         assert_eq!((&found.emails, found.is_cut), (&wanted, false));
@@ -102,7 +102,7 @@ fn git_authors_of_a_too_long_change_are_unknown() {
     let longer = origin.pile_up(1, same);
     let many = origin.pile_up(1_001, |number| format!("{number}@acme.test"));
     let it = mirror_of(&origin);
-    let cut = |since: &Sha, until: &Sha| it.mirror.authors(Some(since), until).unwrap().is_cut;
+    let cut = |since: &CommitHash, until: &CommitHash| it.mirror.authors(Some(since), until).unwrap().is_cut;
     assert_eq!([cut(&first, &whole), cut(&first, &longer)], [false, true]);
     assert!(cut(&longer, &many), "more addresses than are kept");
 }

@@ -2,8 +2,8 @@
 
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
-use berth_engine::credential::Redacted;
-use berth_engine::git::{Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha};
+use berth_engine::credential::RedactedString;
+use berth_engine::git::{GitCredential, FileChange, GitError, GitMirror, NewCommit, NewFile, PushResult, GitRemote, CommitHash};
 
 use super::{Origin, anything, mirrored, serve};
 
@@ -14,16 +14,16 @@ fn file(path: &str, content: &str, is_executable: bool) -> FileChange {
     FileChange { path: path.into(), after: Some(NewFile { content, is_executable }) }
 }
 
-fn commit(mirror: &Mirror, parent: &Sha, changes: &[FileChange]) -> Result<Sha, GitError> {
+fn commit(mirror: &GitMirror, parent: &CommitHash, changes: &[FileChange]) -> Result<CommitHash, GitError> {
     commit_by(mirror, parent, changes, "ada@acme.test")
 }
 
 fn commit_by(
-    mirror: &Mirror,
-    parent: &Sha,
+    mirror: &GitMirror,
+    parent: &CommitHash,
     changes: &[FileChange],
     author_email: &str,
-) -> Result<Sha, GitError> {
+) -> Result<CommitHash, GitError> {
     mirror.commit(NewCommit {
         parent,
         changes,
@@ -33,7 +33,7 @@ fn commit_by(
     })
 }
 
-fn shop() -> (Origin, Sha) {
+fn shop() -> (Origin, CommitHash) {
     let origin = Origin::new();
     origin.write("deploy.sh", "#!/bin/sh\r\necho hi\r\n");
     origin.write("old/gone.txt", "x");
@@ -54,8 +54,8 @@ fn fix_commit_changes_only_the_given_files_and_modes() {
     ];
     let made = commit(&it.mirror, &head, &changes).unwrap();
     assert_eq!(commit(&it.mirror, &head, &changes).unwrap(), made, "the same arguments make the same commit");
-    let to = Remote { url: &origin.url(), credential: None, access: &anything() };
-    let pushed = |was_there| Pushed { commit: made.clone(), was_there };
+    let to = GitRemote { url: &origin.url(), credential: None, access: &anything() };
+    let pushed = |was_there| PushResult { commit: made.clone(), was_there };
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(false));
     assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(true));
     // A commit of another user does not replace the existing branch.
@@ -94,7 +94,7 @@ fn fix_push_never_moves_an_existing_branch() {
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     let made = commit(&it.mirror, &head, &[file("deploy.sh", "x\n", true)]).unwrap();
     origin.git(&["branch", BRANCH]);
-    let to = Remote { url: &origin.url(), credential: None, access: &anything() };
+    let to = GitRemote { url: &origin.url(), credential: None, access: &anything() };
     let error = it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap_err();
     assert!(matches!(&error, GitError::Refused(text) if text.contains("other content")), "{error}");
     assert_eq!(origin.git(&["rev-parse", BRANCH]), head.as_str());
@@ -106,7 +106,7 @@ fn fix_push_refuses_other_branches() {
     let it = mirrored();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     let made = commit(&it.mirror, &head, &[file("deploy.sh", "x\n", true)]).unwrap();
-    let to = Remote { url: &origin.url(), credential: None, access: &anything() };
+    let to = GitRemote { url: &origin.url(), credential: None, access: &anything() };
     for wrong in
         ["main", "develop", "berth/", "berth/..", "berth/x.lock", "berth/tracked", "--force", "berth/a:main"]
     {
@@ -134,16 +134,16 @@ fn fix_push_over_http_uses_the_credential_and_reports_a_refusal() {
     let it = mirrored();
     let base = serve(origin.path().to_owned(), "x-access-token:hunter2-token");
     let url = RemoteUrl::parse(&format!("{base}/.git")).unwrap();
-    let good = Credential::new(Redacted::new("hunter2-token".into()));
+    let good = GitCredential::new(RedactedString::new("hunter2-token".into()));
     it.mirror.sync(&url, Some(&good), &anything()).unwrap();
     let made = commit(&it.mirror, &head, &[file("deploy.sh", "x\n", true)]).unwrap();
-    let bad = Credential::new(Redacted::new("hunter2-wrong".into()));
+    let bad = GitCredential::new(RedactedString::new("hunter2-wrong".into()));
     for wrong in [None, Some(&bad)] {
-        let to = Remote { url: &url, credential: wrong, access: &anything() };
+        let to = GitRemote { url: &url, credential: wrong, access: &anything() };
         let error = it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
-    let to = Remote { url: &url, credential: Some(&good), access: &anything() };
+    let to = GitRemote { url: &url, credential: Some(&good), access: &anything() };
     assert!(!it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap().was_there);
     assert_eq!(origin.git(&["rev-parse", BRANCH]), made.as_str());
 }

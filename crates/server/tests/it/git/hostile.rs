@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_core::repository::RemoteUrl;
-use berth_engine::git::{Access, GitError, Mirror};
+use berth_engine::git::{RepositoryAccess, GitError, GitMirror};
 
 use super::{Origin, PATIENCE, anything, mirrored};
 
@@ -91,7 +91,7 @@ fn mirror_of_a_too_large_repository_is_refused_and_cleaned_up() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.write("small", "x");
     let small = origin.commit("small");
-    let mirror = it.mirror.clone().limited_to(256 * 1024);
+    let mirror = it.mirror.clone().with_size_limit(256 * 1024);
     mirror.sync(&origin.url(), None, &anything()).unwrap();
     origin.write("huge", &noise());
     origin.commit("huge");
@@ -112,7 +112,7 @@ fn mirror_above_the_limit_is_recreated() {
     // As if git had been killed after it had stored the pack.
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
-    let mirror = it.mirror.clone().limited_to(256 * 1024);
+    let mirror = it.mirror.clone().with_size_limit(256 * 1024);
     assert!(matches!(mirror.sync(&origin.url(), None, &anything()), Err(GitError::TooLarge(_))));
     assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
 }
@@ -132,7 +132,7 @@ fn mirror_of_a_hanging_server_times_out() {
     let it = mirrored();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
-    let mirror = Mirror::at(it.path.clone(), Duration::from_millis(300));
+    let mirror = GitMirror::standalone(it.path.clone(), Duration::from_millis(300));
     let begun = Instant::now();
     let error = mirror.sync(&RemoteUrl::parse(&url).unwrap(), None, &anything()).unwrap_err();
     assert!(matches!(error, GitError::TooSlow(_)), "{error}");
@@ -155,8 +155,8 @@ fn mirror_recovers_from_a_killed_git() {
 fn mirror_of_a_shared_server_refuses_local_and_private_urls() {
     let (origin, it) = (Origin::new(), mirrored());
     origin.commit("first");
-    let open = Access { is_local: false, roots: Vec::new(), hosts: Vec::new() };
-    let refused = |url: &str, access: &Access| {
+    let open = RepositoryAccess { is_local: false, roots: Vec::new(), hosts: Vec::new() };
+    let refused = |url: &str, access: &RepositoryAccess| {
         let error = it.mirror.sync(&RemoteUrl::parse(url).unwrap(), None, access).unwrap_err();
         assert!(matches!(error, GitError::Refused(_)), "{url}: {error}");
         error.to_string()
@@ -170,8 +170,8 @@ fn mirror_of_a_shared_server_refuses_local_and_private_urls() {
     let outside = tempfile::tempdir().unwrap();
     let link = outside.path().join("link");
     symlink(origin.path(), &link).unwrap();
-    let below = Access { roots: vec![outside.path().to_owned()], ..open.clone() };
+    let below = RepositoryAccess { roots: vec![outside.path().to_owned()], ..open.clone() };
     refused(link.to_str().unwrap(), &below);
-    let below = Access { roots: vec![origin.path().parent().unwrap().to_owned()], ..open };
+    let below = RepositoryAccess { roots: vec![origin.path().parent().unwrap().to_owned()], ..open };
     it.mirror.sync(&origin.url(), None, &below).unwrap();
 }

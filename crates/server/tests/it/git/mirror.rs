@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use berth_core::name::CommitId;
-use berth_engine::git::{Changes, GitError, Kind, Meant};
+use berth_engine::git::{ChangedPaths, GitError, EntryKind, ResolvedCommit};
 
 use super::{Origin, anything, mirrored};
 
@@ -28,15 +28,15 @@ fn mirror_follows_branches_and_tags() {
     origin.git(&["branch", "-D", "feature/x"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     assert_eq!((heads.branches.len(), heads.head()), (1, Some(&second)));
-    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Meant::Commit(second.clone()));
+    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), ResolvedCommit::Commit(second.clone()));
 
     // A force push removes a commit from its branch, but the mirror still resolves it.
     origin.git(&["reset", "--quiet", "--hard", first.as_str()]);
     origin.git(&["tag", "-d", "v1"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     assert_eq!(heads.head(), Some(&first));
-    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Meant::Nothing);
-    assert_eq!(it.mirror.resolve(&commit_id(second.as_str())).unwrap(), Meant::Commit(second));
+    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), ResolvedCommit::Nothing);
+    assert_eq!(it.mirror.resolve(&commit_id(second.as_str())).unwrap(), ResolvedCommit::Commit(second));
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn commit_resolution_prefers_full_hash_then_name_then_short_hash() {
         ("HEAD", None),
         ("refs/remotes/main", None),
     ] {
-        let found = found.map_or(Meant::Nothing, |sha| Meant::Commit(sha.clone()));
+        let found = found.map_or(ResolvedCommit::Nothing, |sha| ResolvedCommit::Commit(sha.clone()));
         assert_eq!(it.mirror.resolve(&commit_id(meant)).unwrap(), found, "{meant}");
     }
 }
@@ -90,12 +90,12 @@ fn ambiguous_short_hash_resolves_to_no_commit() {
     origin.commit("first");
     let both = origin.alike();
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
-    let Meant::Several(found) = it.mirror.resolve(&commit_id(&both[0].as_str()[..4])).unwrap() else {
+    let ResolvedCommit::Several(found) = it.mirror.resolve(&commit_id(&both[0].as_str()[..4])).unwrap() else {
         panic!("one was chosen");
     };
     assert!(both.iter().all(|sha| found.contains(sha)), "{found:?}");
     let longer = commit_id(&both[0].as_str()[..20]);
-    assert_eq!(it.mirror.resolve(&longer).unwrap(), Meant::Commit(both[0].clone()));
+    assert_eq!(it.mirror.resolve(&longer).unwrap(), ResolvedCommit::Commit(both[0].clone()));
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn mirror_reads_lists_and_compares_files() {
 
     let listed = mirror.list(&first, ".berth").unwrap();
     let listed: Vec<_> = listed.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
-    assert_eq!(listed, [(".berth/[a]*", Kind::Directory), (".berth/shop", Kind::Directory)]);
+    assert_eq!(listed, [(".berth/[a]*", EntryKind::Directory), (".berth/shop", EntryKind::Directory)]);
     assert_eq!(mirror.list(&first, "nowhere").unwrap(), []);
 
-    let paths = Changes::Paths(vec!["docs/a.md".into(), "run.sh".into()]);
+    let paths = ChangedPaths::Paths(vec!["docs/a.md".into(), "run.sh".into()]);
     assert_eq!(mirror.changed_paths(&first, &second, 2).unwrap(), paths);
-    assert_eq!(mirror.changed_paths(&first, &second, 1).unwrap(), Changes::Anything);
+    assert_eq!(mirror.changed_paths(&first, &second, 1).unwrap(), ChangedPaths::Anything);
     assert!(mirror.is_ancestor(&first, &second).unwrap() && !mirror.is_ancestor(&second, &first).unwrap());
     assert_eq!(mirror.count_between(&first, &second).unwrap(), 1);
     assert_eq!(mirror.author(&second).unwrap(), ("Ada".into(), "ada@acme.test".into()));
@@ -164,5 +164,5 @@ fn files(dir: &std::path::Path) -> Vec<String> {
 
 #[test]
 fn git_is_installed_and_new_enough() {
-    berth_engine::git::check().unwrap();
+    berth_engine::git::check_git().unwrap();
 }

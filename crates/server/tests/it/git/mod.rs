@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_core::repository::RemoteUrl;
-use berth_engine::git::{Access, Mirror, Sha};
+use berth_engine::git::{RepositoryAccess, GitMirror, CommitHash};
 
 /// Timeout of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -60,14 +60,14 @@ impl Origin {
     }
 
     /// Commits all changes.
-    pub(crate) fn commit(&self, message: &str) -> Sha {
+    pub(crate) fn commit(&self, message: &str) -> CommitHash {
         self.git(&["add", "--all"]);
         self.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
-        Sha::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
+        CommitHash::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
     }
 
     /// Creates commits until two hashes share their first four characters, and returns both.
-    pub(crate) fn alike(&self) -> [Sha; 2] {
+    pub(crate) fn alike(&self) -> [CommitHash; 2] {
         let tree = self.git(&["rev-parse", "HEAD^{tree}"]);
         let mut parent = self.git(&["rev-parse", "HEAD"]);
         let mut seen = std::collections::HashMap::new();
@@ -76,7 +76,7 @@ impl Origin {
             parent = self.git(&["commit-tree", &tree, "-p", &parent, "-m", &message]);
             if let Some(other) = seen.insert(parent[..4].to_owned(), parent.clone()) {
                 self.git(&["update-ref", "HEAD", &parent]);
-                return [other, parent].map(|sha| Sha::parse(&sha).unwrap());
+                return [other, parent].map(|sha| CommitHash::parse(&sha).unwrap());
             }
         }
         unreachable!("there are only so many beginnings")
@@ -84,7 +84,7 @@ impl Origin {
 }
 
 struct Mirrored {
-    mirror: Mirror,
+    mirror: GitMirror,
     path: PathBuf,
     dir: tempfile::TempDir,
 }
@@ -92,9 +92,9 @@ struct Mirrored {
 fn mirrored() -> Mirrored {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("git/org/rep.git");
-    Mirrored { mirror: Mirror::at(path.clone(), PATIENCE), path, dir }
+    Mirrored { mirror: GitMirror::standalone(path.clone(), PATIENCE), path, dir }
 }
 
-fn anything() -> Access {
-    Access { is_local: true, roots: Vec::new(), hosts: Vec::new() }
+fn anything() -> RepositoryAccess {
+    RepositoryAccess { is_local: true, roots: Vec::new(), hosts: Vec::new() }
 }

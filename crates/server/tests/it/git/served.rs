@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use berth_core::repository::RemoteUrl;
-use berth_engine::credential::Redacted;
-use berth_engine::git::{Credential, GitError};
+use berth_engine::credential::RedactedString;
+use berth_engine::git::{GitCredential, GitError};
 
 use super::{Origin, anything, mirrored};
 
@@ -77,8 +77,8 @@ fn answer(stream: TcpStream, root: &Path, login: &str) -> Option<()> {
     stream.write_all(&said[end + 4..]).ok()
 }
 
-fn credential(value: &str) -> Credential {
-    Credential::new(Redacted::new(value.into()))
+fn credential(value: &str) -> GitCredential {
+    GitCredential::new(RedactedString::new(value.into()))
 }
 
 #[test]

@@ -66,7 +66,7 @@ async fn registry_build_failure_keeps_the_last_good_version() {
         |tx| {
             let name = berth_core::registry::RegistryName::parse("tools").unwrap();
             let found = berth_store::tables::registry::by_name(tx, &name)?.unwrap();
-            let seen = berth_core::registry::Seen { due_at: Some(tx.now()), ..found.seen };
+            let seen = berth_core::registry::RegistrySyncState { due_at: Some(tx.now()), ..found.seen };
             berth_store::tables::registry::saw(tx, found.id, &seen)
         },
     );

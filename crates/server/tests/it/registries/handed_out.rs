@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_api::runner::{Acquire, Assignment, Link as _, LinkError};
-use berth_engine::Embedded;
+use berth_engine::EmbeddedLink;
 
 use super::super::world::World;
 use super::super::yard::Yard;
@@ -12,10 +12,10 @@ use super::*;
 const STEPS: &str = "  steps:\n    - {name: Deploy, type: tools/deploy}\n";
 
 /// Deploys the pipeline and acquires its step like a runner.
-async fn granted(yard: &Yard) -> (Embedded, Assignment) {
+async fn granted(yard: &Yard) -> (EmbeddedLink, Assignment) {
     yard.deploy("shop").await;
     jobs::tick(yard.app.jobs()).await.unwrap();
-    let link = Embedded::new(yard.app.services().clone());
+    let link = EmbeddedLink::new(yard.app.services().clone());
     let taken = tokio::task::spawn_blocking(move || {
         let boot = link.boot().to_owned();
         let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec!["linux".into()] };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use berth_engine::vault::{Vault, WhenMissing};
+use berth_engine::vault::{SecretVault, WhenMissing};
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::http::Edge;
@@ -25,7 +25,7 @@ async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
     let (path, url) = (dir.path().to_owned(), postgres.as_ref().map(Scratch::url));
     let opened = tokio::task::spawn_blocking(move || {
         let store = open_store(&path, url.as_deref());
-        let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+        let vault = SecretVault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
         let config = Config::local(([127, 0, 0, 1], 8080).into());
         App::new(
             store,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::{DisplayName, Slug};
-use berth_core::step::Network;
+use berth_core::step::NetworkAccess;
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Format, Kinds, State, Webhook};
+use berth_core::webhook::{PayloadFormat, EventKindFilter, WebhookState, Webhook};
 use berth_engine::limits::PINGS_AT_ONCE;
 use berth_server::config::Config;
 use berth_server::limits::WEBHOOKS_PER_ORGANIZATION_MAX;
@@ -26,19 +26,19 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);
     let slug = Slug::parse(&format!("old-{number}")).unwrap();
     let name = DisplayName::from(slug.clone());
-    let default_network = Network::Host;
+    let default_network = NetworkAccess::Host;
     organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now, default_network })?;
     tx.within(id, |tx| {
-        let event = || NewEvent::new(EventKind::OrganizationCreated, Subject::new("organization", id, None));
+        let event = || NewEvent::new(EventKind::OrganizationCreated, EventSubject::new("organization", id, None));
         tx.record(event())?;
         for index in 0..WEBHOOKS_PER_ORGANIZATION_MAX {
             let made = Webhook {
                 id: WebhookId::from_parts(now, tx.entropy()?),
                 name: Slug::parse(&format!("hook-{index}")).unwrap(),
                 url: "https://hooks.acme.test/".into(),
-                kinds: Kinds::parse(&["step_failed".to_owned()]).unwrap(),
-                format: Format::Standard,
-                state: State::Active,
+                kinds: EventKindFilter::parse(&["step_failed".to_owned()]).unwrap(),
+                format: PayloadFormat::Standard,
+                state: WebhookState::Active,
                 version: 1,
                 created_at: now,
                 updated_at: now,

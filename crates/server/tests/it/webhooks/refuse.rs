@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, EventSubject};
 use berth_server::config::Config;
 use berth_server::limits::DELIVERIES_PENDING_MAX;
 use berth_store::{Context, StoreError};
@@ -74,7 +74,7 @@ async fn fail_steps(harbour: &Harbour, count: i64) {
     let context = Context::system(Some(crate::history::org(&harbour.world).await));
     let record = harbour.world.app.store().transact(context, move |tx| {
         for number in 0..count {
-            tx.record(NewEvent::new(EventKind::StepFailed, Subject::new("step", number, None)))?;
+            tx.record(NewEvent::new(EventKind::StepFailed, EventSubject::new("step", number, None)))?;
         }
         Ok::<_, StoreError>(())
     });

@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use berth_core::access::Role;
-use berth_core::decision::{Change, Decision, Record};
+use berth_core::decision::{RecordChange, RuleDecision, DomainRecord};
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{Lock, Moment, Session, Ticket};
-use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use berth_core::environment::{Lock, DecisionContext, Session, Ticket};
+use berth_core::event::{Actor, ActorType, EventKind, NewEvent, EventSubject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::name::{DisplayName, Email, Slug};
-use berth_core::pipeline::state::{self, Create, Defined, Outline};
-use berth_core::step::Network;
-use berth_core::world::World;
+use berth_core::pipeline::state::{self, CreatePipelineCommand, CheckedDefinition, DefinitionOutline};
+use berth_core::step::NetworkAccess;
+use berth_core::world::MemoryStore;
 use berth_sim::locks::{EnvironmentIndex, LockAnswer, LockRecords, LockRequest, Surroundings, cast, execute};
 use berth_store::tables::deployment;
 use berth_store::tables::member::{self, Member};
@@ -56,7 +56,7 @@ struct Ids {
 #[derive(Clone)]
 pub(super) struct Looked {
     pub(super) before: Option<Lock>,
-    pub(super) decision: Option<Decision<LockAnswer>>,
+    pub(super) decision: Option<RuleDecision<LockAnswer>>,
     place: EnvironmentIndex,
     ask: LockRequest,
     around: Surroundings,
@@ -68,7 +68,7 @@ pub(super) struct Asked {
     pub(super) place: EnvironmentIndex,
     pub(super) ask: LockRequest,
     pub(super) around: Surroundings,
-    pub(super) moment: Moment,
+    pub(super) moment: DecisionContext,
 }
 
 impl Database {
@@ -87,7 +87,7 @@ impl Database {
                 let (id, name) = (cast::person(index).id, DisplayName::parse(name).unwrap());
                 user::put(tx, &User { id, email, name, account, created_at: tx.now() })?;
             }
-            tx.record(NewEvent::new(EventKind::MemberAdded, Subject::new("user", "cast", None)))
+            tx.record(NewEvent::new(EventKind::MemberAdded, EventSubject::new("user", "cast", None)))
         });
         people.map(|()| Self { store, beside: Mutex::new(beside), place }).unwrap()
     }
@@ -95,7 +95,7 @@ impl Database {
 
 impl<'d> Run<'d> {
     /// Creates an organization with the users and environments of a new model.
-    pub(super) fn begin(database: &'d Database, number: u32, world: &World) -> Self {
+    pub(super) fn begin(database: &'d Database, number: u32, world: &MemoryStore) -> Self {
         let [a, b, c, d] = number.to_be_bytes();
         let org = OrgId::from_parts(cast::START, [0, 0, 0, 5, a, b, c, d, 0, 0]);
         let run = Self { database, org, ids: Arc::default() };
@@ -103,7 +103,7 @@ impl<'d> Run<'d> {
         run.transact(move |tx| {
             let slug = Slug::parse(&format!("run-{number}")).unwrap();
             let name = DisplayName::from(slug.clone());
-            let (version, created_at, default_network) = (1, tx.now(), Network::Host);
+            let (version, created_at, default_network) = (1, tx.now(), NetworkAccess::Host);
             organization::put(
                 tx,
                 &Organization { id: org, slug, name, version, created_at, default_network },
@@ -115,8 +115,8 @@ impl<'d> Run<'d> {
             for place in 0..2 {
                 add_pipeline(tx, place, 0)?;
             }
-            let changes = environments.into_iter().map(|it| Change::Put(Record::Environment(it))).collect();
-            tx.commit(Decision { changes, ..Decision::calm(()) })
+            let changes = environments.into_iter().map(|it| RecordChange::Put(DomainRecord::Environment(it))).collect();
+            tx.commit(RuleDecision { changes, ..RuleDecision::without_changes(()) })
         })
         .unwrap();
         run
@@ -157,22 +157,22 @@ impl<'d> Run<'d> {
 
     fn note(&mut self, looked: &Looked) {
         let ids = Arc::make_mut(&mut self.ids);
-        for Change::Put(record) in looked.decision.iter().flat_map(|it| &it.changes) {
+        for RecordChange::Put(record) in looked.decision.iter().flat_map(|it| &it.changes) {
             match record {
-                Record::Session(it) => drop(ids.sessions.insert((it.environment, it.number), it.id)),
-                Record::Ticket(it) => drop(ids.tickets.insert((it.environment, it.number), it.id)),
-                Record::EnvironmentDeployment(it) => {
+                DomainRecord::Session(it) => drop(ids.sessions.insert((it.environment, it.number), it.id)),
+                DomainRecord::Ticket(it) => drop(ids.tickets.insert((it.environment, it.number), it.id)),
+                DomainRecord::EnvironmentDeployment(it) => {
                     ids.deployments.insert((it.target.environment, it.number), it.id);
                 }
-                Record::Environment(_)
-                | Record::Pipeline(_)
-                | Record::StagesDeployment(_)
-                | Record::Run(_)
-                | Record::Approval(_)
-                | Record::Stage(_)
-                | Record::StageEnd(_)
-                | Record::Analysis(_)
-                | Record::FixPullRequest(_) => {}
+                DomainRecord::Environment(_)
+                | DomainRecord::Pipeline(_)
+                | DomainRecord::StagesDeployment(_)
+                | DomainRecord::Run(_)
+                | DomainRecord::Approval(_)
+                | DomainRecord::Stage(_)
+                | DomainRecord::StageEnd(_)
+                | DomainRecord::Analysis(_)
+                | DomainRecord::FixPullRequest(_) => {}
             }
         }
     }
@@ -216,7 +216,7 @@ impl<'d> Run<'d> {
 
 /// The actor of the transactions. Not a user of the model, so that an event with an explicit actor is distinguishable.
 pub(super) fn caller() -> Actor {
-    Actor { kind: ActorKind::Service, id: None, name: "caller".into(), token: None }
+    Actor { kind: ActorType::Service, id: None, name: "caller".into(), token: None }
 }
 
 fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
@@ -246,7 +246,7 @@ fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
             None => Ok(()),
         },
         LockRequest::Redeclare { .. } | LockRequest::Undeclare => {
-            tx.record(NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", id, None)))
+            tx.record(NewEvent::new(EventKind::PipelineUpdated, EventSubject::new("pipeline", id, None)))
         }
         _ => Ok(()),
     }
@@ -269,7 +269,7 @@ fn add_member(tx: &mut Tx<'_>, run: u32, person: u8) -> Result<(), StoreError> {
 }
 
 fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Result<(), StoreError> {
-    let outline = Outline {
+    let outline = DefinitionOutline {
         name: DisplayName::parse("pipeline").unwrap(),
         tracks: None,
         paths: vec![],
@@ -279,9 +279,9 @@ fn add_pipeline(tx: &mut Tx<'_>, place: EnvironmentIndex, incarnation: u8) -> Re
         notifications: vec![],
         custom_types: BTreeSet::new(),
     };
-    let definition = Defined { hash: "h".into(), outline, environments: BTreeMap::new() };
+    let definition = CheckedDefinition { hash: "h".into(), outline, environments: BTreeMap::new() };
     let id = cast::pipeline(place, incarnation);
-    let command = Create { id, slug: slug(place), name: None, definition };
+    let command = CreatePipelineCommand { id, slug: slug(place), name: None, definition };
     tx.commit(state::create(command, None, tx.now()).unwrap()).map(drop)
 }
 

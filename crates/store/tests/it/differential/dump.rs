@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use berth_core::deployment::EnvironmentDeployment;
 use berth_core::environment::{Lock, Session, Ticket};
-use berth_core::event::{Actor, NewEvent, Subject};
+use berth_core::event::{Actor, NewEvent, EventSubject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
-use berth_core::pipeline::model::OnRelease;
+use berth_core::pipeline::model::ReleaseAction;
 use berth_sim::locks::{EnvironmentIndex, LockModel, Surroundings, cast};
 use berth_store::tables::{deployment, environment, event, session, ticket};
 use berth_store::{StoreError, Tx};
@@ -47,7 +47,7 @@ pub(super) struct Dump {
 struct Told {
     kind: String,
     actor: Actor,
-    subjects: Vec<Subject>,
+    subjects: Vec<EventSubject>,
     data: serde_json::Value,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, model: &T, store: &T) -> Re
 
 /// The store loads the tracked commit only for environments that are reset.
 pub(super) fn as_loaded(lock: Lock) -> Lock {
-    let is_reset = lock.environment.configuration.on_release == OnRelease::DeployTracked;
+    let is_reset = lock.environment.configuration.on_release == ReleaseAction::DeployTracked;
     Lock { tracked: lock.tracked.filter(|_| is_reset), ..lock }
 }
 

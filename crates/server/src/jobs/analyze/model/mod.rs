@@ -12,13 +12,13 @@ pub(super) use prompt::Facts;
 use std::time::Duration;
 
 use aws_lc_rs::digest;
-use berth_core::analysis::{Analysis, Limits, Model, Usage};
+use berth_core::analysis::{Analysis, ModelLimits, AnalysisModel, TokenUsage};
 use berth_core::event::EventKind;
 use berth_core::id::OrgId;
-use berth_core::secret::Scope;
+use berth_core::secret::ScopePath;
 use berth_core::time::Timestamp;
-use berth_engine::credential::{Redacted, random_base62};
-use berth_engine::egress::{Answered, Failed, Post};
+use berth_engine::credential::{RedactedString, random_base62};
+use berth_engine::egress::{EgressResponse, EgressFailure, PostRequest};
 use berth_engine::vault::hex;
 use berth_store::Context;
 use berth_store::tables::analysis::{self, Sent};
@@ -49,7 +49,7 @@ pub(crate) struct Preview {
     pub(crate) body: String,
 }
 
-pub(super) fn preview(model: &Model, limits: Limits, facts: &Facts) -> Preview {
+pub(super) fn preview(model: &AnalysisModel, limits: ModelLimits, facts: &Facts) -> Preview {
     let prompt = Prompt::new(facts, &mark());
     Preview {
         analyser: model.analyser(),
@@ -63,7 +63,7 @@ pub(super) struct Told {
     pub(super) found: Found,
     /// A suggested diff, not validated yet.
     pub(super) diff: Option<String>,
-    pub(super) usage: Usage,
+    pub(super) usage: TokenUsage,
 }
 
 /// The model's findings; `Err` tells the user why only the rules were used.
@@ -71,7 +71,7 @@ pub(super) async fn ask(
     services: &Services,
     org: OrgId,
     it: &Analysis,
-    (model, limits): (&Model, Limits),
+    (model, limits): (&AnalysisModel, ModelLimits),
     facts: &Facts,
 ) -> Result<Result<Told, String>, AppError> {
     let spent = services.store.read(Some(org), |db| {
@@ -87,7 +87,7 @@ pub(super) async fn ask(
         Ok(key) => key,
         Err(why) => return Ok(Err(why)),
     };
-    let mut asking = Asking { services, org, it, model, limits, key, usage: Usage::default() };
+    let mut asking = Asking { services, org, it, model, limits, key, usage: TokenUsage::default() };
     let mut prompt = Prompt::new(facts, &mark());
     for round in 1..=ROUNDS_MAX {
         let text = match asking.send(&prompt).await? {
@@ -107,12 +107,12 @@ pub(super) async fn ask(
 async fn key(
     services: &Services,
     org: OrgId,
-    model: &Model,
-) -> Result<Result<Option<Redacted>, String>, AppError> {
+    model: &AnalysisModel,
+) -> Result<Result<Option<RedactedString>, String>, AppError> {
     let Some(name) = model.api_key.clone() else { return Ok(Ok(None)) };
     let vault = services.vault.clone();
     let read = services.store.transact(Context::system(Some(org)), move |tx| {
-        let Some(found) = secret::by_name(tx, &name, &Scope::Organization)? else {
+        let Some(found) = secret::by_name(tx, &name, &ScopePath::Organization)? else {
             return Ok(Err(format!("there is no secret {name} any more")));
         };
         Ok::<_, AppError>(Ok(Some(vault.reveal(tx, &found, found.version)?)))
@@ -124,10 +124,10 @@ struct Asking<'a> {
     services: &'a Services,
     org: OrgId,
     it: &'a Analysis,
-    model: &'a Model,
-    limits: Limits,
-    key: Option<Redacted>,
-    usage: Usage,
+    model: &'a AnalysisModel,
+    limits: ModelLimits,
+    key: Option<RedactedString>,
+    usage: TokenUsage,
 }
 
 impl Asking<'_> {
@@ -156,11 +156,11 @@ impl Asking<'_> {
     }
 
     /// Runs on its own thread, so that a hanging model does not block shutdown.
-    async fn post(&self, body: String) -> Result<Result<Answered, Failed>, AppError> {
+    async fn post(&self, body: String) -> Result<Result<EgressResponse, EgressFailure>, AppError> {
         let (tell, answer) = oneshot::channel();
         let (egress, limits) = (self.services.egress.clone(), self.limits);
         let headers = provider::headers(self.model, self.key.as_ref());
-        let post = Post { url: provider::url(self.model), headers, body };
+        let post = PostRequest { url: provider::url(self.model), headers, body };
         let limit = Duration::from_secs(u64::try_from(limits.timeout_s).unwrap_or(1));
         let started = std::thread::Builder::new().name("model".into()).spawn(move || {
             // The receiver is gone while the server stops.
@@ -173,9 +173,9 @@ impl Asking<'_> {
     async fn note(
         &self,
         body: &str,
-        answered: &Result<Answered, Failed>,
+        answered: &Result<EgressResponse, EgressFailure>,
         error: Option<String>,
-        usage: Usage,
+        usage: TokenUsage,
     ) -> Result<(), AppError> {
         let call = Sent {
             number: 0,
@@ -190,7 +190,7 @@ impl Asking<'_> {
         };
         let event = self
             .it
-            .telling(EventKind::AnalysisModelAsked)
+            .event(EventKind::AnalysisModelAsked)
             .with("analyser", call.analyser.as_str())
             .with("promptHash", call.hash.as_str())
             .with("inputTokens", usage.input_tokens)
@@ -212,7 +212,7 @@ fn mark() -> String {
 }
 
 /// Why a response cannot be used; `None` if it can.
-fn complaint(answered: &Result<Answered, Failed>, is_understood: bool) -> Option<String> {
+fn complaint(answered: &Result<EgressResponse, EgressFailure>, is_understood: bool) -> Option<String> {
     match answered {
         Err(failed) => Some(failed.why.clone()),
         Ok(it) if !(200..300).contains(&it.status) => Some(format!("it responded with {}", it.status)),
@@ -222,7 +222,7 @@ fn complaint(answered: &Result<Answered, Failed>, is_understood: bool) -> Option
 }
 
 /// Seconds until a retry; `None` if the request must not be retried.
-fn patience(answered: &Answered) -> Option<i64> {
+fn patience(answered: &EgressResponse) -> Option<i64> {
     let is_busy = answered.status == 429 || answered.status >= 500;
     let asked = answered.retry_after_s.unwrap_or(PATIENCE_S_DEFAULT).max(0);
     (is_busy && asked <= PATIENCE_S_MAX).then_some(asked)

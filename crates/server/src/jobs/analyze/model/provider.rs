@@ -1,7 +1,7 @@
 //! The two supported APIs: Anthropic's Messages and OpenAI's chat completions.
 
-use berth_core::analysis::{Model, Provider, Usage};
-use berth_engine::credential::Redacted;
+use berth_core::analysis::{AnalysisModel, ModelProvider, TokenUsage};
+use berth_engine::credential::RedactedString;
 use serde_json::{Value, json};
 
 use super::prompt::{Prompt, Role};
@@ -11,42 +11,42 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 const OPENAI: &str = "https://api.openai.com/v1";
 
 /// The URL of the API.
-pub(super) fn url(model: &Model) -> String {
+pub(super) fn url(model: &AnalysisModel) -> String {
     let base = |default: &str| model.base_url.as_deref().unwrap_or(default).trim_end_matches('/').to_owned();
     match model.provider {
-        Provider::Anthropic => format!("{}/v1/messages", base(ANTHROPIC)),
-        Provider::Openai => format!("{}/chat/completions", base(OPENAI)),
+        ModelProvider::Anthropic => format!("{}/v1/messages", base(ANTHROPIC)),
+        ModelProvider::Openai => format!("{}/chat/completions", base(OPENAI)),
     }
 }
 
 /// The key is only in the headers, because the body is stored.
-pub(super) fn headers(model: &Model, key: Option<&Redacted>) -> Vec<(&'static str, String)> {
+pub(super) fn headers(model: &AnalysisModel, key: Option<&RedactedString>) -> Vec<(&'static str, String)> {
     let mut headers = vec![("content-type", "application/json".to_owned())];
     match (model.provider, key) {
-        (Provider::Anthropic, key) => {
+        (ModelProvider::Anthropic, key) => {
             headers.push(("anthropic-version", ANTHROPIC_VERSION.to_owned()));
             headers.extend(key.map(|key| ("x-api-key", key.reveal().to_owned())));
         }
-        (Provider::Openai, key) => {
+        (ModelProvider::Openai, key) => {
             headers.extend(key.map(|key| ("authorization", format!("Bearer {}", key.reveal()))));
         }
     }
     headers
 }
 
-pub(super) fn body(model: &Model, prompt: &Prompt, output_tokens_max: i64) -> String {
+pub(super) fn body(model: &AnalysisModel, prompt: &Prompt, output_tokens_max: i64) -> String {
     let said = prompt.messages.iter().map(|(role, text)| {
         let role = if *role == Role::User { "user" } else { "assistant" };
         json!({ "role": role, "content": text })
     });
     let body = match model.provider {
-        Provider::Anthropic => json!({
+        ModelProvider::Anthropic => json!({
             "model": model.name,
             "max_tokens": output_tokens_max,
             "system": prompt.system,
             "messages": said.collect::<Vec<_>>(),
         }),
-        Provider::Openai => {
+        ModelProvider::Openai => {
             let system = json!({ "role": "system", "content": prompt.system });
             json!({
                 "model": model.name,
@@ -60,22 +60,22 @@ pub(super) fn body(model: &Model, prompt: &Prompt, output_tokens_max: i64) -> St
 }
 
 /// The response text and its token usage; `None` if the response does not match the API.
-pub(super) fn answer(provider: Provider, bytes: &[u8]) -> Option<(String, Usage)> {
+pub(super) fn answer(provider: ModelProvider, bytes: &[u8]) -> Option<(String, TokenUsage)> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
     let tokens = |name: &str| value["usage"][name].as_i64().unwrap_or(0).max(0);
     match provider {
-        Provider::Anthropic => {
+        ModelProvider::Anthropic => {
             let parts = value["content"].as_array()?;
             let text: String = parts.iter().filter_map(|part| part["text"].as_str()).collect();
             Some((
                 text,
-                Usage { input_tokens: tokens("input_tokens"), output_tokens: tokens("output_tokens") },
+                TokenUsage { input_tokens: tokens("input_tokens"), output_tokens: tokens("output_tokens") },
             ))
         }
-        Provider::Openai => {
+        ModelProvider::Openai => {
             let text = value["choices"][0]["message"]["content"].as_str()?.to_owned();
             let usage =
-                Usage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") };
+                TokenUsage { input_tokens: tokens("prompt_tokens"), output_tokens: tokens("completion_tokens") };
             Some((text, usage))
         }
     }
